@@ -31,6 +31,7 @@
 #   make cpu-speed       compiled programs beside torch.compile, jax.jit, NumPy, eager (the extra `bench`)
 #   make training-step   a whole training step beside torch's: eager, model compiled, step compiled
 #   make call-overhead   what a compiled call costs, beside torch.compile (the extra `oracle`)
+#   make profiler-cost   what the profiler costs a training step: off, idle, recording
 #   make capture-time    how long capture of the language model takes, beside torch's Dynamo
 #   make against-tree TREE=path  import, capture and calls beside another checkout of this repository
 #   make capture-coverage  which small programs are captured whole here and by torch's Dynamo
@@ -62,7 +63,7 @@ export CUTAWAY_INTERNAL_ERRORS = exit
 .PHONY: install tour test lint stubs wheel test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
 .PHONY: gpu-speed oracle numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
 .PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
-.PHONY: against-tree planted-faults
+.PHONY: against-tree planted-faults profiler-cost
 .NOTPARALLEL:
 
 install: $(VENV)/installed-dev
@@ -197,6 +198,9 @@ cpu-speed: $(VENV)/installed-bench | build
 	    $(if $(SPEED_JAX),--jax-python $(SPEED_JAX)) $(SPEED_ARGS) > build/$@.txt
 	cat build/$@.txt
 	$(if $(SPEED_ARGS),,mv build/$@.txt reports/$@.txt)
+
+profiler-cost: $(VENV)/installed-test | build
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.profiler_cost $(KEEP)
 
 capture-time: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.capture_time $(KEEP)

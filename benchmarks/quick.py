@@ -1,7 +1,7 @@
 """`--quick`: the smallest run of a benchmark, which shows that its command works. It measures nothing.
 
-Input: the command line of the benchmark. A quick run checks what the benchmark computes and no time; nothing of it is
-kept as a report.
+Input: the command line of the benchmark. A quick run checks what the benchmark computes and no time, and
+keeps no report.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """The pytest plugin: runs a stage's conformance tests on your implementation of a seam.
 
-Input: `pytest stage2_autograd --swap partition=my_module:my_partition [--tier core|full]`, tests marked
-`@pytest.mark.conformance("partition", tier="core")`, and each stage's `tests/conformance.json`, which says how many
-must run: {"partition": {"core": 5, "full": 12}}, where full includes core. A run without tests is an error.
+Input: `pytest stage2_autograd --swap partition=my_module:my_partition [--tier first|core|full]`, tests marked
+`@pytest.mark.conformance("partition", tier="first")`, and each stage's `tests/conformance.json`, which says how many
+must run: {"partition": {"first": 3, "core": 5, "full": 12}}, where a tier includes those before it. A run without
+tests is an error. The tiers `first` and `core` ask whether an implementation is correct; whether it is good too (few
+kernels, few bytes saved) is asked by the tests marked `goal="good"`, in `full` alone, and told apart.
 """
 
 from __future__ import annotations
@@ -11,21 +13,30 @@ import importlib.util
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cutaway import swap
+from stage_contracts.errors import SeamError
+from stage_contracts.seam_checks import checked_seam
 
-TIERS = ("core", "full")
+TIERS = {
+    "first": "what a naive version passes: no fusion, guards on types and shapes alone, all values saved",
+    "core": "what the tiny version of each stage passes",
+    "full": "everything, and whether the result is good: few kernels, few bytes saved",
+}
+GOALS = ("correct", "good")
 MANIFEST = "conformance.json"
 
 
 class Seams:
-    """The implementations under test, swapped or default: `seam("partition")` or `seam.partition`."""
+    """The implementations under test, swapped or default: `seam("partition")` or `seam.partition`; and the tier."""
 
-    def __init__(self, swaps: dict[str, str]) -> None:
+    def __init__(self, swaps: dict[str, str], tier: str = "full") -> None:
+        self.tier = tier
         self._targets = {**swap.tested_seams(), **swaps}
         self._swapped = set(swaps)
         self._loaded: dict[str, Callable[..., Any]] = {}
@@ -40,8 +51,13 @@ class Seams:
     def __call__(self, name: str) -> Callable[..., Any]:
         if name not in self._loaded:
             target = self.target(name)
-            who = f"--swap {name}={target}" if name in self._swapped else f"the default of seam `{name}`"
-            self._loaded[name] = swap.load(target, who)
+            mine = name in self._swapped
+            who = f"--swap {name}={target}" if mine else f"the default of seam `{name}`"
+            found = swap.load(target, who)
+            try:
+                self._loaded[name] = checked_seam(name, found) if mine else found
+            except SeamError as error:
+                raise swap.SwapError(f"{who}: {error}") from error
         return self._loaded[name]
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -67,12 +83,13 @@ class SwapPlugin:
             self.seams(seam)  # a file that does not import is told before any test runs
         self.ran: Counter[str] = Counter()
         self.skipped: Counter[str] = Counter()
+        self.outcomes: Counter[tuple[str, str, bool]] = Counter()  # seam, goal, whether the test passed
         self.verdicts: list[tuple[bool, str]] = []
 
     @property
     def seams(self) -> Seams:
         if self._seams is None:
-            self._seams = Seams(self.swaps)
+            self._seams = Seams(self.swaps, self.tier)
         return self._seams
 
     # ---- which tests run
@@ -91,34 +108,37 @@ class SwapPlugin:
             items[:] = kept
 
     def _selected(self, item: pytest.Item) -> bool:
-        tested = conformance_of(item)
-        if tested is None:
+        marks = conformance_of(item)
+        if not marks:
             return not self.swaps
-        seams, tier = tested
-        if self.tier == "core" and tier != "core":
-            return False
-        return not self.swaps or any(seam in self.swaps for seam in seams)
+        order = list(TIERS)
+        asked = [mark for seam, mark in marks.items() if not self.swaps or seam in self.swaps]
+        return any(order.index(mark.tier) <= order.index(self.tier) for mark in asked)
 
     # ---- what a failure says
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Iterator[None]:
         report: Any = yield
-        tested = conformance_of(item)
-        if tested is not None:
-            report.conformance = list(tested[0])  # travels from an xdist worker to the controller
+        marks = conformance_of(item)
+        if marks:
+            # travels from an xdist worker to the controller
+            report.conformance = [(seam, mark.goal) for seam, mark in marks.items()]
             if report.failed:
-                name_the_seams(report, [(seam, self.seams.target(seam)) for seam in tested[0]])
+                blamed = [seam for seam in marks if seam in self.swaps] or list(marks)
+                name_the_seams(report, [(seam, self.seams.target(seam)) for seam in blamed])
+                report.sections.append(("rule of the contract", rule_of(item)))
         return report
 
     # ---- did enough of them run
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        for seam in getattr(report, "conformance", ()):
+        for seam, goal in getattr(report, "conformance", ()):
             if report.skipped:
                 self.skipped[seam] += 1
             elif report.when == "call":
                 self.ran[seam] += 1
+                self.outcomes[seam, goal, report.passed] += 1
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -144,6 +164,9 @@ class SwapPlugin:
             )
         ran, least = self.ran[seam], needed[seam][self.tier]
         said = f"seam `{seam}` ({self.swaps[seam]}): {ran} {self.tier} conformance tests ran"
+        for goal in GOALS:
+            passed, failed = (self.outcomes[seam, goal, outcome] for outcome in (True, False))
+            said += f"; {goal}: {passed} of {passed + failed}" if passed + failed else ""
         if ran >= least > 0:
             return True, said
         skipped = f", {self.skipped[seam]} were skipped (-rs tells why)" if self.skipped[seam] else ""
@@ -163,24 +186,48 @@ class SwapPlugin:
             )
 
 
-def conformance_of(item: pytest.Item) -> tuple[tuple[str, ...], str] | None:
-    """The seams and the tier of a conformance test, None for any other test. A wrong mark is an error."""
-    mark = item.get_closest_marker("conformance")
-    if mark is None:
-        return None
-    tier = mark.kwargs.get("tier", "full")
-    known = swap.tested_seams()
+@dataclass(frozen=True)
+class Mark:
+    """What `@pytest.mark.conformance(*seams, tier=..., goal=...)` says of a test for each of its seams."""
+
+    tier: str = "full"
+    goal: str = "correct"
+
+
+def conformance_of(item: pytest.Item) -> dict[str, Mark]:
+    """Seam -> mark; nothing for an ordinary test. A test with several marks has several tiers. A wrong one raises."""
+    found: dict[str, Mark] = {}
+    for mark in item.iter_markers("conformance"):
+        if problem := wrong_mark(item, mark):
+            raise pytest.UsageError(f"{item.nodeid}: its mark `conformance` {problem}")
+        for seam in mark.args:
+            found.setdefault(seam, Mark(**mark.kwargs))
+    return found
+
+
+def wrong_mark(item: pytest.Item, mark: pytest.Mark) -> str:
+    """What is wrong with a mark; "" if nothing is."""
+    known, options = swap.tested_seams(), mark.kwargs
     wrong = [repr(seam) for seam in mark.args if seam not in known]
-    problem = ""
     if wrong or not mark.args:
-        problem = f"names {', '.join(wrong) or 'no seam'}; expected one or more of {', '.join(known)}"
-    elif tier not in TIERS or set(mark.kwargs) - {"tier"}:
-        problem = f'has {mark.kwargs}; expected tier="core" or tier="full"'
-    elif "seam" not in getattr(item, "fixturenames", ()):
-        problem = "is on a test without the `seam` fixture, which would test the default whatever is swapped"
-    if problem:
-        raise pytest.UsageError(f"{item.nodeid}: its mark `conformance` {problem}")
-    return mark.args, tier
+        return f"names {', '.join(wrong) or 'no seam'}; expected one or more of {', '.join(known)}"
+    if set(options) - {"tier", "goal"}:
+        return f"has {options}; expected only a tier and a goal"
+    if options.get("tier", "full") not in TIERS or options.get("goal", "correct") not in GOALS:
+        return f"has {options}; expected a tier of {', '.join(TIERS)} and a goal of {', '.join(GOALS)}"
+    if options.get("goal") == "good" and options.get("tier", "full") != "full":
+        return "asks for a good result below the tier full; a first version needs to be correct only"
+    if "seam" not in getattr(item, "fixturenames", ()):
+        return "is on a test without the `seam` fixture, which would test the default whatever is swapped"
+    return ""
+
+
+def rule_of(item: pytest.Item) -> str:
+    """The sentence that the test checks: its docstring, or its name read as one."""
+    function = getattr(item, "function", None)
+    said = (getattr(function, "__doc__", None) or "").strip().partition("\n\n")[0]
+    name = getattr(item, "originalname", None) or item.name
+    return " ".join(said.split()) or name.removeprefix("test_").replace("_", " ").capitalize() + "."
 
 
 def name_the_seams(report: Any, seams: list[tuple[str, str]]) -> None:
@@ -213,7 +260,7 @@ def read_manifests(config: pytest.Config) -> dict[str, dict[str, int]]:
             for seam, counts in json.loads(path.read_text(encoding="utf-8")).items():
                 if not isinstance(counts, dict) or set(counts) != set(TIERS):
                     raise pytest.UsageError(
-                        f'{path}: {seam!r} has {counts}; expected {{"core": n, "full": m}}'
+                        f'{path}: {seam!r} has {counts}; expected {{"first": k, "core": m, "full": n}}'
                     )
                 needed[seam] = counts
     return needed
@@ -236,13 +283,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help=f"run this seam's conformance tests only, on this implementation ({swap.SHAPE}); repeatable",
     )
     group.addoption(
-        "--tier", choices=TIERS, default="full", help="core: the conformance tests a first version must pass"
+        "--tier",
+        choices=list(TIERS),
+        default="full",
+        help="; ".join(f"{tier}: {meaning}" for tier, meaning in TIERS.items()),
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", 'conformance(*seams, tier="full"): the test holds for every implementation of these seams'
+        "markers",
+        'conformance(*seams, tier="full", goal="correct"): the test holds for every implementation of these seams',
     )
     try:
         config.pluginmanager.register(SwapPlugin(config), "cutaway_swap_run")

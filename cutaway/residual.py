@@ -17,6 +17,7 @@ from stage0_eager.state import modes
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.controls import registered
 from stage_contracts.guards import Guard, compile_guards
+from stage_contracts.source import ArgSource
 
 
 def guard_names(fn: types.FunctionType) -> tuple[str, dict[str, Any]]:
@@ -92,6 +93,10 @@ def example_inputs(
     frame: CapturedFrame, fn: types.FunctionType, args: tuple, kwargs: dict[str, Any]
 ) -> list[Any]:
     """The graph's inputs for this call, by evaluating their sources."""
+    positional = dict(zip(fn.__code__.co_varnames[: fn.__code__.co_argcount], args))
+    given = [s.name for s in frame.inputs if isinstance(s, ArgSource) and s.name in positional]
+    if len(given) == len(frame.inputs):  # as most often: nothing to compile
+        return [positional[name] for name in given]
     signature, names = guard_names(fn)
     words = ", ".join(source.expression() for source in frame.inputs)
     namespace = {**names, **frame.drawn}

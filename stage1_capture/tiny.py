@@ -145,10 +145,15 @@ class Capture:
         if isinstance(real, types.FunctionType):
             self.guard("IDENTITY", source and AttrSource(source, "__defaults__"), real.__defaults__)
             bound = inspect.signature(real).bind(*args, **kwargs).arguments
-            left = {
-                p.name: p.default for p in inspect.signature(real).parameters.values() if p.name not in bound
+            left = [p for p in inspect.signature(real).parameters.values() if p.name not in bound]
+            given = {p.name: constant(p.default) for p in left if p.kind != p.KEYWORD_ONLY}
+            keywords = source and AttrSource(source, "__kwdefaults__")  # a dict, which may be written to
+            given |= {
+                p.name: self.read(p.default, keywords and ItemSource(keywords, p.name))
+                for p in left
+                if p.kind == p.KEYWORD_ONLY
             }
-            return self.run(function, bound | {name: constant(default) for name, default in left.items()})
+            return self.run(function, bound | given)
         if isinstance(real, Module) and not (real._forward_hooks or real._forward_pre_hooks):
             for hooks in ("_forward_hooks", "_forward_pre_hooks"):
                 self.guard("KEYS", source and AttrSource(source, hooks), (), epoch=True)

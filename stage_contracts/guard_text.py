@@ -20,6 +20,8 @@ from stage_contracts.source import AttrSource, ExpressionSource, ItemSource, Key
 
 _PATH = re.compile(r"[GC]\['\w+'\](?:\.\w+|\[(?:'[^']*'|-?\d+|registered\(\d+\))\])+")
 
+_READS = (AttrSource, ItemSource, KeySource)
+_PATHS = (*_READS, RowSource)
 _NAMED = re.compile(r"\((_at_\d+) := ")
 
 
@@ -41,6 +43,8 @@ class PathNames:
             return _PATH.sub(lambda m: self.names.get(m[0], m[0]), guard.expression(name_of))
         # keys that are not words are read in a comprehension, where no name can be given
         naming = guard.kind != "KEYS" or all(type(key) is str for key in guard.expected)
+        if not isinstance(guard.source, _PATHS) and not isinstance(guard.expected, Source):
+            return guard.expression(name_of)  # of a parameter, as most are: there is nothing to name
         source, expected = (
             ExpressionSource(self.text(s, naming)) if isinstance(s, Source) else s
             for s in (guard.source, guard.expected)
@@ -57,7 +61,7 @@ class PathNames:
         if isinstance(source, RowSource):
             return f"({''.join(f'{self.text(s)}, ' for s in source.sources)})"
         path = source.expression()
-        if not isinstance(source, (AttrSource, ItemSource, KeySource)):
+        if not isinstance(source, _READS):
             return path
         if path in self.names:
             return self.names[path]
@@ -87,7 +91,7 @@ def _paths(source: Any) -> Iterator[str]:
     if isinstance(source, RowSource):
         for one in source.sources:
             yield from _paths(one)
-    while isinstance(source, (AttrSource, ItemSource, KeySource)):
+    while isinstance(source, _READS):
         yield source.expression()
         source = source.base
 

@@ -13,6 +13,7 @@ from stage_contracts.dtype import DTYPES
 HOST_DTYPES = tuple(f"{name}_dtype" for name in DTYPES)
 HOST_BLAS = ("sgemm", "dgemm", "sgemv", "dgemv")
 HOST_THREADS = ("get_blas_threads", "set_blas_threads")
+HOST_STAMPS = ("stamps", "clock", "clock_gettime")  # the first is null unless a profiler records
 HOST_FIELDS = (
     "as_int64",
     "from_int64",
@@ -22,6 +23,7 @@ HOST_FIELDS = (
     *HOST_DTYPES,
     *HOST_BLAS,
     *HOST_THREADS,
+    *HOST_STAMPS,
 )
 
 # What `run` returns: 0, or the number of the kernel (from 1) that met an index out of range, or this.
@@ -64,6 +66,15 @@ struct Host {{
     Gemv<double> dgemv;
     int (*get_blas_threads)();  // these two may be missing
     void (*set_blas_threads)(int);
+    int64_t* stamps;  // for a profiler: when each step began, in nanoseconds, and when the last one ended
+    int64_t clock;
+    int (*clock_gettime)(int, int64_t*);
+    void stamp(int step) const {{
+        if (__builtin_expect(!stamps, 1)) return;
+        int64_t now[2];
+        clock_gettime(int(clock), now);
+        stamps[step] = now[0] * 1000000000 + now[1];
+    }}
 }};
 
 static inline int64_t at_least_one(int64_t size) {{ return size < 1 ? 1 : size; }}

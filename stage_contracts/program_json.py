@@ -167,14 +167,16 @@ def _once_read(method: Any) -> Any:
 
 
 class _StoredNest(LoopNest):
-    """A nest as text, until somebody asks for more than `reads` and `writes`: a cached program runs without, and to
-    read an index expression takes half of sympy."""
+    """A nest as text, until somebody asks for more than `reads`, `writes` and `origins`: a cached program runs without,
+    and to read an index expression takes half of sympy."""
 
     def __init__(self, record: dict[str, Any]) -> None:
         self.__dict__["_record"] = record
 
     reads = property(lambda self: tuple(self._record["reads"]))
     writes = property(lambda self: tuple(self._record["writes"]))
+    # a field with a default: found on the class, it would never reach __getattr__
+    origins = property(lambda self: tuple(decode(o) for o in self._record["origins"]))
 
     def __getattr__(self, name: str) -> Any:
         record = self.__dict__.get("_record")

@@ -44,6 +44,11 @@ def check_parameters(seam: str, function: Any) -> None:
         raise SeamError(say("seam_signature", parameters=shown, **values)) from None
 
 
+def checked_seam(seam: str, function: Any) -> Callable:
+    """The function for a seam of the pipeline, checked as above; one for an inner seam of a stage as it is."""
+    return _checked(seam, function) if seam in {f.name for f in fields(Pipeline)} else function
+
+
 def _checked(seam: str, function: Any) -> Callable:
     check_parameters(seam, function)
     _, expected, contract = _contract(seam)

@@ -28,6 +28,11 @@ class Segment:
     checked: int = 0
 
     @property
+    def running(self) -> tuple[Any, ...]:
+        """The steps that run something: those whose begin C++ notes for a profiler, in order."""
+        return tuple(step for step in self.steps if not isinstance(step, Allocate | Free))
+
+    @property
     def allocated(self) -> tuple[str, ...]:
         return tuple(step.buffer for step in self.steps if isinstance(step, Allocate))
 

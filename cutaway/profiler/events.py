@@ -41,6 +41,7 @@ class ProfilerEvent:
     flow: int | None = None
     children: list[ProfilerEvent] = field(default_factory=list, repr=False)
     parent: ProfilerEvent | None = field(default=None, repr=False)
+    source: Any = field(default=None, repr=False)  # of a kernel or a routine: (its program, its step)
 
     @property
     def end_ns(self) -> int:
@@ -57,12 +58,29 @@ class ProfilerEvent:
         return self.args.get("Bytes", 0) + sum(child.memory for child in self.children)
 
 
+@dataclass(frozen=True)
+class Timed:
+    """What the events of something that runs often have in common."""
+
+    name: str
+    category: str
+    args: dict[str, Any] = field(default_factory=dict)
+    source: Any = None
+
+    def event(self, start_ns: int, duration_ns: int, thread: int) -> ProfilerEvent:
+        return ProfilerEvent(
+            self.name, self.category, start_ns, duration_ns, thread, self.args, source=self.source
+        )
+
+
 class Recorder:
     """The events of one recording, and what each has beside its times."""
 
     def __init__(self, shapes: bool = False, memory: bool = False, stacks: bool = False) -> None:
         self.shapes, self.memory, self.stacks = shapes, memory, stacks
         self.events: list[ProfilerEvent] = []
+        # calls of C++: what they ran, when each of it began and the last ended, on which thread
+        self.stamped: list[tuple[tuple[Timed, ...], Any, int]] = []
         self.begun_ns = time.perf_counter_ns()
         self._threads = threading.local()
 
@@ -83,9 +101,19 @@ class Recorder:
         found: list[ProfilerEvent] = self._threads.regions
         return found
 
+    def recorded(self) -> list[ProfilerEvent]:
+        """The events since it began, those of what C++ noted among them."""
+        made = [
+            step.event(begun, ended - begun, thread)
+            for steps, stamps, thread in self.stamped
+            for step, begun, ended in zip(steps, stamps[:-1].tolist(), stamps[1:].tolist(), strict=True)
+        ]
+        return [event for event in (*self.events, *made) if event.start_ns >= self.begun_ns]
+
     def clear(self) -> None:
         """Forget what was recorded: a warm-up is over."""
         self.events.clear()
+        self.stamped.clear()
         self.begun_ns = time.perf_counter_ns()
 
 

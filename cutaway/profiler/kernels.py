@@ -1,7 +1,7 @@
 """A timer around each kernel that a compiled program launches, and around each routine of a library that it calls.
 
-Input: the launch function of a program. Its code is exchanged for a call of one that goes step by step, through the
-timers (stage 4's launch_observed.py), and put back afterwards: a call costs nothing more while nobody records.
+Input: the launch function of a program. Where many steps are one call of C++, that call notes when each begins; they
+become events after the recording. Timers go in under the names in the function's globals, and are taken out again.
 """
 
 from __future__ import annotations
@@ -11,65 +11,92 @@ from threading import get_ident
 from time import perf_counter_ns
 from typing import Any
 
-from cutaway.profiler.events import ProfilerEvent, Recorder
+from cutaway.profiler.events import ProfilerEvent, Recorder, Timed
 from stage4_runtime.runtime.launch_observed import (
+    ALLOCATIONS,
     Routine,
+    calls_of,
     can_be_observed,
-    observed_launch,
-    observed_segments,
+    fresh_arenas,
 )
-from stage_contracts.breaks import Unsupported
-from stage_contracts.program import Kernel, Launch, Program
+from stage4_runtime.runtime.segment_calls import stamped
+from stage_contracts.loop_ir import buffer_refs
+from stage_contracts.origin import Origin
+from stage_contracts.program import External, Launch, Program, RowBlocks
 from stage_contracts.segments import Segment
-
-OBSERVED = "__observed__"
+from stage_contracts.tensor_meta import TensorMeta
 
 
 def observe_launches(run: Any, recorder: Recorder) -> Callable[[], None]:
     """Time the steps of `run` from here on; what it returns ends that."""
-    if not can_be_observed(run) or OBSERVED in run.__globals__:
+    if not can_be_observed(run):
         return lambda: None
-    plain, names, program = run.__code__, run.__globals__, run.program
-    try:
-        names[OBSERVED] = observed_launch(run, lambda what, f: _observed(what, f, program, recorder))
-    except Unsupported:  # steps that only C++ runs: its calls are events as a whole
-        before = dict(names)
-        names.update(observed_segments(run, lambda what, f: _observed(what, f, program, recorder)))
-        return lambda: names.update(before)
-    run.__code__ = _trampoline.__code__
+    names, program = run.__globals__, run.program
+    timers: dict[str, Any] = {}
+    for name, what in calls_of(run).items():
+        if what in ALLOCATIONS:
+            timers |= {name: _counting(names[name], recorder)} if recorder.memory else {}
+        elif isinstance(what, Segment):
+            timers[name] = _segment(what, names[name], program, recorder)
+        elif isinstance(what, Routine):
+            args = {"program": program.name}
+            timers[name] = _timed(names[name], Timed(what.name, "library", args), recorder, recorder.shapes)
+        else:
+            steps = [s for s in program.steps if isinstance(s, Launch) and s.kernel == what.name]
+            timers[name] = _timed(names[name], _described((steps or [what])[0], program, recorder), recorder)
+    if recorder.memory:  # pools that were kept are allocated once more, to be seen
+        timers |= {name: arena for name, arena in fresh_arenas().items() if name in names}
+    before = {name: names[name] for name in timers}
+    names.update(timers)
+    return lambda: names.update(before)
 
-    def end() -> None:
-        run.__code__ = plain
-        names.pop(OBSERVED, None)
 
-    return end
+def _segment(segment: Segment, call: Callable, program: Program, recorder: Recorder) -> Callable:
+    """The call of C++ with a place for its times. What it noted is kept as it is: events are made of it later."""
+    steps = tuple(_described(step, program, recorder) for step in segment.running)
+    whole = Timed(f"{program.name} ({len(steps)} steps)", "kernel", {"program": program.name})
+    if stamped(call, len(steps) + 1) is None:
+        return _timed(call, whole, recorder)
+    free: list[tuple[Callable, Any]] = []  # each for one call at a time: calls of other threads take others
+    keep = recorder.stamped.append
+
+    def noted(*words: Any) -> Any:
+        try:
+            inner, stamps = free.pop()
+        except IndexError:
+            inner, stamps = stamped(call, len(steps) + 1)  # type: ignore[misc]
+        failed = inner(*words)
+        if not failed:
+            keep((steps, stamps.copy(), get_ident()))
+        free.append((inner, stamps))
+        return failed
+
+    return noted
 
 
-def _trampoline(*arrays: Any) -> Any:
-    return __observed__(*arrays)  # type: ignore[name-defined]  # noqa: F821  (in the launch function's globals)
-
-
-def _observed(what: Any, function: Callable, program: Program, recorder: Recorder) -> Callable:
-    if isinstance(what, str):
-        return _counting(function, recorder) if recorder.memory else function
+def _described(step: Any, program: Program, recorder: Recorder) -> Timed:
+    """What the events of a step say."""
     args: dict[str, Any] = {"program": program.name}
-    if isinstance(what, Routine):
-        return _timed(function, what.name, "library", args, recorder, recorder.shapes)
-    if isinstance(what, Segment):
-        return _timed(function, f"{program.name} ({len(what.steps)} steps)", "kernel", args, recorder)
-    if what.origins:
-        args["lines"] = [f"{o.file}:{o.line} {o.text}" for o in what.origins]
-    return _timed(function, what.name, "kernel", {**args, **_shapes(what, program, recorder)}, recorder)
+    origins, category, name = getattr(step, "origins", ()), "kernel", getattr(step, "name", "")
+    if isinstance(step, Launch):
+        name, origins = step.kernel, program.kernels[step.kernel].origins
+        if recorder.shapes:
+            args |= _shapes([(program.buffers[n].meta, None) for n in step.buffers])
+    elif isinstance(step, RowBlocks):
+        parts = [inner.kernel if isinstance(inner, Launch) else "matmul" for inner in step.steps]
+        name = f"{' + '.join(parts)} by rows"
+    elif isinstance(step, External):
+        name, category = step.target, "library"
+        if recorder.shapes:
+            args |= _shapes([(program.buffers[r.name].meta, r.shape) for r in buffer_refs(step.args)])
+    return Timed(name, category, args | _lines(origins), (program, step))
 
 
-def _timed(
-    function: Callable,
-    name: str,
-    category: str,
-    args: dict[str, Any],
-    recorder: Recorder,
-    shapes: bool = False,
-) -> Callable:
+def _lines(origins: tuple[Origin, ...]) -> dict[str, Any]:
+    return {"lines": [f"{o.file}:{o.line} {o.text}" for o in origins]} if origins else {}
+
+
+def _timed(function: Callable, what: Timed, recorder: Recorder, shapes: bool = False) -> Callable:
     """`function` with a timer. `shapes`: those of the arrays that each call is given are kept."""
     keep = recorder.events.append
 
@@ -77,8 +104,10 @@ def _timed(
         start = perf_counter_ns()
         result = function(*given, **options)
         took = perf_counter_ns() - start
-        more = {**args, **_of_arrays(given)} if shapes else args
-        keep(ProfilerEvent(name, category, start, took, get_ident(), more))
+        event = what.event(start, took, get_ident())
+        if shapes:
+            event.args = {**event.args, **_of_arrays(given)}
+        keep(event)
         return result
 
     return timed
@@ -103,13 +132,10 @@ def _counting(function: Callable, recorder: Recorder) -> Callable:
     return counted
 
 
-def _shapes(kernel: Kernel, program: Program, recorder: Recorder) -> dict[str, Any]:
-    """What it works on. Of one that runs more than once: as the first time."""
-    launches = [s for s in program.steps if isinstance(s, Launch) and s.kernel == kernel.name]
-    if not recorder.shapes or not launches:  # inside a step of its own: by blocks of rows
-        return {}
-    metas = [program.buffers[name].meta for name in launches[0].buffers]
+def _shapes(arrays: list[tuple[TensorMeta, Any]]) -> dict[str, Any]:
+    """Of each array its meta, and its shape where a step sees it in another."""
+    shapes = [meta.shape if shape is None else shape for meta, shape in arrays]
     return {
-        "Input Dims": [[int(n) if isinstance(n, int) else str(n) for n in meta.shape] for meta in metas],
-        "Input type": [meta.dtype.name for meta in metas],
+        "Input Dims": [[int(n) if isinstance(n, int) else str(n) for n in shape] for shape in shapes],
+        "Input type": [meta.dtype.name for meta, _ in arrays],
     }

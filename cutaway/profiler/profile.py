@@ -137,9 +137,9 @@ class profile:
 
     def _finish(self) -> None:
         assert self._recorder is not None
-        begun, events = self._recorder.begun_ns, self._recorder.events
+        recorder = self._recorder
         self._end_recording()
-        self._recorded = nested([event for event in events if event.start_ns >= begun])
+        self._recorded = nested(recorder.recorded())
         if self._on_trace_ready is not None:
             self._on_trace_ready(self)
 

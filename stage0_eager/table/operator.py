@@ -20,7 +20,7 @@ from stage0_eager.state import STATE, interpreting
 from stage0_eager.table.evaluation import eager_call
 from stage0_eager.table.out_argument import into_out
 from stage0_eager.table.registry import TABLE, find, register
-from stage0_eager.tensor import made_in_inference
+from stage0_eager.tensor import Tensor, made_in_inference
 from stage0_eager.transforms.trace import run_on_metas
 from stage_contracts.core_ops import CoreOp
 from stage_contracts.tensor_meta import TensorMeta
@@ -178,13 +178,23 @@ class Operator:
 
     def meta(self, *args: Any, **kwargs: Any) -> Any:
         """The result's TensorMeta (or tuple of them), from arguments that have a TensorMeta for each tensor."""
-        args = self.bind(*args, **kwargs)
-        if self.core is not None:
-            result = self.core.meta(*args)
-        else:
-            result = run_on_metas(lambda *a: self._run_body(a), args)
+        return self.meta_and_returned(*self.bind(*args, **kwargs))[0]
+
+    def meta_and_returned(self, *args: Any) -> tuple[Any, int | None]:
+        """As `meta`, of bound arguments, and the place of the argument that is handed back as it is, if one is (`cast`
+        to the dtype there is, `dropout` in eval)."""
+        returned = None
+
+        def run(*tensors: Any) -> Any:
+            nonlocal returned
+            out = self._run_body(tensors)
+            if isinstance(out, Tensor):
+                returned = next((i for i, tensor in enumerate(tensors) if tensor is out), None)
+            return out
+
+        result = run_on_metas(run, args) if self.core is None else self.core.meta(*args)
         grad = STATE.grad_enabled and self.name != "detach" and any(m.requires_grad for m in metas_in(args))
-        return _with_grad(result, grad)
+        return _with_grad(result, grad), returned
 
 
 class Derivative:

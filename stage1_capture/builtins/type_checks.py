@@ -8,7 +8,7 @@ from __future__ import annotations
 import abc
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from stage0_eager.nn import Module, Parameter
@@ -42,18 +42,22 @@ def issubclass_(tx: Tx, cls: Variable, classes: Variable) -> Variable:
     return ConstantVariable(any(_is_subclass(tx, cls.real, wanted) for wanted in _classes(tx, classes)))
 
 
-def _classes(tx: Tx, value: Variable) -> list[Variable]:
-    """A class, or what a tuple or a union names."""
+def _classes(tx: Tx, value: Variable) -> Iterator[Variable]:
+    """A class, or what a tuple or a union names; those behind the one that answers are not looked at."""
     if value.family() is tuple:
-        return [cls for item in value.items for cls in _classes(tx, realize(item))]
+        for item in value.items:
+            yield from _classes(tx, realize(item))
+        return
     real = value.known_object()
     if isinstance(real, _UNION):
-        return [UserDefinedObjectVariable(type(None) if c is None else c) for c in typing.get_args(real)]
-    if not isinstance(real, type):
-        if value.is_none():
-            return [UserDefinedObjectVariable(type(None))]
+        for c in typing.get_args(real):
+            yield UserDefinedObjectVariable(type(None) if c is None else c)
+    elif isinstance(real, type):
+        yield value
+    elif value.is_none():
+        yield UserDefinedObjectVariable(type(None))
+    else:
         tx.unsupported("GB0047", f"isinstance of {describe(value)}")
-    return [value]
 
 
 def _is_instance(tx: Tx, value: Variable, cls: Any) -> bool:
@@ -161,7 +165,7 @@ def _is_subclass(tx: Tx, found: type, cls: Any, ask: Callable[[Any, type], bool]
 
 
 def _is_protocol(cls: Any) -> bool:
-    return all(class_lookup(cls, name) is True for name in ("_is_protocol", "_is_runtime_protocol"))
+    return class_lookup(cls, "_is_protocol") is True and class_lookup(cls, "_is_runtime_protocol") is True
 
 
 _ABC_CHECK = abc.ABCMeta.__subclasscheck__

@@ -10,17 +10,12 @@ import types
 from collections.abc import Collection
 from typing import Any
 
-_BEFORE: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
-
 
 def parameters_of(function: types.FunctionType) -> list[inspect.Parameter]:
     """The function's own parameters, read off its code: whatever it wraps, or says its signature is."""
     code, kinds = function.__code__, inspect.Parameter
     positional, keyword_only = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
-    defaults = dict(
-        zip(reversed(code.co_varnames[:positional]), reversed(function.__defaults__ or ()), strict=False)
-    )
-    defaults |= function.__kwdefaults__ or {}
+    defaults = _defaults(function)
 
     def parameters(first: int, last: int, kind: Any) -> list[inspect.Parameter]:
         names = code.co_varnames[first:last]
@@ -37,29 +32,44 @@ def parameters_of(function: types.FunctionType) -> list[inspect.Parameter]:
     return found
 
 
+def _defaults(function: types.FunctionType) -> dict[str, Any]:
+    """What a parameter is where the call leaves it out."""
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount]
+    found = dict(zip(reversed(names), reversed(function.__defaults__ or ()), strict=False))
+    return found | (function.__kwdefaults__ or {})
+
+
 def signature_text(function: types.FunctionType) -> tuple[str, dict[str, Any]]:
     """The parameter list, and what its names and guards' `__function__` mean.
 
     `def f(x, /, y=1, *, k=2)` gives `("x, /, y=__default_y, *, k=__default_k", {"__default_y": 1, ...})`.
     """
-    words: list[str] = []
-    names: dict[str, Any] = {"__function__": function}
-    previous = None
-    starred = False
-    for p in parameters_of(function):
-        if previous is p.POSITIONAL_ONLY and p.kind is not p.POSITIONAL_ONLY:
-            words.append("/")
-        if p.kind is p.KEYWORD_ONLY and not starred:
-            words.append("*")
-        starred |= p.kind in (p.KEYWORD_ONLY, p.VAR_POSITIONAL)
-        word = _BEFORE.get(p.kind, "") + p.name
-        if p.default is not p.empty:
-            names[f"__default_{p.name}"] = p.default
-            word += f"=__default_{p.name}"
-        words.append(word)
-        previous = p.kind
-    if previous is inspect.Parameter.POSITIONAL_ONLY:
-        words.append("/")
+    code, names = function.__code__, {"__function__": function}
+    positional, keyword_only = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    defaults = _defaults(function)
+
+    def word(name: str) -> str:
+        if name not in defaults:
+            return name
+        names[f"__default_{name}"] = defaults[name]
+        return f"{name}=__default_{name}"
+
+    words = [word(name) for name in code.co_varnames[:positional]]
+    only_positional = code.co_posonlyargcount
+    if words[:1] == [".0"]:  # of a comprehension
+        words[0], only_positional = "implicit0", 1  # inspect's name for it
+    if only_positional:
+        words.insert(only_positional, "/")
+    last = keyword_only
+    if code.co_flags & inspect.CO_VARARGS:
+        words.append(f"*{code.co_varnames[last]}")
+        last += 1
+    elif code.co_kwonlyargcount:
+        words.append("*")
+    words += [word(name) for name in code.co_varnames[positional:keyword_only]]
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        words.append(f"**{code.co_varnames[last]}")
     return ", ".join(words), names
 
 

@@ -56,6 +56,18 @@ def guard_function(frame, function, guards=None):
     return compile_guards(frame.guards if guards is None else guards, signature, names)
 
 
+TIERS = ("first", "core", "full")
+
+
+def may_break(seam, frame, tier="full"):
+    """Whether the frame broke where this tier of the seam under test allows it: the call then runs in eager.
+
+    A version that captures nothing is of no use and yet right. From `tier` on, the frame must be captured.
+    """
+    nothing_captured = bool(frame.breaks) and frame.graph is None and frame.residual is None
+    return nothing_captured and TIERS.index(getattr(seam, "tier", "full")) < TIERS.index(tier)
+
+
 def guards_hold(frame, function, args, kwargs=None):
     return guard_function(frame, function)(*args, **(kwargs or {}))
 
@@ -150,9 +162,10 @@ class Program:
 
 class Programs(dict):
     def cases(self):
-        """One pytest parameter per program, marked with its tier."""
+        """One pytest parameter per program. Before its tier, a program may also break: that is right, if not good."""
+        tiers = {"first": "first", "core": "first", "full": "full"}
         return [
-            pytest.param(n, marks=pytest.mark.conformance("capture", tier=p.tier), id=n)
+            pytest.param(n, marks=pytest.mark.conformance("capture", tier=tiers[p.tier]), id=n)
             for n, p in self.items()
         ]
 
@@ -175,6 +188,8 @@ def check_program(seam, program):
     """Capture a call, check the graph and the guards, and compare the residual code with the call itself."""
     function, kwargs, args = program.function, program.kwargs, program.arguments()
     frame = seam("capture")(function, args, kwargs)
+    if may_break(seam, frame, program.tier):
+        return
     assert frame.breaks == (), str(frame.breaks[0])
     assert frame.graph is not None and frame.residual is not None
     check_graph(frame, program.nodes)

@@ -12,7 +12,7 @@ from stage0_eager import nn, no_grad
 from stage0_eager.functions.pointwise import sin
 from stage0_eager.nn.module import bump_structure_epoch
 from stage1_capture.capture import signature_text
-from stage1_capture.tests.harness import guard_function, guards_hold, tensor
+from stage1_capture.tests.harness import guard_function, guards_hold, may_break, tensor
 from stage_contracts import dtype as dt
 
 SCALE = 2.0
@@ -315,8 +315,11 @@ def longer(net):
 @pytest.mark.parametrize("name", REBINDINGS)
 @pytest.mark.conformance("capture", tier="core")
 def test_a_rebound_thing_fails_the_guards(seam, name):
+    """A fact that the graph relies on is guarded: rebind it, and the guards fail."""
     function, args, change = REBINDINGS[name]
     frame = seam("capture")(function, args, {})
+    if may_break(seam, frame):
+        return
     check = guard_function(frame, function)
     assert check(*args)
     with change(*args):
@@ -340,6 +343,8 @@ def named_as_what_checks_call(x, type, len, tuple, *, hasattr, lacks):
 def test_parameters_may_have_the_names_of_what_checks_call(seam):
     args, kwargs = (X, 1, [2], {"k": 3}), {"hasattr": 4, "lacks": Net()}
     frame = seam("capture")(named_as_what_checks_call, args, kwargs)
+    if may_break(seam, frame):
+        return
     check = guard_function(frame, named_as_what_checks_call)
     assert check(*args, **kwargs)
     assert not check(X, 1, [2, 2], {"k": 3}, **kwargs)
@@ -350,7 +355,10 @@ def test_parameters_may_have_the_names_of_what_checks_call(seam):
 def test_registered_names_are_read_without_a_call(seam, monkeypatch):
     """Module.__getattr__ takes several times as long as the two dicts it looks into."""
     net = Net()
-    check = guard_function(seam("capture")(run_module, (net, X), {}), run_module)
+    frame = seam("capture")(run_module, (net, X), {})
+    if may_break(seam, frame):
+        return
+    check = guard_function(frame, run_module)
     monkeypatch.delattr(nn.Module, "__getattr__")
     assert check(net, X)
     del net._modules["fc"]
@@ -382,11 +390,22 @@ OTHER_CALLS = {
 }
 
 
-@pytest.mark.parametrize("name", OTHER_CALLS)
-@pytest.mark.conformance("capture", tier="core")
+FIRST_GUARDS = {"shape", "dtype", "strides"}  # what the guards of a first version are about
+
+
+def tier_of(name):
+    """A graph with an input for each argument holds for arguments that are no longer one: only a good one has one."""
+    tier = "first" if name in FIRST_GUARDS else "full" if name == "aliased" else "core"
+    return pytest.mark.conformance("capture", tier=tier)
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=tier_of(name)) for name in OTHER_CALLS])
 def test_another_kind_of_call_fails_the_guards(seam, name):
+    """The guards of a frame fail for a call that its graph was not made for."""
     function, args, others = OTHER_CALLS[name]
     frame = seam("capture")(function, args, {})
+    if name not in FIRST_GUARDS and may_break(seam, frame):
+        return
     check = guard_function(frame, function)
     assert check(*args)
     assert not check(*others), f"still holds:\n{check.source_text}"

@@ -25,14 +25,14 @@ PROGRAMS, program = registry()
 # ---- constants -----------------------------------------------------------------------------------
 
 
-@program((3, 4), 3, 0.5, "relu", True, None, nodes=3, tier="core")
+@program((3, 4), 3, 0.5, "relu", True, None, nodes=3)
 def constants(x, n, factor, name, flag, nothing):
     if flag and nothing is None and name == "relu":
         x = F.relu(x)
     return x * factor + n
 
 
-@program((3, 4), nodes=1, tier="core")
+@program((3, 4), nodes=1)
 def facts_of_tensors(x):
     if x.ndim == 2 and x.dtype is dt.float32 and not x.requires_grad and x.is_floating_point():
         rows, columns = x.shape
@@ -102,7 +102,7 @@ def asserted(x):
 # ---- containers and loops ------------------------------------------------------------------------
 
 
-@program((3, 4), nodes=2, tier="core")
+@program((3, 4), nodes=2)
 def nested_results(x):
     y = x + 1
     return {"a": [x, y], "b": (y, {"c": x * 2}), "d": None, "e": ((),), 3: 1.5}
@@ -125,7 +125,7 @@ def container_arguments(xs, params):
     return total * params["b"][1], xs, params["b"]
 
 
-@program((3, 4), nodes=3, tier="core")
+@program((3, 4), nodes=3)
 def unrolled_range(x):
     for i in range(3):
         x = x * i
@@ -225,7 +225,7 @@ def helper(x, factor=2, *rest, bias=0.0, **options):
     return y * options.get("gain", 1)
 
 
-@program((3, 4), nodes=14, tier="core")
+@program((3, 4), nodes=14)
 def inlined_calls(x):
     a = helper(x)
     b = helper(x, 3, 4, 5, bias=1.0, gain=2)

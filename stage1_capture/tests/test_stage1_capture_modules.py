@@ -99,12 +99,12 @@ class Slotted:
         self.weight = tensor(4, seed=3)
 
 
-@program(Block, (3, 4), nodes=6, tier="core")
+@program(Block, (3, 4), nodes=6)
 def module(model, x):
     return model(x)
 
 
-@program(lambda: Block(False).eval(), (3, 4), nodes=5, tier="core")
+@program(lambda: Block(False).eval(), (3, 4), nodes=5)
 def module_in_eval(model, x):
     return model(x)
 
@@ -115,7 +115,7 @@ def deep_module(model, x):
 
 
 program(Block, (3, 4), nodes=5, tier="full", name="method_of_a_module", residual=False)(Block.forward)
-program(Block, (3, 4), nodes=6, tier="core", name="call_of_a_module")(nn.Module.__call__)
+program(Block, (3, 4), nodes=6, name="call_of_a_module")(nn.Module.__call__)
 
 LAYER = nn.Linear(4, 2)
 

@@ -20,6 +20,17 @@ PROGRAMS, program = registry()
 # ---- arithmetic and methods ----------------------------------------------------------------------
 
 
+@program((3, 4), (3, 4), nodes=3, tier="first")
+def straight_line(x, y):
+    z = x * y
+    return z + x - 0.5
+
+
+@program((3, 4), (4, 5), (5,), nodes=2, tier="first")
+def affine(x, w, b):
+    return x @ w + b
+
+
 @program((3, 4), nodes=2, tier="core")
 def sin_cos(x):
     return sin(cos(x))
@@ -65,7 +76,7 @@ def properties(x):
     return x.T @ x
 
 
-@program((4, 5), nodes=5, tier="core")
+@program((4, 5), nodes=5)
 def subscripts(x):
     return x[0], x[:, 1:3], x[..., -1], x[None], x[1:, ::2]
 
@@ -115,7 +126,7 @@ def rows(x):
 # ---- aliasing and mutation -----------------------------------------------------------------------
 
 
-@program(lambda: ALIASED, lambda: ALIASED, nodes=1, tier="core")
+@program(lambda: ALIASED, lambda: ALIASED, nodes=1)
 def one_tensor_twice(x, y):
     return x + y, x is y
 
@@ -170,7 +181,7 @@ def views_returned(x):
     return x.T, x[0], x
 
 
-@program(lambda: tensor(3, 4, requires_grad=True), (3, 4), nodes=3, tier="core")
+@program(lambda: tensor(3, 4, requires_grad=True), (3, 4), nodes=3)
 def requires_grad(x, y):
     return x * y, y + 1, (x * 2).requires_grad
 

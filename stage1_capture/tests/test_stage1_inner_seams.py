@@ -25,6 +25,7 @@ from stage1_capture.variables.builder import BUILDERS
 from stage1_capture.variables.constant import wrap_constant
 from stage_contracts.origin import Origin
 
+naive = {name: pytest.mark.conformance(name, tier="first") for name in TINY}
 core = {name: pytest.mark.conformance(name, tier="core") for name in TINY}
 full = {name: pytest.mark.conformance(name, tier="full") for name in TINY}
 SAMPLE = corpus.cases()[::40]
@@ -57,8 +58,9 @@ def hands_back(x, y):
 # ---- interpret: code and arguments to a state ------------------------------------------------------------------------
 
 
-@core["interpret"]
+@naive["interpret"]
 def test_operators_become_nodes_and_the_result_is_one(seam):
+    """Each operator on tensors becomes a node, and the result is one of them."""
     args = tensor(3, seed=1), tensor(3, seed=2)
     output = OutputGraph(Origin("here", 1))
     result = seam("interpret")(output, line, args, {})
@@ -146,8 +148,9 @@ def breaks_in_a_loop(x):
     return held, (lambda: held)()
 
 
-@core["resume"]
+@naive["resume"]
 def test_the_frame_goes_on_behind_a_break(seam, capsys):
+    """The resume function runs what follows a break, with the stack and the variables of that point."""
     found = compiled(seam, "resume", breaks_in_the_middle)(tensor(3)).numpy()
     assert capsys.readouterr().out == "here\n"
     assert np.array_equal(found, ((tensor(3) + 1) * 2).numpy())
@@ -183,8 +186,9 @@ def test_what_follows_a_break_is_compiled_too(seam, capsys):
 # ---- residualize: a state to code ------------------------------------------------------------------------------------
 
 
-@core["residualize"]
+@naive["residualize"]
 def test_residual_code_takes_and_gives_what_the_function_does(seam):
+    """Residual code takes the arguments of the function and returns what it returns."""
     args = tensor(3, seed=1), tensor(3, seed=2)
     frame = capture_with(seam, "residualize")(line, args, {})
     assert frame.graph is not None and frame.residual.co_varnames[:2] == ("x", "y")
@@ -227,21 +231,6 @@ def test_side_effects_are_replayed_and_objects_made_again(seam):
 
 
 # ---- the tiny parts --------------------------------------------------------------------------------------------------
-
-
-def marked(name):
-    """The core tests of a seam in this file."""
-    tests = [f for f in globals().values() if getattr(f, "pytestmark", None)]
-    return [f for f in tests if f.pytestmark[0] == core[name].mark]
-
-
-@pytest.mark.parametrize("name", TINY)
-def test_the_tiny_part_passes_the_core_tests(name, capsys):
-    tests = marked(name)
-    assert len(tests) == 4
-    for test in tests:
-        wants_output = "capsys" in test.__code__.co_varnames
-        test(lambda _: TINY[name], *([capsys] if wants_output else []))
 
 
 @pytest.mark.parametrize("name", TINY)

@@ -15,8 +15,8 @@ import numpy as np
 
 from stage0_eager import TABLE, is_grad_enabled, set_grad_enabled
 from stage0_eager.table.operator import Operator
-from stage0_eager.tensor import Tensor, root
-from stage0_eager.transforms.trace import TracedArray, Tracer, interpreting, map_tensors
+from stage0_eager.tensor import root
+from stage0_eager.transforms.trace import map_tensors
 from stage1_capture.state.graph_builder import Restart, SkipFrame
 from stage1_capture.state.machine import CALLED_BY_CLASS, Tx
 from stage1_capture.state.shadow_tape import whole_of
@@ -33,7 +33,6 @@ from stage_contracts.breaks import Unsupported
 from stage_contracts.device import Device
 from stage_contracts.graph import Node
 from stage_contracts.source import ArraySource, AttrSource, RegisteredSource, ScalarSource
-from stage_contracts.symbolic import same_shape
 from stage_contracts.tensor_meta import TensorMeta
 
 
@@ -90,20 +89,19 @@ def _call(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable
     metas = [argument(tx, op, a, lambda t: t.meta) for a in args]
     kwmetas = {k: argument(tx, op, v, lambda t: t.meta) for k, v in kwargs.items()}
     try:
-        result = op.meta(*metas, **kwmetas)
         if op.opaque:
-            return _call_opaque(tx, op, args, kwargs, result)
-        same = _returned_argument(op, op.bind(*metas, **kwmetas), result)
+            return _call_opaque(tx, op, args, kwargs, op.meta(*metas, **kwmetas))
+        result, same = op.meta_and_returned(*op.bind(*metas, **kwmetas))
     except Unsupported as refusal:
         broken = refusal.graph_break
         tx.unsupported(broken.code, broken.reason)
     except Exception as error:  # the user's mistake, such as shapes that do not fit: eager raises it
         tx.unsupported("GB0066", f"{op.name} raises {type(error).__name__}: {error}")
-    if same is not None:
-        found = op.bind(*args, **kwargs)[same]
-        return found
     if op.mutates:
         return _call_in_place(tx, op, args, kwargs, result)
+    # Python can tell that `y is x`: such a call must not become a node that makes a new tensor.
+    if same is not None:
+        return op.bind(*args, **kwargs)[same]
     return results_of(tx, _record(tx, op, args, kwargs, result), result)
 
 
@@ -336,33 +334,6 @@ def _is_recorded(args: list[Variable], kwargs: dict[str, Variable], result: Tens
     if result is not None:
         return result.requires_grad
     return any(t.meta.requires_grad for a in (*args, *kwargs.values()) for t in realize(a).tensors())
-
-
-def _returned_argument(op: Operator, metas: tuple, result: Any) -> int | None:
-    """Which argument an operator hands back as it is (`cast` to the dtype there is, `dropout` in eval).
-
-    Python can tell that `y is x`, so such a call must not become a node that makes a new tensor.
-    """
-    if op.body is None or op.mutates or not isinstance(result, TensorMeta):
-        return None
-    candidates = [i for i, m in enumerate(metas) if isinstance(m, TensorMeta) and _same_array(m, result)]
-    if not candidates:
-        return None
-    wrapped = tuple(_on_metas(m) for m in metas)
-    with interpreting(Tracer(None)):
-        out = op._run_body(wrapped)
-    return next((i for i in candidates if wrapped[i] is out), None)
-
-
-def _same_array(a: TensorMeta, b: TensorMeta) -> bool:
-    same = same_shape(a.shape, b.shape) and same_shape(a.strides, b.strides)
-    return same and a.dtype is b.dtype and a.device == b.device
-
-
-def _on_metas(value: Any) -> Any:
-    if isinstance(value, TensorMeta):
-        return Tensor(TracedArray(value))
-    return type(value)(map(_on_metas, value)) if type(value) in (tuple, list) else value
 
 
 __all__ = ["argument", "call_operator", "map_tensors"]

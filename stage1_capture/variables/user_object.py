@@ -441,7 +441,8 @@ def _wrap_optimizer(output: OutputGraph, real: Any, source: Source | None) -> Va
     return wrap_object(output, real, source)
 
 
-BUILDERS.update(dict.fromkeys((types.ModuleType, Operator, CustomOpDef), wrap_identity))
+# A class of Python's own metaclass has nothing to refuse.
+BUILDERS.update(dict.fromkeys((type, types.ModuleType, Operator, CustomOpDef), wrap_identity))
 BUILDERS_BY_CLASS.update(
     {
         object: wrap_object,

@@ -5,6 +5,7 @@ Input: generated programs of that matrix. Values, gradients, shared memory and v
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import zlib
 
@@ -54,6 +55,11 @@ WRITES = {
     "copy_": lambda v, w: v.copy_(w.reshape(-1)[3] * v),
     "setitem": setitem,
 }
+
+
+def exact_versions(seam):
+    """Whether version counters must be those of eager, and no program refused. The tiny version is not held to it."""
+    return seam.tier == "full" and inspect.unwrap(seam("functionalize")) is not tiny_functionalize
 
 
 def both(base, chain, write, w):
@@ -150,7 +156,7 @@ def same_as_eager(seam, function, *tensors, what=""):
     for i, (a, b) in enumerate(zip([*results, *ours], [*expected, *theirs], strict=True)):
         assert_same(a._data, b._data, f"{what}: tensor {i}")
         # which bumps a counter once, and only an input's
-        exact = seam("functionalize") is not tiny_functionalize
+        exact = exact_versions(seam)
         known = exact or i >= len(results)
         counts = (a.version, b.version) if exact else (bool(a.version), bool(b.version))
         assert not known or counts[0] == counts[1], f"{what}: version of tensor {i}, eager's: {counts}"
@@ -172,7 +178,7 @@ def same_as_eager(seam, function, *tensors, what=""):
 )
 def test_writes_and_views(seam, chain, target):
     ran = [same_as_eager(seam, program, *INPUTS, what=key) for key, program in programs(chain, target)]
-    assert all(ran) or seam("functionalize") is tiny_functionalize
+    assert all(ran) or not exact_versions(seam)
 
 
 def test_the_matrix_has_at_least_two_hundred_programs():

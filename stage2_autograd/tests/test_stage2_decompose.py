@@ -30,6 +30,7 @@ from stage_contracts.passes import Pass, PassTable
 
 tiny = import_module("stage2_autograd.tiny.decompose")  # the module, not the function of that name
 
+decompose_first = pytest.mark.conformance("decompose", tier="first")
 decompose_core = pytest.mark.conformance("decompose", tier="core")
 decompose_full = pytest.mark.conformance("decompose")
 
@@ -47,16 +48,18 @@ def core_of(seam, function, *tensors):
 # ---- the seam ----------------------------------------------------------------------------------------------
 
 
-@decompose_core
+@decompose_first
 def test_composites_become_core_operators_that_compute_the_same(seam):
+    """Every composite operator becomes core operators that compute the same values."""
     x = tensor(4, 5, grad=False)
     graph = core_of(seam, lambda x: reductions.softmax(activations.relu(x), 1), x)
     (got,) = interpreter(graph)(x._data)
     np.testing.assert_array_equal(got, reductions.softmax(activations.relu(x), 1)._data)
 
 
-@decompose_core
+@decompose_first
 def test_marks_names_origins_and_inputs_stay(seam):
+    """Marks, origins and the inputs of the graph stay as they were."""
     made = seam("functionalize")(
         capture(lambda x, y: activations.relu(pointwise.sin(x)) * y, tensor(3), tensor(3))
     )
@@ -75,6 +78,8 @@ def test_marks_names_origins_and_inputs_stay(seam):
 
 @decompose_core
 def test_a_users_casts_are_never_dropped(seam):
+    """A cast that you wrote is never dropped, even where it looks idle."""
+
     def program(x):
         return TABLE["core.cast"](TABLE["core.cast"](x, float32), float64) * 2
 
@@ -86,6 +91,8 @@ def test_a_users_casts_are_never_dropped(seam):
 
 @decompose_core
 def test_draws_do_not_merge_and_equal_work_does(seam):
+    """Two random draws stay two; equal work without a draw is done once."""
+
     def program(x):
         return rand_of_shape((3,)) + pointwise.sin(x), rand_of_shape((3,)) * pointwise.sin(x)
 

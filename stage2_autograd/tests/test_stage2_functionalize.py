@@ -29,6 +29,7 @@ from stage_contracts.breaks import Unsupported
 from stage_contracts.dtype import float32
 from stage_contracts.layouts import is_dense
 
+functionalize_first = pytest.mark.conformance("functionalize", tier="first")
 functionalize_core = pytest.mark.conformance("functionalize", tier="core")
 functionalize_full = pytest.mark.conformance("functionalize")
 
@@ -107,7 +108,10 @@ _WRITES = {
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(n, marks=functionalize_core if n in ("temporary", "input") else functionalize_full)
+        pytest.param(
+            n,
+            marks={"temporary": functionalize_first, "input": functionalize_core}.get(n, functionalize_full),
+        )
         for n in _WRITES
     ],
 )
@@ -116,8 +120,9 @@ def test_writes_are_as_in_eager(seam, name):
     check_against_eager(seam, function, *tensors)
 
 
-@functionalize_core
+@functionalize_first
 def test_written_inputs_are_extra_outputs(seam):
+    """An input that is written becomes an extra output; no node of the graph writes."""
     made = functional(seam, write_an_input, tensor(2, 3), _buffer)
     assert made.writes == (1,) and made.num_outputs == 1 and len(made.graph.outputs) == 2
     assert not any(n.target.mutates for n in made.graph.calls)
@@ -222,8 +227,9 @@ def test_a_write_to_a_constant_is_refused(seam):
 # ---- results that are inputs, or one tensor twice ----------------------------------------------------------
 
 
-@functionalize_core
+@functionalize_first
 def test_an_input_handed_back_is_that_tensor(seam):
+    """An input that is returned is that input, not a copy."""
     compiled = compile_with(seam, lambda x, y: (y, x * 2, y), tensor(3), tensor(3, seed=1))
     x, y = tensor(3), tensor(3, seed=1)
     first, second, third = compiled.run(x, y)
@@ -267,6 +273,7 @@ def two_masks(x):
 
 @functionalize_core
 def test_the_random_state_is_the_last_input(seam):
+    """The state of the random generator is the last input, and its next state the last output."""
     made = functional(seam, two_masks, tensor(8))
     assert made.rng_calls == 2
     assert [n.meta["role"] for n in made.graph.placeholders] == ["primal", "rng"]
@@ -274,6 +281,7 @@ def test_the_random_state_is_the_last_input(seam):
 
 @functionalize_core
 def test_random_bits_are_eagers_and_the_generator_moves_on_alike(seam):
+    """Random draws are those of eager, and the generator moves on by as much."""
     compiled = check_against_eager(seam, two_masks, tensor(50), tolerance=0)
     for run in (compiled.run, lambda x: (two_masks(x),)):
         manual_seed(5)
@@ -297,6 +305,7 @@ def test_inference_draws_the_same_bits(seam):
 
 @functionalize_core
 def test_every_node_has_the_origin_of_what_it_came_from(seam):
+    """Each node keeps the line of the program that it came from."""
     made = functional(seam, lambda x: pointwise.sin(activations.gelu(x)), tensor(3))
     texts = {n.name: n.origins[0].text for n in made.graph.calls}
     assert texts["sin"] == "sin(...)" and texts["erf"] == "gelu(...)" == texts["gelu"]

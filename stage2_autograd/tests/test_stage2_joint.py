@@ -22,6 +22,7 @@ from stage2_autograd.tests.helpers import (
 )
 from stage_contracts.layouts import is_dense
 
+differentiate_first = pytest.mark.conformance("differentiate", tier="first")
 differentiate_core = pytest.mark.conformance("differentiate", tier="core")
 differentiate_full = pytest.mark.conformance("differentiate")
 
@@ -36,8 +37,9 @@ def gradients_of(joint):
     return joint.graph.outputs[joint.num_outputs :]
 
 
-@differentiate_core
+@differentiate_first
 def test_primals_then_tangents_outputs_then_gradients(seam):
+    """The joint graph takes primals, then tangents, and returns outputs, then gradients."""
     joint = joint_of(seam, products.linear, tensor(4, 3), tensor(5, 3), tensor(5))
     assert [n.meta["role"] for n in joint.graph.placeholders] == ["primal"] * 3 + ["tangent"]
     assert (joint.num_primals, joint.num_outputs, joint.tangent_outputs) == (3, 1, (0,))
@@ -47,8 +49,10 @@ def test_primals_then_tangents_outputs_then_gradients(seam):
         assert gradient.val.shape == primal.val.shape and gradient.val.dtype is primal.val.dtype
 
 
-@differentiate_core
+@differentiate_first
 def test_no_gradient_is_none(seam):
+    """An input without a gradient has None in its place."""
+
     def program(x, unused, data, ids):
         return x * data + shape.gather(x, 0, ids)
 
@@ -79,6 +83,8 @@ def test_nothing_to_differentiate(seam):
 
 @differentiate_core
 def test_several_outputs(seam):
+    """Each floating output that depends on a parameter has a tangent of its own."""
+
     def program(x, w):
         h = pointwise.tanh(products.matmul(x, w))
         return h, h.sum(), pointwise.exp(x)
@@ -94,6 +100,8 @@ def test_a_value_read_twice_adds_its_gradients(seam):
 
 @differentiate_core
 def test_backward_nodes_have_the_origin_of_the_forward_call_they_differentiate(seam):
+    """A node of the backward names the line whose derivative it is."""
+
     def program(x, w):
         return activations.gelu(products.linear(x, w))
 

@@ -103,7 +103,12 @@ VIEWS = {
     "contiguous",
     "to_device",
 }
+_FIRST_TIER = {"exp", "mul", "sum", "matmul", "permute"}
 _CORE_TIER = {"exp", "mul", "where", "sum", "permute", "expand", "matmul", "cat", "gather", "maximum"}
+
+
+def _tier(name: str, core_tier: set[str]) -> str:
+    return "first" if name in _FIRST_TIER else "core" if name in core_tier else "full"
 
 
 def _cases(table: dict[str, list[tuple]], core_tier: set[str]) -> list:
@@ -112,7 +117,7 @@ def _cases(table: dict[str, list[tuple]], core_tier: set[str]) -> list:
             name,
             args,
             id=f"{name}-{i}" if i else name,
-            marks=pytest.mark.conformance(*SEAMS, tier="core" if name in core_tier and not i else "full"),
+            marks=pytest.mark.conformance(*SEAMS, tier=_tier(name, core_tier) if not i else "full"),
         )
         for name, calls in table.items()
         for i, args in enumerate(calls)

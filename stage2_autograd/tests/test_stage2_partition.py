@@ -23,6 +23,7 @@ from stage2_autograd.tests.helpers import (
 from stage2_autograd.tiny import partition as save_everything
 from stage_contracts.graph import GraphError
 
+partition_first = pytest.mark.conformance("partition", tier="first")
 partition_core = pytest.mark.conformance("partition", tier="core")
 partition_full = pytest.mark.conformance("partition")
 
@@ -47,8 +48,9 @@ def with_partition(seam, partitioner):
     return lambda name: partitioner if name == "partition" else seam(name)
 
 
-@partition_core
+@partition_first
 def test_the_halves_fit_and_together_are_eager(seam):
+    """Forward returns the outputs, then what is saved; backward takes what is saved, then the tangents."""
     compiled = check_against_eager(seam, mlp, *MLP)
     part = compiled.partition
     roles = [n.meta["role"] for n in part.backward.placeholders]
@@ -59,8 +61,9 @@ def test_the_halves_fit_and_together_are_eager(seam):
     ]
 
 
-@partition_core
+@partition_first
 def test_each_saved_value_is_described(seam):
+    """Each saved value is listed once, with its meta, its reason and the lines it came from."""
     part = compile_with(seam, mlp, *MLP).partition
     assert len({s.name for s in part.saved}) == len(part.saved)
     for s, out in zip(part.saved, part.forward.outputs[part.num_outputs :], strict=True):
@@ -73,12 +76,14 @@ def test_each_saved_value_is_described(seam):
 
 @partition_core
 def test_the_backward_reads_nothing_but_what_was_saved(seam):
+    """Nothing is saved that the backward does not read."""
     part = compile_with(seam, mlp, *MLP).partition
     assert all(n.users or n in part.backward.outputs for n in part.backward.placeholders)
 
 
-@partition_core
+@partition_first
 def test_an_input_that_the_backward_reads_is_saved(seam):
+    """An input that the backward reads is saved as any other value."""
     compiled = check_against_eager(seam, lambda x, y: x * y, tensor(3), tensor(3, seed=1))
     assert {s.name for s in compiled.partition.saved} == {"x0", "x1"}
 

@@ -19,10 +19,8 @@ from stage_contracts.host_interface import BLAS_TEAM_CPP, HOST_CPP, NOT_AS_COMPI
 from stage_contracts.loop_text import origin_comments
 from stage_contracts.origin import Origin
 from stage_contracts.program import (
-    Allocate,
     Buffer,
     External,
-    Free,
     Kernel,
     Launch,
     Program,
@@ -80,7 +78,8 @@ def _steps(segment: Segment, program: Program) -> Iterator[str]:
     for buffer in program.buffers.values():  # made in this segment, or by a step before it
         if buffer.slot is not None and buffer.name in touched:
             yield _declared(buffer, f"pools[{buffer.slot.pool}] + {cpp_index(buffer.slot.offset)}")
-    for step in segment.steps:
+    for begun, step in enumerate(segment.running):
+        yield f"host.stamp({begun});"
         match step:
             case Launch(kernel=kernel, buffers=buffers):
                 yield from _launched(program.kernels[kernel], buffers, numbers[kernel], program)
@@ -92,8 +91,7 @@ def _steps(segment: Segment, program: Program) -> Iterator[str]:
             case RowBlocks():
                 yield from _lines_of(step.origins)
                 yield from row_blocks_text(step, program)
-            case Allocate() | Free():
-                pass
+    yield f"host.stamp({len(segment.running)});"
 
 
 def _launched(kernel: Kernel, buffers: Sequence[str], number: int, program: Program) -> Iterator[str]:

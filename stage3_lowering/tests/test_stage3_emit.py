@@ -54,7 +54,7 @@ def test_golden_of_the_function_that_runs_it_all(seam):
     golden("run.cpp.txt", text[text.index("// ---- run: ") :])
 
 
-@pytest.mark.conformance("emit", tier="core")
+@pytest.mark.conformance("emit")
 def test_units_and_kernels_name_each_other(seam):
     program = program_of(seam, "softmax")
     cpp, triton = seam("emit")(program, CPP), seam("emit")(program, TRITON)
@@ -81,7 +81,7 @@ def test_sin_cos_loads_once_and_stores_once(seam):
     assert triton.count("tl.load(") == 1 and triton.count("tl.store(") == 1
 
 
-@pytest.mark.conformance("emit", tier="core")
+@pytest.mark.conformance("emit")
 def test_the_grid_says_how_to_launch(seam):
     for name in FUNCTIONS:
         emitted = seam("emit")(program_of(seam, name), TRITON)

@@ -36,7 +36,7 @@ def ops_of(kernel):
     return [instr.op for nest in kernel.nests for instr in nest.body]
 
 
-@pytest.mark.conformance("lower", "fuse", tier="core")
+@pytest.mark.conformance("lower", "fuse", goal="good")
 @pytest.mark.parametrize("layout", ["dense", "transposed", "one row"])
 def test_sin_cos_is_one_kernel_with_one_load_and_one_store(seam, layout):
     x = {"dense": X, "transposed": X.T, "one row": X[:1]}[layout]
@@ -48,7 +48,7 @@ def test_sin_cos_is_one_kernel_with_one_load_and_one_store(seam, layout):
     assert {b.role for b in program.buffers.values()} == {"input", "output"}
 
 
-@pytest.mark.conformance("lower", "fuse", "emit", tier="core")
+@pytest.mark.conformance("lower", "fuse", goal="good")
 @pytest.mark.parametrize("shape", [(6, 10), (1, 10), (6, 1), (3, 700), (2, 5000)])
 def test_softmax_is_one_kernel(seam, shape):
     x = RNG.standard_normal(shape).astype(np.float32) * 3
@@ -58,7 +58,7 @@ def test_softmax_is_one_kernel(seam, shape):
     assert all(name not in program.buffers for name in kernel.internal)
 
 
-@pytest.mark.conformance("lower", "fuse", "emit", tier="core")
+@pytest.mark.conformance("lower", "fuse", goal="good")
 def test_layer_norm_is_one_kernel(seam):
     w, b = RNG.standard_normal((2, 10)).astype(np.float32)
     want = programs.numpy_layer_norm(*[a.astype(np.float64) for a in (X, w, b)])
@@ -68,7 +68,7 @@ def test_layer_norm_is_one_kernel(seam):
     assert len(fused(seam, programs.layer_norm, X, w, b).kernels) == 1
 
 
-@pytest.mark.conformance("lower", "fuse", "emit", tier="core")
+@pytest.mark.conformance("lower", "fuse", goal="good")
 def test_cross_entropy_is_one_kernel_and_a_gathering_one(seam):
     at = np.array([[1], [2], [0], [9], [4], [4]])
 
@@ -83,7 +83,7 @@ def test_cross_entropy_is_one_kernel_and_a_gathering_one(seam):
     assert len(fused(seam, function, X, at).kernels) == 2
 
 
-@pytest.mark.conformance("lower", "fuse", tier="core")
+@pytest.mark.conformance("fuse", goal="good")
 def test_nests_of_other_shapes_over_the_same_memory_fuse(seam):
     def function(c, x):
         return c.neg(c.reshape(c.exp(x), (60,))), c.sin(c.reshape(x, (3, 20)))
@@ -91,7 +91,7 @@ def test_nests_of_other_shapes_over_the_same_memory_fuse(seam):
     assert len(fused(seam, function, X).kernels) == 1
 
 
-@pytest.mark.conformance("lower", "fuse", tier="core")
+@pytest.mark.conformance("fuse", goal="good")
 def test_siblings_read_once(seam):
     (kernel,) = fused(
         seam, lambda c, x: (c.sin(x), c.cos(x), c.amax(x, (1,)), c.sum(x, (1,))), X
@@ -99,7 +99,7 @@ def test_siblings_read_once(seam):
     assert ops_of(kernel).count("load") == 1
 
 
-@pytest.mark.conformance("lower", "fuse", tier="core")
+@pytest.mark.conformance("fuse", goal="good")
 def test_equal_work_is_done_once(seam):
     (kernel,) = fused(seam, lambda c, x: c.add(c.sin(c.neg(x)), c.cos(c.neg(x))), X).kernels.values()
     assert ops_of(kernel).count("neg") == 1
@@ -109,7 +109,7 @@ def reasons(program):
     return [d.reason for d in program.decisions if not d.fused]
 
 
-@pytest.mark.conformance("lower", "fuse", tier="core")
+@pytest.mark.conformance("fuse", goal="good")
 @pytest.mark.parametrize(
     ("function", "kernels", "words"),
     [
@@ -137,7 +137,7 @@ def test_what_may_not_fuse_says_why(seam, function, kernels, words):
         np.testing.assert_allclose(outputs[way][0], outputs["nests"][0], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.conformance("fuse")
+@pytest.mark.conformance("fuse", goal="good")
 def test_every_decision_is_in_the_event_log(seam):
     start = EVENT_LOG.mark()
     program = fused(seam, programs.softmax, X)
@@ -147,7 +147,8 @@ def test_every_decision_is_in_the_event_log(seam):
     assert str(program.decisions[0]).startswith("buf0 + buf1: fused, ")
 
 
-@pytest.mark.conformance("lower", "fuse", "emit", tier="core")
+@pytest.mark.conformance("lower", goal="good")
+@pytest.mark.conformance("fuse", "emit")
 def test_without_fusion_every_nest_is_a_kernel(seam):
     with config.patch(fusion=False):
         program = check(seam, programs.softmax, [X], [programs.numpy_softmax(X.astype(np.float64))], ulps=8)

@@ -141,7 +141,8 @@ def results(dtype, seam):
     }
 
 
-@pytest.mark.conformance("lower", "fuse", "emit", tier="core")
+@pytest.mark.conformance("lower", "fuse", tier="core")
+@pytest.mark.conformance("emit")
 @pytest.mark.parametrize("dtype", VALUES)
 @pytest.mark.parametrize("name", [*UNARY, *BINARY])
 def test_pointwise(seam, name, dtype):
@@ -158,7 +159,8 @@ def test_pointwise(seam, name, dtype):
             assert node.val.strides == tuple(s // output.itemsize for s in output.strides) or output.size < 2
 
 
-@pytest.mark.conformance("lower", "fuse", "emit", tier="core")
+@pytest.mark.conformance("lower", "fuse", tier="core")
+@pytest.mark.conformance("emit")
 def test_where_and_cast(seam):
     x = VALUES["float32"]
     y = np.array([1, 0, -5, 2**40], np.int64)

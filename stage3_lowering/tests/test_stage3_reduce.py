@@ -42,7 +42,8 @@ def reference(kind, x, dims, keepdim=False):
 ULPS = {"float32": 2.0, "float64": 64.0}
 
 
-@pytest.mark.conformance("lower", "fuse", "emit", tier="core")
+@pytest.mark.conformance("fuse", tier="core")
+@pytest.mark.conformance("lower", "emit")
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32", "bool"])
 @pytest.mark.parametrize("layout", ["dense", "transposed", "sliced"])
 def test_every_reduction(seam, dtype, layout):
@@ -59,7 +60,8 @@ def test_every_reduction(seam, dtype, layout):
             assert_close(output, reference(kind, x, dims, keep), ulps, f"{kind} {dims} {keep} ({way})")
 
 
-@pytest.mark.conformance("lower", "fuse", "emit", tier="core")
+@pytest.mark.conformance("lower", "fuse", tier="core")
+@pytest.mark.conformance("emit")
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "bool"])
 def test_positions(seam, dtype):
     x = data(dtype, "dense")
@@ -73,7 +75,8 @@ def test_positions(seam, dtype):
     check(seam, function, [x, y], want)
 
 
-@pytest.mark.conformance("lower", "fuse", "emit", tier="core")
+@pytest.mark.conformance("lower", "fuse", tier="core")
+@pytest.mark.conformance("emit")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_nan_infinities_and_signed_zeros(seam, dtype):
     nan, inf = np.nan, np.inf
@@ -101,7 +104,8 @@ def test_nan_infinities_and_signed_zeros(seam, dtype):
             assert_close(output, wanted, 0, f"output {k} ({way})", signed_zeros=False)
 
 
-@pytest.mark.conformance("lower", "fuse", "emit", tier="core")
+@pytest.mark.conformance("lower", "fuse", tier="core")
+@pytest.mark.conformance("emit")
 def test_nothing_and_almost_nothing(seam):
     empty, point = np.zeros((0, 3), np.float32), np.array(2.5, np.float32)
 

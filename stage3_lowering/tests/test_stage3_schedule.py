@@ -57,7 +57,7 @@ def schedules(draw, kernel):
     return KernelSchedule(order, (), inner[-1], parallel, split)
 
 
-@pytest.mark.conformance("emit", tier="core")
+@pytest.mark.conformance("emit")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_schedule_gives_the_same_values(seam, name):
     function, arrays = PROGRAMS[name]
@@ -79,9 +79,10 @@ def test_every_schedule_gives_the_same_values(seam, name):
     holds()
 
 
-@pytest.mark.conformance("schedule", tier="core")
+@pytest.mark.conformance("schedule", tier="first")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_schedule_prints_and_reads_back(seam, name):
+    """Each kernel has a schedule, which prints and reads back as it was."""
     function, arrays = PROGRAMS[name]
     program = seam("schedule")(seam("fuse")(seam("lower")(trace(function, *arrays))), CPP).verify()
     for kernel in program.kernels.values():

@@ -1,18 +1,16 @@
-"""The launch function of a program once more, one step at a time, every call in it handed to an observer first.
+"""What a launch function calls, by its name in the function's globals: an observer puts its own in, and takes it out.
 
-Input: what launch.py made for a CPU, and `observe(what, function) -> function`. The launch function itself stays as it
-is: it may have put many steps into one call of C++, and an observer wants to see each.
+Input: what launch.py made for a CPU. A Segment is many steps in one call of C++; `stamped` of segment_calls.py makes
+that call note when each step begins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from stage4_runtime.runtime.launch import arenas
 from stage4_runtime.runtime.launch_names import EXTERNAL_PREFIX, INTO_PREFIX, identifier
-from stage4_runtime.runtime.launch_text import write_launch_text
 from stage_contracts.program import External, RowBlocks
 from stage_contracts.segments import Segment, segments
 
@@ -31,38 +29,23 @@ class Routine:
     name: str
 
 
-def _routine_of(step: Any) -> tuple[str, ...]:
-    """The name in the text of what a step calls."""
-    if isinstance(step, RowBlocks):
-        return (f"{INTO_PREFIX}matmul",)
-    if isinstance(step, External):
-        return ((INTO_PREFIX if step.into else EXTERNAL_PREFIX) + identifier(step.target),)
-    return ()
+def calls_of(run: Any) -> dict[str, Any]:
+    """Name -> the Segment, Kernel or Routine that it runs; those of ALLOCATIONS are there as themselves."""
+    program, given = run.program, run.__globals__
+    parts = [part for part in segments(program) if isinstance(part, Segment)]
+    native = [part for part in parts if part.function in given]
+    found: dict[str, Any] = {part.function: part for part in native}
+    for step in segments(program) if native else program.steps:
+        if isinstance(step, RowBlocks):
+            found |= {f"{INTO_PREFIX}{name}": Routine(name) for name in ("matmul", "add")}
+        elif isinstance(step, External):
+            prefix = INTO_PREFIX if step.into else EXTERNAL_PREFIX
+            found[prefix + identifier(step.target)] = Routine(step.target)
+    if not native:
+        found |= {run.written.kernels[name]: kernel for name, kernel in program.kernels.items()}
+    return found | {name: name for name in ALLOCATIONS}
 
 
-def observed_segments(run: Any, observe: Callable[[Any, Callable], Callable]) -> dict[str, Callable]:
-    """For a program that only C++ can run: its calls of C++, by their name in the text, made by `observe`."""
-    found = [part for part in segments(run.program) if isinstance(part, Segment)]
-    given = run.__globals__
-    return {part.function: observe(part, given[part.function]) for part in found if part.function in given}
-
-
-def observed_launch(run: Any, observe: Callable[[Any, Callable], Callable]) -> Callable[..., tuple]:
-    """As `run`, each call in it made by `observe(what, it)`: a Kernel, a Routine, or a name of ALLOCATIONS."""
-    program, before = run.program, run.written
-    written = write_launch_text(program, kernel_alignment=before.kernel_alignment)
-    given = run.__globals__
-    names: dict[str, Any] = {**given, **arenas()}  # arenas of this text: they hold other addresses
-    for name in ALLOCATIONS:
-        names[name] = observe(name, given[name])
-    for name, kernel in program.kernels.items():
-        names[written.kernels[name]] = observe(kernel, given[before.kernels[name]])
-    for buffer in program.buffers.values():
-        if buffer.role == "constant":
-            names[written.names[buffer.name]] = given[before.names[buffer.name]]
-    for name in {routine for step in program.steps for routine in _routine_of(step)}:
-        names[name] = observe(
-            Routine(name.removeprefix(INTO_PREFIX).removeprefix(EXTERNAL_PREFIX)), given[name]
-        )
-    exec(compile(written.text, f"<cutaway observed launch {program.name}>", "exec"), names)
-    return names[written.function]
+def fresh_arenas() -> dict[str, Any]:
+    """Names for a launch function with no memory kept yet, so that an observer sees every pool allocated."""
+    return dict(arenas())

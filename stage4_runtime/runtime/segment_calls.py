@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import time
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -57,14 +59,30 @@ class _MethodDef(ctypes.Structure):
 def builtin(function: Any, table: np.ndarray) -> Callable:
     """A C function (table, arguments, their number) -> object as a built-in one. Costs a tenth of ctypes' way."""
     definition = _MethodDef(b"run", ctypes.cast(function, ctypes.c_void_p), METH_FASTCALL, None)
+    _KEPT.append((definition, function))  # CPython keeps a pointer to it
+    return _made(definition, table)
+
+
+def _made(definition: _MethodDef, table: np.ndarray) -> Callable:
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    made = make(ctypes.addressof(definition), table, None)
-    _KEPT.append((definition, function))  # CPython keeps a pointer to it
+    made: Callable = make(ctypes.addressof(definition), table, None)
+    _DEFINITIONS[made] = definition
     return made
 
 
 _KEPT: list[Any] = []  # a list's append is atomic
+_DEFINITIONS: WeakKeyDictionary[Callable, _MethodDef] = WeakKeyDictionary()
+
+
+def stamped(call: Callable, count: int) -> tuple[Callable, np.ndarray] | None:
+    """`call` once more, and `count` places where it notes nanoseconds; None where there is no clock for C++.
+
+    Both are for one call at a time. Which of its times is which, `Segment.running` says.
+    """
+    table, stamps = call.__self__.copy(), np.zeros(count, np.int64)  # type: ignore[attr-defined]
+    table[HOST_FIELDS.index("stamps")] = address(stamps)
+    return (_made(_DEFINITIONS[call], table), stamps) if table[HOST_FIELDS.index("clock_gettime")] else None
 
 
 @cache
@@ -80,11 +98,24 @@ def host_table() -> np.ndarray | None:
         "restore_thread": python.PyEval_RestoreThread,
         **blas(),
         **blas_threads(),
+        **({} if perf_counter_clock() is None else {"clock_gettime": ctypes.CDLL(None).clock_gettime}),
     }
     places = {name: ctypes.cast(function, ctypes.c_void_p).value for name, function in functions.items()}
     places["ndarray"] = id(np.ndarray)
+    places["clock"] = perf_counter_clock() or 0
     places |= {f"{name}_dtype": id(dtype.numpy) for name, dtype in DTYPES.items()}
     return np.array([places.get(field, 0) for field in HOST_FIELDS], np.uint64)
+
+
+def perf_counter_clock() -> int | None:
+    """The clock of the C library's clock_gettime that time.perf_counter_ns reads; None where there is none."""
+    for name in ("CLOCK_MONOTONIC", "CLOCK_UPTIME_RAW"):
+        clock = getattr(time, name, None)
+        if clock is not None:
+            before, now, after = time.perf_counter_ns(), time.clock_gettime_ns(clock), time.perf_counter_ns()
+            if before <= now <= after:
+                return int(clock)
+    return None
 
 
 def _usual_layout(writeable: bool) -> bool:

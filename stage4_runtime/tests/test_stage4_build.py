@@ -17,6 +17,7 @@ from stage_contracts import config
 from stage_contracts.errors import BuildError, CompilerMissing
 from stage_contracts.program import SourceUnit, Target
 
+first = pytest.mark.conformance("build", tier="first")
 core = pytest.mark.conformance("build", tier="core")
 full = pytest.mark.conformance("build", tier="full")
 
@@ -35,13 +36,15 @@ def run_sum(kernel):
     np.testing.assert_array_equal(y, x + 1)
 
 
-@core
+@first
 def test_a_unit_becomes_kernels_that_take_addresses(seam):
+    """Build returns each kernel by its name; a kernel takes the addresses of its buffers."""
     run_sum(seam("build")(cpp_unit())["kernel0"])
 
 
-@core
+@first
 def test_two_kernels_and_their_return_codes(seam):
+    """A unit may hold several kernels; each returns 0, or the code of its error."""
     kernels = seam("build")(cpp_unit(TWO_KERNELS, ("twice", "refuse")))
     x, y = np.arange(4.0), np.empty(4)
     assert kernels["twice"](x.ctypes.data, y.ctypes.data) == 0
@@ -67,6 +70,7 @@ extern "C" int64_t numbers(const char* x, int64_t* y) {
 
 @core
 def test_a_source_the_compiler_refuses(seam):
+    """A source that does not compile raises BuildError with what the compiler said."""
     with pytest.raises(BuildError) as raised:
         seam("build")(cpp_unit(SUM_SOURCE.replace("1.0f", "one")))
     message = str(raised.value)
@@ -80,6 +84,7 @@ def test_a_source_the_compiler_refuses(seam):
 
 @core
 def test_no_compiler(seam, monkeypatch, tmp_path):
+    """Without a compiler, build raises CompilerMissing."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(

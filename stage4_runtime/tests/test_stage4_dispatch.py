@@ -17,6 +17,7 @@ from stage_contracts.pipeline import Entry
 from stage_contracts.source import ArgSource, AttrSource, GlobalSource, ItemSource, RowSource
 from stage_contracts.tensor_meta import TensorMeta
 
+first = pytest.mark.conformance("dispatch", tier="first")
 core = pytest.mark.conformance("dispatch", tier="core")
 full = pytest.mark.conformance("dispatch", tier="full")
 
@@ -39,16 +40,18 @@ def equals(value):
     return Guard("EQUALS", N, value)
 
 
-@core
+@first
 def test_the_first_entry_whose_guards_hold_runs(seam):
+    """Dispatch returns the first entry whose guards hold for the call."""
     two, three, also_two = entry_for(equals(2)), entry_for(equals(3)), entry_for(equals(2))
     entries = (two, three, also_two)
     assert seam("dispatch")(entries, (None, 2), {}) is two
     assert seam("dispatch")(entries, (None,), {"n": 3}) is three
 
 
-@core
+@first
 def test_no_entry_holds(seam):
+    """Where no guards hold, dispatch returns None."""
     assert seam("dispatch")([], (1,), {}) is None
     assert seam("dispatch")([entry_for(equals(2))], (None, 4), {}) is None
 

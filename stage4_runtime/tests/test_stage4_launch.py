@@ -22,6 +22,7 @@ from stage_contracts.dtype import bfloat16, bool_, float64, int64
 from stage_contracts.loop_ir import BufferRef
 from stage_contracts.program import Copy, HostCallback, Launch, RecordEvent, WaitEvent
 
+first = pytest.mark.conformance("launch", tier="first")
 core = pytest.mark.conformance("launch", tier="core")
 full = pytest.mark.conformance("launch", tier="full")
 
@@ -42,22 +43,25 @@ def numbers(*shape):
     return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
 
 
-@core
+@first
 def test_a_chain_of_kernels(seam, launched):
+    """The program runs its steps in order, each on the buffers it names."""
     (y,) = launched(chain(3))(numbers(64))
     np.testing.assert_array_equal(y, numbers(64) + 3)
 
 
-@core
+@first
 def test_compiled_kernels(seam, launched):
+    """Kernels that build made are called with the addresses of their buffers."""
     from stage4_runtime.runtime import build
 
     (y,) = launched(chain(1), kernels=build(cpp_unit()))(numbers(64))
     np.testing.assert_array_equal(y, numbers(64) + 1)
 
 
-@core
+@first
 def test_results_are_safe_to_keep(seam, launched):
+    """A later call does not write over the results of an earlier one."""
     run = launched(chain(3))
     (first,) = run(numbers(64))
     (second,) = run(numbers(64) + 10)
@@ -76,20 +80,23 @@ def test_results_are_safe_to_keep(seam, launched):
     ],
 )
 def test_an_input_the_program_was_not_compiled_for_is_refused(seam, launched, wrong, says):
+    """An input of another shape, dtype or type is refused before any kernel runs."""
     with pytest.raises(TypeError, match=says):
         launched(chain(1))(wrong)
 
 
 @core
 def test_an_index_out_of_range_names_the_users_line(seam, launched):
+    """A kernel that meets an index out of range raises IndexError with your line."""
     failing = {"kernel0": lambda *addresses: 1}
     with pytest.raises(IndexError, match=r'File "model.py", line 31') as raised:
         launched(chain(1), kernels=failing)(numbers(64))
     assert "index out of range" in str(raised.value).splitlines()[-1]
 
 
-@core
+@first
 def test_external_calls_run_eager_kernels(seam, launched):
+    """An external step runs its operator on the buffers it names."""
     steps = [
         external("matmul", "x", "x", out="buf0"),
         external("sum", "buf0", (0, 1), out="y", keepdim=False),
@@ -138,6 +145,7 @@ def test_views_of_bfloat16(seam, launched):
 
 @core
 def test_constants_and_plain_values_are_returned(seam, launched):
+    """The program may return constants and plain Python values."""
     kernels = [sum_kernel("k0", "y", ["x", "c"], 4)]
     of = program(
         {"x": meta(4)}, {}, {"y": meta(4)}, kernels, [Launch("k0", ("x", "c", "y"))],
@@ -159,8 +167,9 @@ def test_a_constant_may_be_a_tensor(seam, launched):
     np.testing.assert_array_equal(y, numbers(4) ** 2)
 
 
-@core
+@first
 def test_empty_arrays(seam, launched):
+    """An array without elements is an array: it is not a null pointer to look at."""
     kernels = [sum_kernel("k0", "buf0", ["x"], 0), sum_kernel("k1", "y", ["buf0"], 0)]
     steps = [Launch(k.name, k.params) for k in kernels]
     of = program({"x": meta(0)}, {"buf0": meta(0)}, {"y": meta(0)}, kernels, steps, ["y"])

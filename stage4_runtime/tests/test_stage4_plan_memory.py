@@ -12,8 +12,10 @@ from stage_contracts.loop_ir import BufferRef
 from stage_contracts.program import Allocate, External, Free, Launch
 from stage_contracts.symbolic import ShapeEnv
 
+first = pytest.mark.conformance("plan_memory", tier="first")
 core = pytest.mark.conformance("plan_memory", tier="core")
 full = pytest.mark.conformance("plan_memory", tier="full")
+good = pytest.mark.conformance("plan_memory", goal="good")
 
 
 def live_bytes(planned):
@@ -30,8 +32,9 @@ def live_bytes(planned):
     return most, total
 
 
-@core
+@first
 def test_each_temporary_is_allocated_before_its_first_write_and_freed_after_its_last_read(seam):
+    """A temporary has memory from before its first write until after its last read."""
     planned = seam("plan_memory")(chain(3))
     planned.verify()
     order = [(type(s).__name__, getattr(s, "buffer", getattr(s, "kernel", ""))) for s in planned.steps]
@@ -40,23 +43,26 @@ def test_each_temporary_is_allocated_before_its_first_write_and_freed_after_its_
         assert order.index(("Launch", reader)) < order.index(("Free", name))
 
 
-@core
+@first
 def test_what_the_program_returns_has_memory_of_its_own(seam):
+    """A buffer that is returned is not in the pool: the next call would write over it."""
     planned = seam("plan_memory")(chain(2))
     assert planned.buffers["y"].slot is None
     assert planned.buffers["buf0"].slot is not None
     assert Free("y") not in planned.steps
 
 
-@core
+@good
 def test_a_long_chain_needs_no_more_than_two_buffers(seam):
+    """Memory that is free is used again: a chain needs two buffers, however long it is."""
     planned = seam("plan_memory")(chain(10))
     most, total = live_bytes(planned)
     assert most <= sum(planned.pools) <= 2 * most < total
 
 
-@core
+@first
 def test_the_steps_that_compute_stay_as_they_were(seam):
+    """Planning adds allocations and frees, and leaves the steps that compute in their order."""
     before = chain(4)
     planned = seam("plan_memory")(before)
     assert [s for s in planned.steps if not isinstance(s, Allocate | Free)] == list(before.steps)
@@ -79,6 +85,7 @@ def test_a_view_from_an_eager_kernel_keeps_its_operand_alive(seam):
 
 @core
 def test_an_operand_whose_view_is_returned_is_not_in_the_pool(seam):
+    """A buffer that a returned view lies in is not in the pool."""
     steps = [Launch("k0", ("x", "buf0")), external("reshape", "buf0", (8, 8), out="y")]
     kernels = [sum_kernel("k0", "buf0", ["x"], 64)]
     planned = seam("plan_memory")(

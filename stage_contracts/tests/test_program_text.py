@@ -268,3 +268,10 @@ def test_a_record_s_nests_are_read_when_something_asks_for_more_than_their_buffe
     assert (nest.reads, nest.writes) == (ROW_SUM.reads, ROW_SUM.writes)
     assert isinstance(nest, LoopNest) and type(nest) is not LoopNest
     assert ask(nest)
+
+
+def test_a_stored_nest_knows_its_lines_before_anything_else_is_read():
+    """A field with a default is found on the class, so that a nest once had no lines until its body was asked for."""
+    stored = program_of(json.loads(json.dumps(record_of(example()))))
+    for name, kernel in example().kernels.items():
+        assert stored.kernels[name].origins == kernel.origins

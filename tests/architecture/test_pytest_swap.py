@@ -19,43 +19,43 @@ PACKAGE = f"__path__.append({str(ROOT / 'stage_contracts')!r})"
 CONTRACTS = f"""
 exec(compile(open({str(ROOT / "stage_contracts/pipeline.py")!r}).read(), "pipeline.py", "exec"))
 DEFAULT_SEAMS = {{
-    "partition": "stage9.tiny:partition",
-    "fuse": "stage9.tiny:fuse",
+    "halve": "stage9.tiny:halve",
+    "total": "stage9.tiny:total",
     "emit": "absent_stage.tiny:emit",
 }}
 INNER_SEAMS = {{}}
 """
 
 STAGE = """
-def partition(numbers):
+def halve(numbers):
     return [n for n in numbers if n < 0], [n for n in numbers if n >= 0]
 
-def fuse(numbers):
+def total(numbers):
     return sum(numbers)
 """
 
 TESTS = """
 import pytest
 
-@pytest.mark.conformance("partition", tier="core")
+@pytest.mark.conformance("halve", tier="core")
 def test_splits(seam):
-    assert seam.partition([1, -1]) == ([-1], [1])
+    assert seam.halve([1, -1]) == ([-1], [1])
 
-@pytest.mark.conformance("partition")
+@pytest.mark.conformance("halve")
 @pytest.mark.parametrize("n", [1, 2])
 def test_keeps_everything(seam, n):
-    assert sum(map(len, seam("partition")([1] * n))) == n
+    assert sum(map(len, seam("halve")([1] * n))) == n
 
-@pytest.mark.conformance("fuse", tier="core")
+@pytest.mark.conformance("total", tier="core")
 def test_adds(seam):
-    assert seam.fuse([1, 2]) == 3
+    assert seam.total([1, 2]) == 3
 
 def test_ordinary():
     pass
 """
 
 MINE = """
-def partition(numbers):
+def halve(numbers):
     print("MINE WAS CALLED")
     return [n for n in numbers if n < 0], [n for n in numbers if not n < 0]
 
@@ -65,7 +65,7 @@ def loses_one(numbers):
 SEVEN = 7
 
 class Holder:
-    partition = staticmethod(partition)
+    halve = staticmethod(halve)
 """
 
 
@@ -83,7 +83,7 @@ def repository(pytester, monkeypatch):
     write(pytester, "stage9/__init__.py", "")
     write(pytester, "stage9/tiny.py", STAGE)
     write(pytester, "stage9/tests/test_tiny.py", TESTS)
-    manifest(pytester, partition={"core": 1, "full": 3}, fuse={"core": 1, "full": 1})
+    manifest(pytester, halve={"first": 1, "core": 1, "full": 3}, total={"first": 1, "core": 1, "full": 1})
     write(pytester, "mine.py", MINE)
     return pytester
 
@@ -112,70 +112,112 @@ def test_tier_core_leaves_out_the_full_tier(repository):
 
 
 def test_a_swap_runs_that_seams_tests_on_that_implementation(repository):
-    result = run(repository, "--swap", "partition=mine:partition", "-s")
+    result = run(repository, "--swap", "halve=mine:halve", "-s")
     result.assert_outcomes(passed=3, deselected=2)
     assert result.stdout.str().count("MINE WAS CALLED") == 3
-    result.stdout.fnmatch_lines(["swapped: partition = mine:partition (tier full)"])
-    result.stdout.fnmatch_lines(["seam `partition` (mine:partition): 3 full conformance tests ran"])
+    result.stdout.fnmatch_lines(["swapped: halve = mine:halve (tier full)"])
+    result.stdout.fnmatch_lines(["seam `halve` (mine:halve): 3 full conformance tests ran*"])
     assert result.ret == 0
 
 
-@pytest.mark.parametrize(
-    "target", ["mine.py:partition", "./mine.py:Holder.partition", "mine:Holder.partition"]
-)
+@pytest.mark.parametrize("target", ["mine.py:halve", "./mine.py:Holder.halve", "mine:Holder.halve"])
 def test_a_swap_may_name_a_file_or_an_attribute(repository, target):
-    result = run(repository, "--swap", f"partition={target}", "--tier", "core", "-s")
+    result = run(repository, "--swap", f"halve={target}", "--tier", "core", "-s")
     result.assert_outcomes(passed=1, deselected=4)
     result.stdout.fnmatch_lines(["*MINE WAS CALLED*"])
 
 
 def test_two_swaps(repository):
-    result = run(repository, "--swap", "partition=mine:partition", "--swap", "fuse=stage9.tiny:fuse")
+    result = run(repository, "--swap", "halve=mine:halve", "--swap", "total=stage9.tiny:total")
     result.assert_outcomes(passed=4, deselected=1)
 
 
 def test_a_wrong_implementation_fails_and_the_seam_is_named(repository):
-    result = run(repository, "--swap", "partition=mine:loses_one")
+    result = run(repository, "--swap", "halve=mine:loses_one")
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         [
-            "seam `partition` (mine:loses_one) failed: *",
-            "FAILED *test_splits - seam `partition` (mine:loses_one) failed: *",
+            "seam `halve` (mine:loses_one) failed: *",
+            "FAILED *test_splits - seam `halve` (mine:loses_one) failed: *",
         ]
     )
 
 
 def test_a_failing_default_is_named_too(repository):
     write(repository, "stage9/tiny.py", STAGE.replace("sum(numbers)", "0"))
-    run(repository).stdout.fnmatch_lines(["FAILED *test_adds - seam `fuse` (stage9.tiny:fuse) failed: *"])
+    run(repository).stdout.fnmatch_lines(["FAILED *test_adds - seam `total` (stage9.tiny:total) failed: *"])
+
+
+BOTH = """
+import pytest
+
+@pytest.mark.conformance("halve", "total", tier="first")
+def test_nothing_is_lost(seam):
+    '''What the halves hold adds up to the whole.
+
+    Two seams together.
+    '''
+    assert sum(map(seam.total, seam.halve([1, -1, 3]))) == 3
+
+@pytest.mark.conformance("halve", goal="good")
+def test_one_half_is_enough_for_all(seam):
+    assert [] in seam.halve([1, -1])
+"""
+
+
+def test_only_the_swapped_seam_is_blamed_with_the_rule_it_broke(repository):
+    write(repository, "stage9/tests/test_both.py", BOTH)
+    result = run(repository, "--swap", "halve=mine:loses_one", "--tier", "first")
+    result.stdout.fnmatch_lines(
+        [
+            "seam `halve` (mine:loses_one) failed: *",
+            "*rule of the contract*",
+            "What the halves hold adds up to the whole.",
+            "FAILED *test_nothing_is_lost - seam `halve` (mine:loses_one) failed: *",
+        ]
+    )
+    assert "seam `total`" not in result.stdout.str()
+
+
+def test_good_is_told_apart_from_correct(repository):
+    write(repository, "stage9/tests/test_both.py", BOTH)
+    manifest(repository, halve={"first": 2, "core": 2, "full": 5})
+    result = run(repository, "--swap", "halve=mine:halve")
+    result.stdout.fnmatch_lines(
+        ["seam `halve` *: 5 full conformance tests ran; correct: 4 of 4; good: 0 of 1"]
+    )
+    result.stdout.fnmatch_lines(["One half is enough for all."])
+    core = run(repository, "--swap", "halve=mine:halve", "--tier", "core")
+    core.assert_outcomes(passed=2, deselected=5)
+    assert core.ret == 0
 
 
 def test_works_in_parallel(repository):
     pytest.importorskip("xdist")
-    result = run(repository, "--swap", "partition=mine:loses_one", "-p", "xdist", "-n", "2")
-    result.stdout.fnmatch_lines(["FAILED *test_splits - seam `partition` (mine:loses_one) failed: *"])
-    result.stdout.fnmatch_lines(["seam `partition` (mine:loses_one): 3 full conformance tests ran"])
+    result = run(repository, "--swap", "halve=mine:loses_one", "-p", "xdist", "-n", "2")
+    result.stdout.fnmatch_lines(["FAILED *test_splits - seam `halve` (mine:loses_one) failed: *"])
+    result.stdout.fnmatch_lines(["seam `halve` (mine:loses_one): 3 full conformance tests ran*"])
     assert result.ret == 1
 
 
 @pytest.mark.parametrize(
     ("swap", "message"),
     [
-        ("partition", "*got 'partition'; expected SEAM=module:object*"),
-        ("partition=mine", "*'mine' names no object; expected module:object*"),
-        ("partiton=mine:partition", "*no seam 'partiton'; expected one of partition, fuse, emit"),
-        ("partition=nowhere:f", "*no module 'nowhere'*give the file as path/to/file.py:object"),
-        ("partition=nowhere.py:f", "*there is no file */nowhere.py; expected the path of a Python file*"),
-        ("partition=mine:partitoin", "*mine has no 'partitoin'; it defines partition, loses_one, Holder"),
-        ("partition=mine:SEVEN", "*mine:SEVEN is a int, not callable; expected a function with the seam's*"),
+        ("halve", "*got 'halve'; expected SEAM=module:object*"),
+        ("halve=mine", "*'mine' names no object; expected module:object*"),
+        ("halv=mine:halve", "*no seam 'halv'; expected one of halve, total, emit"),
+        ("halve=nowhere:f", "*no module 'nowhere'*give the file as path/to/file.py:object"),
+        ("halve=nowhere.py:f", "*there is no file */nowhere.py; expected the path of a Python file*"),
+        ("halve=mine:partitoin", "*mine has no 'partitoin'; it defines halve, loses_one, Holder"),
+        ("halve=mine:SEVEN", "*mine:SEVEN is a int, not callable; expected a function with the seam's*"),
         (
-            "partition=broken:f",
+            "halve=broken:f",
             "*importing broken raised ZeroDivisionError: division by zero (*broken.py:2)*",
         ),
-        ("partition=broken.py:f", "*importing broken.py raised ZeroDivisionError: * (*broken.py:2)*"),
-        ("partition=unparsable:f", "*importing unparsable raised SyntaxError: *unparsable.py:1)*"),
+        ("halve=broken.py:f", "*importing broken.py raised ZeroDivisionError: * (*broken.py:2)*"),
+        ("halve=unparsable:f", "*importing unparsable raised SyntaxError: *unparsable.py:1)*"),
         (
-            "partition=needs:f",
+            "halve=needs:f",
             "*importing needs raised ModuleNotFoundError: No module named 'not_there' (*needs.py:1)*",
         ),
     ],
@@ -192,26 +234,26 @@ def test_a_swap_that_cannot_be_done_is_one_clear_line(repository, swap, message)
 
 
 def test_one_seam_swapped_twice_is_refused(repository):
-    result = run(repository, "--swap", "partition=mine:partition", "--swap", "partition=mine:loses_one")
-    result.stderr.fnmatch_lines(["ERROR: *'partition' is swapped already*"])
+    result = run(repository, "--swap", "halve=mine:halve", "--swap", "halve=mine:loses_one")
+    result.stderr.fnmatch_lines(["ERROR: *'halve' is swapped already*"])
 
 
 def test_a_run_that_collects_too_little_fails(repository):
-    manifest(repository, partition={"core": 1, "full": 4})
-    result = run(repository, "--swap", "partition=mine:partition")
+    manifest(repository, halve={"first": 1, "core": 1, "full": 4})
+    result = run(repository, "--swap", "halve=mine:halve")
     result.assert_outcomes(passed=3, deselected=2)
     result.stdout.fnmatch_lines(
-        ["FAILED seam `partition` *: 3 full conformance tests ran; expected at least 4 *"]
+        ["FAILED seam `halve` *: 3 full conformance tests ran; correct: 3 of 3; expected at least 4 *"]
     )
     assert result.ret == 1
 
 
 def test_a_run_that_collects_nothing_fails(repository):
     (repository.path / "stage9/tests/test_tiny.py").unlink()
-    manifest(repository, partition={"core": 0, "full": 0})
-    result = run(repository, "--swap", "partition=mine:partition")
+    manifest(repository, halve={"first": 0, "core": 0, "full": 0})
+    result = run(repository, "--swap", "halve=mine:halve")
     result.stdout.fnmatch_lines(
-        ["FAILED seam `partition` *: 0 full conformance tests ran; expected at least 1 *"]
+        ["FAILED seam `halve` *: 0 full conformance tests ran; expected at least 1 *"]
     )
     assert result.ret == 1
 
@@ -220,24 +262,24 @@ def test_skipped_tests_do_not_count(repository):
     write(
         repository,
         "stage9/tests/test_tiny.py",
-        TESTS.replace("seam.partition([1", "pytest.skip() or seam.partition([1"),
+        TESTS.replace("seam.halve([1", "pytest.skip() or seam.halve([1"),
     )
-    result = run(repository, "--swap", "partition=mine:partition")
+    result = run(repository, "--swap", "halve=mine:halve")
     result.stdout.fnmatch_lines(
-        ["FAILED *2 full conformance tests ran, 1 were skipped*expected at least 3 *"]
+        ["FAILED *2 full conformance tests ran; correct: 2 of 2, 1 were skipped*expected at least 3 *"]
     )
     assert result.ret == 1
 
 
 def test_a_seam_that_no_manifest_names_fails(repository):
-    manifest(repository, fuse={"core": 1, "full": 1})
-    result = run(repository, "--swap", "partition=mine:partition")
-    result.stdout.fnmatch_lines(["FAILED seam `partition`: no conformance.json under stage9 says how many*"])
+    manifest(repository, total={"first": 1, "core": 1, "full": 1})
+    result = run(repository, "--swap", "halve=mine:halve")
+    result.stdout.fnmatch_lines(["FAILED seam `halve`: no conformance.json under stage9 says how many*"])
     assert result.ret == 1
 
 
 def test_a_run_the_user_narrowed_is_not_counted(repository):
-    result = run(repository, "--swap", "partition=mine:partition", "-k", "splits")
+    result = run(repository, "--swap", "halve=mine:halve", "-k", "splits")
     result.stdout.fnmatch_lines(["*the run was narrowed, so tests were not counted"])
     assert result.ret == 0
 
@@ -246,12 +288,27 @@ def test_a_run_the_user_narrowed_is_not_counted(repository):
     ("test", "message"),
     [
         (
-            '@pytest.mark.conformance("partiton")\ndef test_x(seam): pass',
-            "*names 'partiton'; expected one or more of*",
+            '@pytest.mark.conformance("halv")\ndef test_x(seam): pass',
+            "*names 'halv'; expected one or more of*",
         ),
         ("@pytest.mark.conformance()\ndef test_x(seam): pass", "*names no seam; expected one or more of*"),
-        ('@pytest.mark.conformance("fuse", tier="all")\ndef test_x(seam): pass', "*expected tier=*core*"),
-        ('@pytest.mark.conformance("fuse")\ndef test_x(): pass', "*without the `seam` fixture*"),
+        (
+            '@pytest.mark.conformance("total", tier="all")\ndef test_x(seam): pass',
+            "*expected a tier of first, core, full*",
+        ),
+        ('@pytest.mark.conformance("total")\ndef test_x(): pass', "*without the `seam` fixture*"),
+        (
+            '@pytest.mark.conformance("total", goal="fast")\ndef test_x(seam): pass',
+            "*a goal of correct, good*",
+        ),
+        (
+            '@pytest.mark.conformance("total", tier="core", goal="good")\ndef test_x(seam): pass',
+            "*below the tier full*",
+        ),
+        (
+            '@pytest.mark.conformance("total", level=3)\ndef test_x(seam): pass',
+            "*expected only a tier and a goal",
+        ),
     ],
 )
 def test_a_wrong_mark_is_an_error(repository, test, message):

@@ -95,6 +95,9 @@ def _arrows(events):
                 yield f"arrow {number}: no event at {end}"
 
 
+ROUNDING = 0.001  # times are microseconds made from whole nanoseconds
+
+
 def _inside(ts, event):
     return event["ts"] <= ts <= event["ts"] + event["dur"]
 
@@ -107,7 +110,7 @@ def _overlaps(events):
     open_ = []
     for tid, ts, minus, name in spans:
         end = ts - minus
-        open_ = [o for o in open_ if o[0] == tid and o[1] > ts]
-        if open_ and open_[-1][1] < end - 0.001:  # microseconds, from integers of nanoseconds
+        open_ = [o for o in open_ if o[0] == tid and o[1] > ts + ROUNDING]
+        if open_ and open_[-1][1] < end - ROUNDING:
             yield f"{name} at {ts} ends after {open_[-1][2]} around it"
         open_.append((tid, end, name))
