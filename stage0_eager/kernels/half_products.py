@@ -25,7 +25,7 @@ def half_matmul(cp: Any, x: Any, y: Any) -> Any:
     if k == 0 or out.size == 0:
         out.fill(0)
     else:
-        _multiply(cp, *(_laid_out(cp, a, batch) for a in wide), out)
+        _multiply(cp, _laid_out(cp, wide[0], batch), _laid_out(cp, wide[1], batch), out)
     shape = (*batch, *((m,) if x.ndim > 1 else ()), *((n,) if y.ndim > 1 else ()))
     return out.reshape(shape)
 

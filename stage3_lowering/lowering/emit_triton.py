@@ -77,46 +77,49 @@ def _grid(kernel: Kernel, blocks: Blocks, metas: Mapping[str, TensorMeta], text:
 
 def emit_kernel(kernel: Kernel, blocks: Blocks, metas: Mapping[str, TensorMeta]) -> str:
     """The module text of one kernel, with the helpers it calls after it."""
-    outer = kernel.nests[0].ranges
     inner = next((nest.reduction_ranges for nest in kernel.nests if nest.reduction_ranges), ())
-    last = [sum((n - 1) * s for n, s in zip(m.shape, m.strides, strict=True))
-            for m in (metas[p] for p in kernel.params)]  # fmt: skip
-    far = any(is_open(place) or place + 1 >= 1 << 31 for place in last)
     writer = Statements(kernel, blocks)
-    pid = "tl.program_id(0).to(tl.int64)" if far else "tl.program_id(0)"
-    body = []
-    if blocks.across is not None:
-        size = outer[blocks.across]
-        tiles = -(-size // blocks.rblock)
-        places = f"{pid} % {tiles} * RBLOCK + tl.arange(0, RBLOCK)[None, :]"
-        body += _points([f"i{blocks.across}"], [size], places, "rindex", "rmask" * writer.partial["r"])
-        pid = f"{pid} // {tiles}"
-    start = f"{pid} * XBLOCK + tl.arange(0, XBLOCK){'[:, None]' * (blocks.rblock > 0)}"
-    xmask = "xmask" if blocks.rblock else "mask"
-    names, sizes = [f"i{k}" for k in blocks.x], [outer[k] for k in blocks.x]
-    head = _points(names or ["i"], sizes, start, "xindex", xmask * writer.partial["x"])
-    body = [*head, *body]
+    body = _places(kernel, blocks, writer, _far(kernel, metas))
     if inner and blocks.whole_row:
         body += _row(writer, "tl.arange(0, RBLOCK)[None, :]", inner)
-    elif blocks.across is not None:
-        body += writer.both_masks()
     written: set[str] = set()
     for nest in kernel.nests:
         if not blocks.whole_row and written & set(nest.reads):
             body.append("tl.debug_barrier()  # what other threads stored is read below")
         body += _section(nest, writer, inner, loop=not blocks.whole_row and bool(nest.reduction_ranges))
         written |= set(nest.writes)
-    params = [
-        *kernel.params,
-        *kernel.sizes,
-        "XBLOCK: tl.constexpr",
-        *["RBLOCK: tl.constexpr"] * (blocks.rblock > 0),
-    ]
+    params = [*kernel.params, *kernel.sizes, *(f"{name}: tl.constexpr" for name in blocks.constants)]
     signature = [f"def {kernel.name}({', '.join(params)}):"]
     if len(signature[0]) > 100:
         signature = [f"def {kernel.name}(", *(f"{INDENT}{p}," for p in params), "):"]
     text = HEADER + "\n".join([*signature, *(INDENT + line for line in body)]) + "\n"
     return text + _helpers(text)
+
+
+def _far(kernel: Kernel, metas: Mapping[str, TensorMeta]) -> bool:
+    """Whether some element lies where 32 bits do not reach."""
+    last = [sum((n - 1) * s for n, s in zip(m.shape, m.strides, strict=True))
+            for m in (metas[p] for p in kernel.params)]  # fmt: skip
+    return any(is_open(place) or place + 1 >= 1 << 31 for place in last)
+
+
+def _places(kernel: Kernel, blocks: Blocks, writer: Statements, far: bool) -> list[str]:
+    """The points of this program instance; of a tile, along both axes."""
+    outer = kernel.nests[0].ranges
+    names, sizes = [f"i{k}" for k in blocks.x], [outer[k] for k in blocks.x]
+    mask = ("xmask" if blocks.rblock else "mask") * writer.partial["x"]
+    instance = "tl.program_id(0).to(tl.int64)" if far else "tl.program_id(0)"
+    points = f" * XBLOCK + tl.arange(0, XBLOCK){'[:, None]' * (blocks.rblock > 0)}"
+    if blocks.across is None:
+        return _points(names or ["i"], sizes, instance + points, "xindex", mask)
+    size = outer[blocks.across]
+    tiles = -(-size // blocks.rblock)
+    along = f"{instance} % {tiles} * RBLOCK + tl.arange(0, RBLOCK)[None, :]"
+    return [
+        *_points(names, sizes, f"{instance} // {tiles}{points}", "xindex", mask),
+        *_points([f"i{blocks.across}"], [size], along, "rindex", "rmask" * writer.partial["r"]),
+        *writer.both_masks(),
+    ]
 
 
 def _points(names: list[str], sizes: list[Any], places: str, flat: str, mask: str) -> list[str]:

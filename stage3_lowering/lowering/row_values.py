@@ -43,24 +43,35 @@ def row_values(program: Program, target: Target) -> Program:
 def _alike(kernel: Kernel) -> list[Instr]:
     """The instructions that are the same for every column; none where they cost little."""
     nest = kernel.nests[0]
-    sizes = (*nest.ranges, *nest.reduction_ranges)
-    if len(kernel.nests) != 1 or not nest.reduction_ranges or kernel.rows or kernel.internal:
+    if not one_fixed_reduction(kernel) or math.prod(nest.ranges) < FEWEST_COLUMNS:
         return []
-    fixed = all(isinstance(n, int) and n > 0 for n in sizes)
-    if not fixed or math.prod(nest.ranges) < FEWEST_COLUMNS or column_loop(kernel) is None:
+    if column_loop(kernel) is None:
         return []
-    columns = {symbol(f"i{k}") for k in range(len(nest.ranges))}
+    rows = {f"r{k}" for k in range(len(nest.reduction_ranges))}
     found: dict[str, Instr] = {}
     for instr in nest.body[: nest.split]:
-        values = [a for a in instr.args if isinstance(a, Value)]
-        indices = {s for a in instr.args for s in getattr(a, "free_symbols", ())}
-        plain = instr.op not in ("store", "reduction", "scan", "indirect_index", "random_bits")
-        placed = all(s.name in found or s.name.startswith("r") for s in indices - columns)
-        if plain and not indices & columns and placed and all(v in found for v in values):
+        if instr.op not in _BOUND and all(n in found or n in rows for n in _read(instr)):
             found[instr.name] = instr
     cost = sum(COSTS.get(i.op, 1) for i in found.values() if i.op not in ("load", "constant"))
     reads = any(i.op == "load" for i in found.values())
     return list(found.values()) if cost >= WORTH and reads else []
+
+
+_BOUND = ("store", "reduction", "scan", "indirect_index", "random_bits")  # these stay where they are
+
+
+def _read(instr: Instr) -> set[str]:
+    """The values and loops that an instruction reads, by name."""
+    values = {str(a) for a in instr.args if isinstance(a, Value)}
+    return values | {s.name for a in instr.args for s in getattr(a, "free_symbols", ())}
+
+
+def one_fixed_reduction(kernel: Kernel) -> bool:
+    """Whether the kernel is one nest with reductions, all of its sizes known, and nothing kept inside."""
+    nest = kernel.nests[0]
+    alone = len(kernel.nests) == 1 and not kernel.rows and not kernel.internal
+    sizes = (*nest.ranges, *nest.reduction_ranges)
+    return alone and bool(nest.reduction_ranges) and all(isinstance(n, int) and n > 0 for n in sizes)
 
 
 def _apart(kernel: Kernel, alike: list[Instr], device: Any) -> tuple[Kernel, Kernel, dict[str, Buffer]]:
@@ -68,8 +79,7 @@ def _apart(kernel: Kernel, alike: list[Instr], device: Any) -> tuple[Kernel, Ker
     (nest,) = kernel.nests
     names = {instr.name for instr in alike}
     rest = [i for i in nest.body if i.name not in names]
-    used = {str(a) for i in rest for a in i.args if isinstance(a, Value)}
-    used |= {s.name for i in rest for a in i.args for s in getattr(a, "free_symbols", ())}
+    used = {name for instr in rest for name in _read(instr)}
     strides = contiguous_strides(nest.reduction_ranges)
     place = sum((s * symbol(f"r{k}") for k, s in enumerate(strides)), start=0 * symbol("r0"))
     moved = {symbol(f"r{k}"): symbol(f"i{k}") for k in range(len(strides))}

@@ -10,7 +10,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from stage3_lowering.lowering.row_values import kernel_of, moved_to
+from stage3_lowering.lowering.row_values import kernel_of, moved_to, one_fixed_reduction
 from stage3_lowering.lowering.triton_blocks import COLUMN_BLOCK, COLUMNS, column_loop
 from stage_contracts.index_expr import symbol
 from stage_contracts.loop_ir import Instr, LoopNest, Value
@@ -51,26 +51,18 @@ def split_reductions(program: Program, target: Target) -> Program:
 def parts_of(kernel: Kernel) -> tuple[int, int] | None:
     """(reduction loop, number of parts) of a kernel that should be split; None: it should stay, or must."""
     nest = kernel.nests[0]
-    sizes = (*nest.ranges, *nest.reduction_ranges)
-    if len(kernel.nests) != 1 or not nest.reduction_ranges or kernel.rows or kernel.internal:
-        return None
-    if not all(isinstance(n, int) and n > 0 for n in sizes) or not _separable(nest):
+    if not one_fixed_reduction(kernel) or not _separable(nest):
         return None
     points, row = math.prod(nest.ranges), math.prod(nest.reduction_ranges)
-    best = column_loop(kernel)
-    block = 1 if best is None else min(COLUMNS, points)
-    instances = -(-points // block)
-    if best is None and row <= SMALLEST_PART or best is not None and row <= 2 * COLUMN_BLOCK:
-        return None
-    smallest = SMALLEST_PART if best is None else 2 * COLUMN_BLOCK
-    wanted = min(INSTANCES // instances, row // smallest)
+    columns = column_loop(kernel) is not None
+    instances = -(-points // min(COLUMNS, points)) if columns else points
+    smallest = 4 * COLUMN_BLOCK if columns else SMALLEST_PART
     loop = max(range(len(nest.reduction_ranges)), key=lambda k: nest.reduction_ranges[k])
     size = nest.reduction_ranges[loop]
-    wanted = min(wanted, size // 2)
+    wanted = min(INSTANCES // instances, row // smallest, size // 2)
     if wanted < 2:
         return None
-    exact = [n for n in range(wanted, 2 * wanted + 1) if size % n == 0]
-    exact += [n for n in range(wanted, max(2, wanted // 2) - 1, -1) if size % n == 0]
+    exact = [n for n in (*range(wanted, 2 * wanted + 1), *range(wanted, wanted // 2, -1)) if size % n == 0]
     return (loop, exact[0]) if exact else None
 
 
