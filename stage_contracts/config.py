@@ -97,6 +97,9 @@ class DebugConfig:
     trace_folder: str = ""  # every event of the event log goes to a file there, one JSON object a line
     folder: bool = False  # each compile writes what it made into a debug folder (TORCH_COMPILE_DEBUG)
     folder_root: str = ""  # where its run_<time> folders are made; "" is ./torch_compile_debug
+    benchmark_kernel: bool = (
+        False  # as folder, and each kernel is a file that runs alone and says what it reaches
+    )
     verify: bool = False  # each call of a compiled graph is checked; stop at the first operator that differs
     backend: str = ""  # every compile uses this backend instead of the one it asks for (`cutaway bisect`)
     verbose: bool = False  # faults of the compiler with their traceback, recompiles with every entry's reason
@@ -122,6 +125,7 @@ TORCH_VARIABLES: dict[str, tuple[str, ...]] = {
     "capture.only_function": ("TORCHDYNAMO_DEBUG_FUNCTION",),
     "capture.repro_after": ("TORCHDYNAMO_REPRO_AFTER",),
     "capture.suppress_errors": ("TORCHDYNAMO_SUPPRESS_ERRORS",),
+    "debug.benchmark_kernel": ("TORCHINDUCTOR_BENCHMARK_KERNEL",),
     "debug.folder": ("TORCH_COMPILE_DEBUG",),
     "debug.folder_root": ("TORCH_COMPILE_DEBUG_DIR",),
     "debug.log_file": ("TORCH_LOGS_OUT",),
