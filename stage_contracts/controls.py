@@ -47,8 +47,8 @@ class Rule:
 
 
 _LOCK = threading.RLock()  # an object may die, and its number be forgotten, while the lock is held
-_RULES: dict[int, tuple[Any, Rule]] = {}  # by identity; the object is kept, so that its id stays its own
-# What code is reached by though no variable of the program holds it (or only a key of a dict does).
+_RULES: dict[int, tuple[Any, Rule]] = {}  # by id; the object is kept, so that no other object gets its id
+# Objects that guards and residual code need, but that no variable of the program holds (or only a key of a dict).
 _REGISTERED: dict[int, Callable[[], Any]] = {}
 
 
@@ -65,7 +65,7 @@ def rule_of(function: Any) -> Rule | None:
 
 
 def register(value: Any) -> int:
-    """A number by which guards and residual code reach `value` again, as long as somebody holds it."""
+    """A number with which guards and residual code find `value` again, as long as the program keeps the value."""
     number = id(value)
 
     def forget(gone: Any, lock: Any = _LOCK, registered: dict = _REGISTERED) -> None:
@@ -76,7 +76,7 @@ def register(value: Any) -> int:
     with _LOCK:
         try:
             _REGISTERED[number] = weakref.ref(value, forget)
-        except TypeError:  # a plain dict (a module's globals): kept for good
+        except TypeError:  # a plain dict (a module's globals) has no weak references: it is kept for ever
             _REGISTERED[number] = lambda: value
     return number
 

@@ -35,7 +35,7 @@ _NAMED = re.compile(r"\((_at_\d+) := ")
 
 
 class PathNames:
-    """The paths that are read more than once, and the names that they have by now. `name_of` names an object."""
+    """The paths that are read more than once, and the names that were given so far. `name_of` names an object."""
 
     def __init__(self, guards: Sequence[Any], name_of: Callable[..., str]) -> None:
         self.name_of = name_of
@@ -50,7 +50,7 @@ class PathNames:
     def check(self, guard: Any) -> str:
         """The guard's check."""
         name_of = self.name_of
-        if guard.kind == "SHAPE":  # text already
+        if guard.kind == "SHAPE":  # it is text already
             return _PATH.sub(lambda m: self.names.get(m[0], m[0]), guard.expression(name_of))
         # other keys are read in a comprehension, where a name cannot be set
         naming = guard.kind != "KEYS" or all(type(key) is str for key in guard.expected)
@@ -68,7 +68,7 @@ class PathNames:
         return check
 
     def text(self, source: Source, naming: bool = True) -> str:
-        """How to read a source: by its name, or giving it one."""
+        """The expression that reads a source: its name, or an expression that sets the name."""
         path = source.expression()
         if path in self.names:
             return self.names[path]

@@ -315,7 +315,7 @@ def compile_guards(guards: Iterable[Guard], signature: str, names: Mapping[str, 
 
 
 def _names_in(namespace: dict[str, Any]) -> Callable[..., str]:
-    """A function that gives an expected value a name in the namespace, always the same one.
+    """A function that adds an expected value to the namespace and returns its name, always the same one.
 
     It goes by identity: an expected object is never hashed or compared, because that may run user code.
     """

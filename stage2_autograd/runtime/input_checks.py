@@ -78,7 +78,8 @@ def _refuse_shared_memory(tensors: Sequence[Tensor], writes: tuple[int, ...]) ->
 
 
 def _suspects(tensors: Sequence[Tensor], writes: tuple[int, ...]) -> Iterator[tuple[int, int]]:
-    """Pairs of a written input and another that might share memory: most arrays have an owner of their own."""
+    """Pairs of a written input and another one that may share memory. (Most arrays own their memory, and are not in
+    any.)"""
     arrays = [t._data for t in tensors]
     owners = [a if a.base is None else array_library.owner(a) for a in arrays]
     if len({*map(id, owners)}) == len(owners) and {*map(type, owners)} <= OWN_MEMORY:

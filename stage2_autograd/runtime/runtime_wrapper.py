@@ -134,7 +134,7 @@ def _on_tape(
                 out.requires_grad, out._grad_fn, out._output_index = True, node, index
             if not counts:
                 return finish(tensors, made, outputs)
-            # what was written on the way is what the backward expects
+            # the backward expects the versions after the function's own writes
             return finish(tensors, made, outputs, node.expect_versions_of_now)
         except Written as written:
             return recover_forward(written.cause, tensors, drawn, written.rest)

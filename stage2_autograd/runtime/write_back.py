@@ -17,8 +17,8 @@ from stage0_eager.tensor import Tensor, root
 from stage_contracts.joint import FunctionalGraph, ResultPlan
 from stage_contracts.symbol_bindings import open_sizes_in, size_reader, symbol_bindings, with_sizes
 
-# (input tensors, the graph's arrays, tensors of them, what to do before memory is written) -> results. The tensors are
-# of the user's outputs; on the tape also of the new values.
+# (input tensors, the graph's arrays, tensors made of them, a function to call before memory is written) -> results.
+# There is a tensor for each output of the user; on the tape, also for each new value.
 Finish = Callable[..., tuple[Tensor, ...]]
 Undo = Callable[[], None]
 Copy = tuple[Any, Any]  # (memory, its new values)
@@ -59,7 +59,7 @@ def finisher(functional: FunctionalGraph) -> Finish:
     def finish(
         tensors: Sequence[Tensor], made: Sequence[Any], outputs: list[Tensor], before: Undo = nothing
     ) -> tuple[Tensor, ...]:
-        # an optimizer's step writes hundreds of small tensors: what each needs stands in line here
+        # an optimizer's step writes hundreds of small tensors, so what each needs is done here, without a call
         written = [tensors[i] for i in writes]
         counters = [t._version or version_of(t) for t in written]
         seen_before = [counter[0] for counter in counters]
@@ -70,7 +70,7 @@ def finisher(functional: FunctionalGraph) -> Finish:
             for counter, seen in zip(counters, versions[first:], strict=True):
                 counter[0] += seen
             copied = _put_all_on_tape(written, outputs[first:], undo)
-            # written last: a result that is a view of a written input sees them all the same
+            # copied last: a result that is a view of a written input shows the new values, too
             copies = _to_copy(written, made[first:count], copied)
             laid_out = lay_out(tensors, outputs)
             refuse_read_only(copies)
@@ -84,7 +84,7 @@ def finisher(functional: FunctionalGraph) -> Finish:
 
 
 def _copied(copies: Sequence[Copy], laid_out: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """The results, once memory is written. A fault here comes too late for eager."""
+    """Copy the new values, and return the results. After a fault here, eager must not start again."""
 
     def rest() -> tuple[Tensor, ...]:
         copy_all(copies)
@@ -107,7 +107,7 @@ def writeable(memory: Any) -> bool:
 
 
 def refuse_read_only(copies: Sequence[Copy]) -> None:
-    """Eager's error, before the first write."""
+    """Raise eager's error for read-only memory, before the first write."""
     if not all(writeable(memory) for memory, _ in copies):
         raise ValueError("assignment destination is read-only")
 
@@ -119,7 +119,8 @@ def copy_all(copies: Sequence[Copy]) -> None:
 
 
 def _put_all_on_tape(written: Sequence[Tensor], values: Sequence[Tensor], undo: list[Undo]) -> set[int]:
-    """Of what is written on the tape: the ids of those whose memory is written by now. `undo` gets what undoes it."""
+    """Write what has a new value on the tape. Adds to `undo` what undoes it. Returns the ids of the tensors whose memory
+    is written already."""
     copied: set[int] = set()
     for target, value in zip(written, values, strict=False):  # without a tape there are no values
         if value.requires_grad:
@@ -137,7 +138,7 @@ def _put_all_back(undo: Sequence[Undo], counters: Sequence[list[int]], seen_befo
 
 
 def _to_copy(written: Sequence[Tensor], values: Sequence[Any], copied: Collection[int]) -> list[Copy]:
-    """What memory is still to be written. A compiled step may have written there at once."""
+    """The copies of memory still to be made. (A compiled step may have written there in place.)"""
     return [
         (target._data, new)
         for target, new in zip(written, values, strict=True)
@@ -146,19 +147,19 @@ def _to_copy(written: Sequence[Tensor], values: Sequence[Any], copied: Collectio
 
 
 def _put_on_tape(target: Tensor, value: Tensor) -> bool:
-    """The input now is what the pair computed, to autograd too. Whether its memory is written by now."""
-    if target._view is not None:  # what it is a view of gets the history
+    """For autograd, too, the input is now a result of the compiled function. Returns whether its memory is written."""
+    if target._view is not None:  # its base gets the history
         version_of(target)[0] -= 1
         write_through(target, value)
         return True
     target.requires_grad, target._grad_fn = True, value._grad_fn
     target._output_index = value._output_index
-    target._written += 1  # views that there are of it take the new history when next used
+    target._written += 1  # existing views of it get the new history at their next use
     return False
 
 
 def _undoing(target: Tensor) -> Undo:
-    """What puts back a tensor that is about to be written on the tape: its history and its base's."""
+    """A function that undoes the write to a tensor on the tape: restores its history and its base's."""
     data = target._data
     at_once = target._view is not None and writeable(
         data
