@@ -119,7 +119,7 @@ def copy_all(copies: Sequence[Copy]) -> None:
 
 
 def _put_all_on_tape(written: Sequence[Tensor], values: Sequence[Tensor], undo: list[Undo]) -> set[int]:
-    """Write what has a new value on the tape. Adds to `undo` what undoes it. Returns the ids of the tensors whose memory
+    """Write what has a new value on the tape, and add to `undo` what undoes it. Returns the ids of tensors whose memory
     is written already."""
     copied: set[int] = set()
     for target, value in zip(written, values, strict=False):  # without a tape there are no values
