@@ -51,7 +51,9 @@ def write_page(path: Path, specimens: Sequence[Specimen], head: Html | None = No
 def render(specimens: Sequence[Specimen], head: Html | None = None) -> str:
     """The page as text."""
     if not specimens:
-        raise ValueError("the page needs at least one compiled function that ran; got none")
+        raise ValueError(
+            "the page needs at least one compiled function that ran, but got none; call one first"
+        )
     shown = [_specimen(f"s{k}", specimen) for k, specimen in enumerate(specimens)]
     body = text([_top(head), _choice(specimens), *shown, _footer()])
     parts = {

@@ -43,7 +43,9 @@ def run_tour(
     """Train, print the table, write the page. Raises TourError or SwapError."""
     output = output.resolve()
     if not output.parent.is_dir():
-        raise TourError(f"--output {output}: there is no folder {output.parent}; make it, or name another")
+        raise TourError(
+            f"--output {output}: there is no folder {output.parent}; create it, or give another path"
+        )
     try:
         cutaway.zeros(1, device=device)
     except RuntimeError as error:
@@ -70,8 +72,8 @@ def run_tour(
     console.print(f"The page is {output}", soft_wrap=True, highlight=False)
     if result.accuracy < REQUIRED:
         raise TourError(
-            f"held-out accuracy is {result.accuracy:.1%}, expected at least {REQUIRED:.0%}; "
-            f"it trained {result.steps} steps, the default is 660"
+            f"held-out accuracy is {result.accuracy:.1%}, expected at least {REQUIRED:.0%}; it trained "
+            f"{result.steps} steps, while the default is 660: run it without --steps and --epochs"
         )
     return result
 
