@@ -47,6 +47,7 @@ class State:
         self.inputs: dict[str, Any] = {}
         self.constants: dict[str, Any] = {}
         self.nodes: list[LoopNest | ExternCall] = []
+        self._returned: set[str] = set()  # no two outputs share memory
         self._taken = set(RESERVED)
         self._suffix: dict[str, int] = {}
         self.sizes = Sizes(graph, self.fresh)
@@ -195,7 +196,9 @@ class State:
         for output in graph.outputs:
             value = self.values[output] if isinstance(output, Node) else output
             lazy = isinstance(value, Lazy)
-            outputs.append(self._output(output, value, outputs) if lazy else self.sizes.tree(value))
+            outputs.append(self._output(output, value) if lazy else self.sizes.tree(value))
+            if lazy:
+                self._returned.add(outputs[-1].name)
         lowered = LoweredGraph(
             self.name,
             self.buffers,
@@ -207,12 +210,12 @@ class State:
         )
         return lowered.verify()
 
-    def _output(self, node: Node, value: Lazy, earlier: list[Any]) -> BufferRef:
+    def _output(self, node: Node, value: Lazy) -> BufferRef:
         """The buffer that a value is in, if that is whole, laid out as it should be, and its own; else a copy."""
         ref = self.shorten(value.ref) if value.ref else None
-        if ref is not None and ref not in earlier and self._is_whole(ref, value.meta):
+        if ref is not None and ref.name not in self._returned and self._is_whole(ref, value.meta):
             return ref
-        if ref is None or ref.shape is not None or ref in earlier:
+        if ref is None or ref.shape is not None or ref.name in self._returned:
             return self.copy(value, value.meta, node.origins)
         given = ref.name in self.inputs or ref.name in self.constants
         itself = given and node.op in ("placeholder", "get_attr")  # with the gaps it may have

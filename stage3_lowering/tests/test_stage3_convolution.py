@@ -115,7 +115,7 @@ def holds(seam, function, arrays, want, expected_calls=("matmul",)):
         )
 
 
-@pytest.mark.parametrize("number, case", enumerate([*TABLE, *map(drawn, range(8))]), ids=str)
+@pytest.mark.parametrize("number, case", [*enumerate([*TABLE, *map(drawn, range(8))])], ids=str)
 def test_forward_and_gradients_are_the_sums_over_windows(seam, number, case):
     dtype = "float64" if number % 3 == 2 else "float32"
     n, channels, outs, groups, sizes, kernel, *how = case

@@ -101,6 +101,23 @@ def test_random_convolutions_give_what_eager_gives(seed):
     assert not run_one(seed)[1]
 
 
+def test_results_share_no_memory():
+    """What a product makes is returned under the convolution's shape; a second result of the same elements is a copy."""
+    x, w = cutaway.randn(1, 3, 9, 9), cutaway.randn(8, 3, 3, 3)
+
+    def program(x: Any, w: Any) -> Any:
+        y = F.conv2d(x, w)
+        return y, y.clone().flatten(1), y.clone()
+
+    found = cutaway.compile(program, options=OPTIONS)(x, w)
+    for k, changed in enumerate(found):
+        before = [t.numpy().copy() for t in found]
+        changed.add_(1.0)
+        assert [bool((t.numpy() == b).all()) for t, b in zip(found, before, strict=True)] == [
+            j != k for j in range(3)
+        ]
+
+
 if __name__ == "__main__":
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     sys.exit(main(Fuzzer(
