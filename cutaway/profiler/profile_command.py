@@ -29,10 +29,17 @@ if TYPE_CHECKING:
 @click.option(
     "--kernels", type=click.Path(file_okay=False), help="Write each kernel as a file that runs alone."
 )
+@click.option("--memory", type=click.Path(dir_okay=False), help="Write the memory over time: .svg or .json.")
 @click.argument("script", type=click.Path(exists=True, dir_okay=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def profile(
-    rows: int, steady: bool, trace: str | None, kernels: str | None, script: str, arguments: tuple[str, ...]
+    rows: int,
+    steady: bool,
+    trace: str | None,
+    kernels: str | None,
+    memory: str | None,
+    script: str,
+    arguments: tuple[str, ...],
 ) -> None:
     """Run SCRIPT and say where its time goes: kernels beside this machine's best, gaps, guards, Python."""
     from cutaway.profiler.advice import best_advice
@@ -45,6 +52,8 @@ def profile(
         began = time.perf_counter_ns()
         status = run_as_main(script, arguments)
         ended = time.perf_counter_ns()
+    if memory:
+        prof.export_memory_timeline(memory)
     if trace:
         prof.export_chrome_trace(trace)
     peaks = measured_peaks()
