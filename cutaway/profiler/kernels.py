@@ -137,7 +137,9 @@ def _counting(function: Callable, program: Program, recorder: Recorder) -> Calla
         pool = isinstance(what, int)
         nbytes, place = (what, "pool") if pool else (made.nbytes, what)
         args = {"Bytes": int(nbytes), "buffer": place, "program": program.name, **lines.get(place, {})}
-        recorder.events.append(ProfilerEvent("[memory]", "memory", perf_counter_ns(), 0, get_ident(), args))
+        event = ProfilerEvent("[memory]", "memory", perf_counter_ns(), 0, get_ident(), args)
+        event.source = program, place
+        recorder.events.append(event)
         finalize(
             _owner(made[0] if pool else made), lambda: args.update(freed_ns=perf_counter_ns())
         ).atexit = False

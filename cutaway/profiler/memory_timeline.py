@@ -9,89 +9,114 @@ from __future__ import annotations
 import gzip
 import html
 import json
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from cutaway.profiler.events import ProfilerEvent
+from cutaway.profiler.stacks import OURS
 from stage4_runtime.runtime.memory import predicted_peak
 from stage_contracts.program import Program
 from stage_contracts.size_vars import is_open
 
 LARGEST = 12
+POOL = "pool"  # the place of a program's temporaries, which is kept between calls
 
 
 def timeline(events: list[ProfilerEvent]) -> dict[str, Any]:
     """`measured`: [us, bytes held] at each change. `calls`: bytes that each call held at most, `predicted` too.
     `largest`: the allocations that took most, with the lines of the program that they hold the results of."""
-    changes = sorted(_changes(events), key=lambda change: change[0])
-    start = min((event.start_ns for event in events), default=0)
-    held, measured = 0, [[0.0, 0]]
-    for at, delta in changes:
+    taken = [event for event in events if event.category == "memory"]  # by start, as all events are
+    changes = sorted(change for event in taken for change in _changes(event))
+    graphs = [(event, _program_of(event)) for event in events if event.category == "graph"]
+    start = min([event.start_ns for event, _ in graphs] + [at for at, _ in changes], default=0)
+    held, totals = 0, [0]
+    for _, delta in changes:
         held += delta
-        measured.append([(at - start) / 1e3, held])
-    taken = sorted(_taken(events), key=lambda event: -event.args["Bytes"])
+        totals.append(held)
+    times, begun, pools = [at for at, _ in changes], [e.start_ns for e in taken], _pools_of(taken)
+    calls = []
+    for event, program in graphs:
+        if program is not None:
+            inside = taken[bisect_left(begun, event.start_ns) : bisect_right(begun, event.end_ns)]
+            before = totals[bisect_left(times, event.start_ns)]
+            calls.append(_call(event, program, inside, pools.get(id(program), []), before))
     return {
         "unit": "bytes",
-        "peak": max(total for _, total in measured),
-        "measured": measured,
-        "calls": [_call(event, changes, start) for event in events if _program_of(event) is not None],
-        "largest": [_allocation(event, start) for event in taken[:LARGEST]],
+        "peak": max(totals),
+        "measured": [[0.0, 0], *([(at - start) / 1e3, n] for at, n in zip(times, totals[1:], strict=True))],
+        "calls": [{**call, **{end: (call[end] - start) / 1e3 for end in ("from", "to")}} for call in calls],
+        "largest": _largest(taken),
     }
 
 
-def _taken(events: Iterable[ProfilerEvent]) -> list[ProfilerEvent]:
-    return [event for event in events if event.category == "memory" and "Bytes" in event.args]
-
-
-def _changes(events: list[ProfilerEvent]) -> list[tuple[int, int]]:
-    """(when, bytes more or fewer) of each allocation, and of its end if it came in the recording."""
-    found = []
-    for event in _taken(events):
-        found.append((event.start_ns, event.args["Bytes"]))
-        if "freed_ns" in event.args:
-            found.append((event.args["freed_ns"], -event.args["Bytes"]))
-    return found
+def _changes(event: ProfilerEvent) -> Iterable[tuple[int, int]]:
+    """(when, bytes more or fewer) of an allocation, and of its end if it came in the recording."""
+    yield event.start_ns, event.args["Bytes"]
+    if "freed_ns" in event.args:
+        yield event.args["freed_ns"], -event.args["Bytes"]
 
 
 def _program_of(event: ProfilerEvent) -> Program | None:
     """The program that a graph's event ran: one of its children says."""
-    if event.category != "graph":
-        return None
     return next((child.source[0] for child in event.children if child.source), None)
 
 
-def _call(event: ProfilerEvent, changes: list[tuple[int, int]], start: int) -> dict[str, Any]:
-    """What a call held at most beyond what was there before; a pool that an earlier call left counts in it."""
-    program = _program_of(event)
-    assert program is not None
+def _pools_of(taken: list[ProfilerEvent]) -> dict[int, list[ProfilerEvent]]:
+    found: dict[int, list[ProfilerEvent]] = {}
+    for event in taken:
+        if event.source[1] == POOL:
+            found.setdefault(id(event.source[0]), []).append(event)
+    return found
+
+
+def _call(
+    event: ProfilerEvent,
+    program: Program,
+    inside: list[ProfilerEvent],
+    pools: list[ProfilerEvent],
+    before: int,
+) -> dict[str, Any]:
+    """What a call held at most: what it allocates, and the `pools` that an earlier call of its program left."""
     open_ = any(is_open(n) for buffer in program.buffers.values() for n in buffer.meta.shape)
-    held = most = 0
-    for at, delta in changes:
-        if event.start_ns <= at <= event.end_ns:
-            held += delta
-            most = max(most, held)
+    kept = sum(
+        pool.args["Bytes"]
+        for pool in pools
+        if pool.start_ns < event.start_ns < pool.args.get("freed_ns", event.end_ns)
+    )
+    held = most = kept
+    for at, delta in sorted(change for e in inside for change in _changes(e)):
+        held += delta if at <= event.end_ns else 0
+        most = max(most, held)
     return {
         "name": event.name,
         "program": program.name,
-        "from": (event.start_ns - start) / 1e3,
-        "to": (event.end_ns - start) / 1e3,
+        "from": event.start_ns,
+        "to": event.end_ns,
+        "before": before - kept,
         "predicted": None if open_ else predicted_peak(program),
         "measured": most,
-        "pools_kept": not any(e.args.get("buffer") == "pool" for e in _taken(event.children)),
     }
 
 
-def _allocation(event: ProfilerEvent, start: int) -> dict[str, Any]:
-    freed = event.args.get("freed_ns")
-    return {
-        "bytes": event.args["Bytes"],
-        "buffer": event.args["buffer"],
-        "program": event.args.get("program", ""),
-        "lines": event.args.get("lines", []),
-        "from": (event.start_ns - start) / 1e3,
-        "to": None if freed is None else (freed - start) / 1e3,
-    }
+def _largest(taken: list[ProfilerEvent]) -> list[dict[str, Any]]:
+    """One row for a buffer of a program, with how often it was allocated and how many of these are still held."""
+    rows: dict[Any, dict[str, Any]] = {}
+    for event in sorted(taken, key=lambda event: -event.args["Bytes"]):
+        program, buffer = event.source
+        row = rows.setdefault(
+            (id(program), buffer, event.args["Bytes"]),
+            {"bytes": event.args["Bytes"], "buffer": buffer, "program": program.name, "times": 0, "held": 0,
+             "lines": _theirs(event.args.get("lines", []))},
+        )  # fmt: skip
+        row["times"] += 1
+        row["held"] += "freed_ns" not in event.args
+    return list(rows.values())[:LARGEST]
+
+
+def _theirs(lines: list[str]) -> list[str]:
+    return [line for line in lines if not line.startswith(OURS)] or lines
 
 
 def write_timeline(events: list[ProfilerEvent], path: str) -> None:
@@ -117,8 +142,7 @@ def picture(found: dict[str, Any]) -> str:
     """Bytes held over time as an area, each call's prediction as a line over its time, the largest below."""
     points, calls = found["measured"], found["calls"]
     last = max([1e-9, *(at for at, _ in points), *(call["to"] for call in calls)])
-    starts = [(call, _held_at(points, call["from"])) for call in calls]
-    top = max([1, found["peak"], *(base + (call["predicted"] or 0) for call, base in starts)])
+    top = max([1, found["peak"], *(call["before"] + (call["predicted"] or 0) for call in calls)])
 
     def x(at: float) -> float:
         return round(LEFT + at / last * (WIDTH - LEFT - 20), 2)
@@ -131,8 +155,7 @@ def picture(found: dict[str, Any]) -> str:
         corners += [f"{x(at)},{y(before)}", f"{x(at)},{y(held)}"]
         before = held
     corners += [f"{x(last)},{y(before)}", f"{x(last)},{y(0)}"]
-    rows = [f"{_size(row['bytes']):>9}  {row['buffer']} of {row['program']}  {' | '.join(row['lines'][:2])}"
-            for row in found["largest"]]  # fmt: skip
+    rows = [_row(row) for row in found["largest"]]
     height = TOP + HEIGHT + 60 + LINE * (len(rows) + 1)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" font-family="monospace" '
@@ -140,7 +163,7 @@ def picture(found: dict[str, Any]) -> str:
         f'<text x="10" y="20">Memory of compiled programs: at most {_size(found["peak"])} '
         f"(area: measured; dashes: what a call was predicted to hold)</text>",
         f'<polygon points="{" ".join(corners)}" fill="#9ecae1" stroke="#3182bd"/>',
-        *(_prediction(call, base, x, y) for call, base in starts if call["predicted"] is not None),
+        *(_prediction(call, x, y) for call in calls if call["predicted"] is not None),
         *(
             f'<text x="{LEFT - 6}" y="{y(level) + 4}" text-anchor="end">{_size(level)}</text>'
             for level in (0, top)
@@ -149,24 +172,27 @@ def picture(found: dict[str, Any]) -> str:
         f'<text x="{WIDTH - 20}" y="{TOP + HEIGHT + 18}" text-anchor="end">{last:.0f} us</text>',
         *(
             f'<text x="10" y="{TOP + HEIGHT + 50 + LINE * k}" xml:space="preserve">{html.escape(row)}</text>'
-            for k, row in enumerate(["the largest:", *rows])
+            for k, row in enumerate(["The largest, and how often they were allocated:", *rows])
         ),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
 
 
-def _prediction(call: dict[str, Any], base: int, x: Any, y: Any) -> str:
-    level = y(base + call["predicted"])
+def _prediction(call: dict[str, Any], x: Any, y: Any) -> str:
+    level = y(call["before"] + call["predicted"])
     name = html.escape(f"{call['name']}: predicted {call['predicted']}, measured {call['measured']} bytes")
     return (
         f'<line x1="{x(call["from"])}" x2="{x(call["to"])}" y1="{level}" y2="{level}" stroke="#e6550d" '
-        f'stroke-dasharray="4 2"><title>{name}</title></line>'
+        f'stroke-width="2" stroke-dasharray="4 2"><title>{name}</title></line>'
     )
 
 
-def _held_at(points: list[list[float]], at: float) -> int:
-    return int(next((held for when, held in reversed(points) if when < at), 0))
+def _row(row: dict[str, Any]) -> str:
+    lines = " | ".join(line.rpartition("/")[2] for line in row["lines"][:2])
+    return (
+        f"{_size(row['bytes']):>10} x {row['times']:<4} {row['buffer']:<10} of {row['program']:<10} {lines}"
+    )
 
 
 def _size(nbytes: float) -> str:
