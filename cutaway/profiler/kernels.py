@@ -22,7 +22,7 @@ from stage4_runtime.runtime.launch_observed import (
 )
 from stage4_runtime.runtime.segment_calls import stamped
 from stage_contracts.loop_ir import buffer_refs
-from stage_contracts.origin import Origin
+from stage_contracts.origin import Origin, union
 from stage_contracts.program import External, Launch, Program, RowBlocks, step_accesses
 from stage_contracts.segments import Segment
 from stage_contracts.tensor_meta import TensorMeta
@@ -95,10 +95,10 @@ def _described(step: Any, program: Program, recorder: Recorder) -> Timed:
 
 
 def _routine(routine: Routine, program: Program) -> Timed:
-    """Which step it is, only one that is alone in calling it says."""
+    """The lines of every step that calls it. Which step an event is, only one that is alone says."""
     steps = [s for s in program.steps if isinstance(s, External) and s.target == routine.name]
     alone = len(steps) == 1 and not any(isinstance(s, RowBlocks) for s in program.steps)
-    args = {"program": program.name, **(_lines(steps[0].origins) if alone else {})}
+    args = {"program": program.name, **_lines(union(step.origins for step in steps))}
     return Timed(routine.name, "library", args, (program, steps[0]) if alone else None)
 
 

@@ -3,9 +3,11 @@
 Input: programs of several kinds of steps, with fixed and open sizes, and the switch in both of its names.
 """
 
+import importlib.util
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,9 +15,14 @@ import pytest
 import cutaway
 from cutaway import profiler
 from cutaway.debug.run_alone import load
+from cutaway.debug.runnable import BEGIN
+from cutaway.pipelines import default_pipeline
 from cutaway.profiler import kernel_bench
 from cutaway.profiler.costs import cost
 from stage_contracts import config
+from stage_contracts.device import Device
+from stage_contracts.program import Target
+from stage_contracts.program_text import parse_program
 
 
 def attention(q, k, v):
@@ -98,6 +105,22 @@ def test_a_counter_that_is_not_installed_is_said(tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         kernel_bench.bench(str(path), {})
     assert "perf is not installed here; with it, this runs: perf stat -d" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+def test_a_kernel_of_tritons_is_a_file_too(tmp_path):
+    """Written and read back without a GPU; its kernel is compiled for one."""
+    ((program, step, sizes),) = recorded("transposed")
+    target = Target("triton", Device("cuda"), "sm_90")
+    buffers = {n: replace(b, meta=b.meta.with_(device=target.device)) for n, b in program.buffers.items()}
+    on_gpu = default_pipeline().emit(program.with_(device=target.device, buffers=buffers, units=()), target)
+    (path,) = kernel_bench.write_kernels([(on_gpu, step, sizes)], tmp_path)
+    text = path.read_text()
+    assert "@triton.jit" in text and "device=cuda" in text.partition("INPUTS")[2].partition("\n")[0]
+    made = parse_program(text.partition(BEGIN)[2])
+    assert made.device == target.device and cost(made, made.steps[0]) == cost(program, step, sizes)
+    (unit,) = made.units
+    assert default_pipeline().build(unit)[made.steps[0].kernel].cubin.startswith(b"\x7fELF")
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
