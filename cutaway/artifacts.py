@@ -1,4 +1,4 @@
-"""What the machine keeps of one compile: every artifact of every stage, for explain, the tour page and the labs.
+"""The artifacts of one compile: what every stage made, kept for explain, the tour page and the labs.
 
 Input: compile_frame.py fills one Artifacts per compiled entry; `fn.artifacts` is the list of them, newest last.
 Everything here prints: `print(a.forward.core)` shows a program.
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 
 class ArtifactList(list["Artifacts"]):
-    """The artifacts of one function, oldest first. While there are none, asking for one says why."""
+    """The artifacts of one function, oldest first. Reading one while the list is empty raises an IndexError that says
+    why."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -43,9 +44,9 @@ class ArtifactList(list["Artifacts"]):
 
 @dataclass
 class HalfArtifacts:
-    """One graph's way through stages 3 and 4: the forward, or the backward.
+    """What stages 3 and 4 made of one graph: the forward, or the backward.
 
-    Each artifact is made when it is first asked for: a program that the cache knew needs none of them to run.
+    Each artifact is made when you first read it: a program that comes from the cache runs without them.
     """
 
     core: Graph  # core operators only
@@ -53,9 +54,9 @@ class HalfArtifacts:
     target: Target  # what it runs on
     # (output, input): the caller copies that output of the graph into that input
     updates: Sequence[tuple[int, int]] = ()
-    # by target name; the one that runs, others on demand
+    # by target name: the target that runs, and others if you ask for them
     emitted: dict[str, Program] = field(default_factory=dict)
-    # by name, those of the subgraphs
+    # the same for each subgraph, by name
     subgraphs: dict[str, HalfArtifacts] = field(default_factory=dict)
     run: Callable[..., tuple] | None = None  # arrays -> arrays; `run.source_text` is its steps as Python
 
@@ -78,11 +79,11 @@ class HalfArtifacts:
 
     @cached_property
     def planned(self) -> Program:
-        """With schedules and slots, for the target that runs."""
+        """The program with schedules and slots, for the target that runs."""
         return self.planned_for(self.target)
 
     def planned_for(self, target: Target) -> Program:
-        """With a schedule for each kernel on that target, and slots."""
+        """The program with a schedule for each kernel on that target, and a slot for each buffer."""
         fused = self.fused
         with events.timed("pass", "schedule"):
             scheduled = self.pipeline.schedule(fused, target).verify()
@@ -93,7 +94,7 @@ class HalfArtifacts:
         return planned
 
     def _updated_inputs(self, program: Program) -> dict[str, str]:
-        """The program's buffer for each output that goes into an input, and that input."""
+        """For each output that the caller copies into an input: the output's buffer, and the input's name."""
         values = program.return_step.values
         pairs: list[tuple[Any, str]] = [(values[out], program.inputs[i]) for out, i in self.updates]
         # a BufferRef without a shape is a whole buffer; numbers have no such attribute
@@ -104,7 +105,7 @@ class HalfArtifacts:
         }
 
     def passes(self, half: str) -> list[PassResult]:
-        """What each step and each pass inside it made, run again for this."""
+        """What each step and each pass inside it made. All of them run again for this."""
         made: list[PassResult] = []
 
         def step(name: str, summary: str, run: Callable[[], Any]) -> None:
@@ -125,7 +126,7 @@ class HalfArtifacts:
         return [*made[:-1], replace(made[-1], artifact=text)]
 
     def named(self, half: str) -> list[tuple[str, Any]]:
-        """(name, artifact) of these, subgraphs first."""
+        """(name, artifact) of each artifact, those of the subgraphs first."""
         found = [pair for name, part in self.subgraphs.items() for pair in part.named(f"{half}.{name}")]
         found += [(f"{half}.core", self.core), (f"{half}.planned", self.planned)]
         for target, program in self.emitted.items():
@@ -152,7 +153,7 @@ class Artifacts:
     events: list[Event] = field(default_factory=list)  # what the event log recorded during this compile
 
     def named(self) -> list[tuple[str, Any]]:
-        """(name, artifact) of everything there is, in the order the program flowed; each prints as text."""
+        """(name, artifact) of every artifact, in the order in which they were made; each prints as text."""
         found: list[tuple[str, Any]] = [
             ("captured", self.captured),
             ("residual", self.frame.residual_source),
@@ -171,9 +172,9 @@ class Artifacts:
     @cached_property
     def passes(self) -> PassResults:
         """What each step and pass made, in order: `print(a.passes)` lists them, `print(a.passes["casts"])` prints one,
-        `a.passes.diff("core_bodies", "casts")` shows what changed. Those inside a stage run again for this, on what
-        the stage was given: a compile keeps no copies."""
-        from stage1_capture.steps import results  # a compile needs no texts of capture's steps
+        `a.passes.diff("core_bodies", "casts")` shows what changed. The passes inside a stage run again for this, on the
+        stage's input, because a compile keeps no copies of what they make."""
+        from stage1_capture.steps import results  # imported here: a compile does not need it
 
         found = [*results(self.frame), PassResult("capture", "public operators", self.captured)]
         if self.functional is not None:
@@ -198,13 +199,17 @@ class Artifacts:
         return "\n".join(f"# ---- {name}\n{artifact}" for name, artifact in self.named())
 
     def emit(self, half: str, target: str) -> Any:
-        """The Program of `half` ("forward", "backward") with source for `target` ("cpp", "triton"), made if need be."""
+        """The Program of `half` ("forward", "backward") with source for `target` ("cpp", "triton"), made if it does not
+        exist yet."""
         from cutaway.pipelines import default_pipeline
         from cutaway.targets import target_named
 
         part: HalfArtifacts | None = getattr(self, half)
         if part is None:
-            raise ValueError(f"{self.function_name} has no {half} (backend {self.backend})")
+            raise ValueError(
+                f"{self.function_name} has no {half} program (backend {self.backend}); only the backends inductor and "
+                "cudagraphs make programs, and a backward one only for a call whose inputs require grad"
+            )
         if target not in part.emitted:
             emit = (self.pipeline or default_pipeline()).emit
             other = target_named(target, part.target.device)

@@ -1,6 +1,6 @@
-"""Runs the captured graph as it is, as eager does, wherever compiled code cannot run.
+"""Runs the captured graph operator by operator, as eager does, where compiled code cannot run.
 
-Input: a captured graph on tensors, its sizes known or open.
+Input: a captured graph; its sizes are known or open.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from stage_contracts.graph import Graph, Node
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.symbol_bindings import open_sizes_in, size_reader, symbol_bindings, with_sizes
 
-_SILENTLY = ("no_grad", "writes_silently")  # the marks of a call that stood under no_grad
+_SILENTLY = ("no_grad", "writes_silently")  # keys in the meta of a call that the program made under no_grad
 
 
 def ran_silently(node: Node) -> bool:
@@ -22,7 +22,8 @@ def ran_silently(node: Node) -> bool:
 
 
 def as_captured(graph: Graph) -> Callable[..., tuple]:
-    """A callable on tensors, operator by operator, on the tape; what was under no_grad runs so."""
+    """A callable that runs the graph on tensors, operator by operator, recorded on the tape. The calls that the program
+    made under no_grad run under no_grad."""
     metas = [n.val for n in graph.placeholders]
     if next(open_sizes_in(metas), None) is None and not any(map(ran_silently, graph.calls)):
         return GraphModule(graph)

@@ -31,12 +31,13 @@ class Backend:
     name: str
     compile: Callable[[Graph, list, Pipeline, Artifacts], Callable[..., tuple]]
     builtin: bool = True
-    function: Callable | None = None  # the user's, where it is no built-in one
-    open_sizes: bool = True  # takes graphs whose sizes are not all known (SymInt inputs and metas)
+    function: Callable | None = None  # the user's function; None for a built-in backend
+    open_sizes: bool = True  # accepts graphs with open sizes (SymInt inputs and metas)
 
 
 def find_backend(backend: str | Callable) -> Backend:
-    """The backend that a name, or a torch-style callable, stands for. Raises ValueError with the known names."""
+    """The backend for a name or for a torch-style callable. Raises ValueError, with the known names, for another
+    name."""
     if callable(backend):
         return foreign(getattr(backend, "__name__", type(backend).__name__), backend)
     if backend in BACKENDS:
@@ -51,19 +52,20 @@ def find_backend(backend: str | Callable) -> Backend:
     raise ValueError(say("unknown_backend", name=backend, known=", ".join(known), hint=hint))
 
 
-# As torch tags them: what is for finding faults, not for speed.
+# The same tags as in torch: these backends are for finding errors, not for speed.
 TAGS = {"eager": "debug", "aot_eager": "debug"}
 
 
 def list_backends(exclude_tags: Collection[str] | None = ("debug", "experimental")) -> list[str]:
-    """The names `compile(backend=...)` takes, sorted; with those for debugging if `exclude_tags` is () or None."""
+    """The names that `compile(backend=...)` accepts, sorted. Those for debugging are included if `exclude_tags` is ()
+    or None."""
     tags = {name: [TAGS[name]] if name in TAGS else [] for name in BACKENDS}
     tags |= {e.name: [] for e in entry_points(group="cutaway_backends")}
     tags |= {name: list(own) for name, (_, own) in REGISTERED.items()}
     return sorted(name for name, own in tags.items() if not {*own} & {*(exclude_tags or ())})
 
 
-# Those that a program gave a name: the function and its tags.
+# The backends that a program registered, by name: the function and its tags.
 REGISTERED: dict[str, tuple[Callable, tuple[str, ...]]] = {}
 _REGISTERING = threading.Lock()
 
@@ -72,9 +74,10 @@ _REGISTERING = threading.Lock()
 def register_backend(
     compiler_fn: Callable | None = None, name: str | None = None, tags: Collection[str] = ()
 ) -> Any:
-    """Let `compile(backend=name)` mean this torch-style callable; the name is the function's own unless given.
+    """Make `compile(backend=name)` use this torch-style callable. The default of `name` is the function's name.
 
-    Returns it, so that it can decorate; without it, a decorator. Raises ValueError for a name that is taken.
+    Returns the callable, so you can use it as a decorator, with or without arguments. Raises ValueError if the name
+    exists already.
     """
     if compiler_fn is None:
         return functools.partial(register_backend, name=name, tags=tags)
@@ -83,13 +86,15 @@ def register_backend(
     chosen = str(name or getattr(compiler_fn, "__name__", type(compiler_fn).__name__))
     with _REGISTERING:
         if chosen in BACKENDS or chosen in REGISTERED:
-            raise ValueError(f"there is a backend {chosen!r} already; give this one another name")
+            raise ValueError(
+                f"a backend named {chosen!r} already exists; register yours with name='another name'"
+            )
         REGISTERED[chosen] = (compiler_fn, tuple(tags))
     return compiler_fn
 
 
 def lookup_backend(compiler_fn: str | Callable) -> Callable[[Any, list], Callable[..., tuple]]:
-    """The torch-style callable that a backend's name stands for: `(graph_module, example_inputs) -> callable`."""
+    """The torch-style callable of the backend with this name: `(graph_module, example_inputs) -> callable`."""
     if callable(compiler_fn):
         return compiler_fn
     if compiler_fn in REGISTERED:
@@ -99,7 +104,7 @@ def lookup_backend(compiler_fn: str | Callable) -> Callable[[Any, list], Callabl
 
 
 def run_backend(backend: str, graph_module: Any, example_inputs: list) -> Callable[..., tuple]:
-    """What the backend of that name makes of a graph: for a backend that looks at graphs and hands them on."""
+    """Compile a graph with the backend of that name: for a backend that inspects graphs and passes them to another."""
     found, pipeline = find_backend(backend), default_pipeline()
     artifacts = Artifacts(backend, None, graph_module.graph, backend=found.name, pipeline=pipeline)  # type: ignore
     return found.compile(graph_module.graph, example_inputs, pipeline, artifacts)
@@ -118,7 +123,8 @@ def foreign(name: str, function: Callable) -> Backend:
 
 
 def checked(name: str, run: Callable[..., Any], count: int) -> Callable[..., tuple]:
-    """What a backend made, held to what it promises: a tuple (or list) with one entry per output of the graph."""
+    """The function that a backend made, with its result checked at each call: a tuple (or list) with one entry per
+    output of the graph."""
 
     def outputs(*inputs: Any) -> tuple:
         found = run(*inputs)
@@ -134,7 +140,7 @@ def checked(name: str, run: Callable[..., Any], count: int) -> Callable[..., tup
 
 
 def built_in(name: str) -> Backend:
-    """The backend that the function of that name in inductor.py is."""
+    """The built-in backend whose function in inductor.py has that name."""
 
     def run(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
         from cutaway import inductor  # the first compile loads the stages, not `import cutaway`

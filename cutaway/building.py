@@ -1,7 +1,8 @@
-"""From a core graph to a Program with source, out of the program cache or through stage 3; then builds it.
+"""From a core graph to a Program with source, from the program cache or through stage 3; and building in a thread.
 
-Input: one half of a compile (HalfArtifacts) and the target. A cached program is the one that the same graph, seams,
-settings, machine and software made before. A graph with open sizes is always lowered, because that may add guards.
+Input: the forward or the backward half of a compile (HalfArtifacts), and the target. A cached program was made before
+from the same graph, seams, settings, machine and software. A graph with open sizes is always lowered, because lowering
+may add guards.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from stage_contracts.tensor_meta import TensorMeta
 if TYPE_CHECKING:
     from stage_contracts.program import Program, Target
 
-# The seams that a cached program comes from: whoever swaps one gets none.
+# The seams that make a program. If you swap one of them, the program cache is not used.
 MADE_BY = ("lower", "fuse", "schedule", "plan_memory", "emit")
 
 
@@ -51,12 +52,12 @@ def emitted_program(half: HalfArtifacts, target: Target) -> tuple[Program, dict[
 
 
 def _key(half: HalfArtifacts, target: Target) -> Any:
-    """The key of the program in the cache; None where the graph's text does not tell all that it becomes."""
+    """The key of the program in the cache. None if the graph's text does not determine the program."""
     from stage4_runtime.runtime import program_cache
 
     core, ours = half.core, default_pipeline()
     settings, passes = config.current().runtime, config.current().autograd
-    if passes.verify_passes or passes.dump_passes:  # what is to be seen has to run
+    if passes.verify_passes or passes.dump_passes:  # passes that are to be verified or printed have to run
         return None
     if not settings.cache or settings.force_disable_caches or half.subgraphs or not _told_by_text(core):
         return None
@@ -70,7 +71,8 @@ def _key(half: HalfArtifacts, target: Target) -> Any:
 
 
 def _told_by_text(core: Graph) -> bool:
-    """Whether sizes are known, and the constants are arrays: their metas are in the text, their values stay outside."""
+    """Whether the text determines the program: all sizes are known, and all constants are arrays. The text contains the
+    metas of the constants; the program gets their values separately."""
     if next(open_sizes_in([node.val for node in core.nodes]), None) is not None:
         return False
     return all(isinstance(node.val, TensorMeta) for node in core.nodes if node.op == "get_attr")
@@ -81,15 +83,15 @@ def _array(value: Any) -> Any:
 
 
 def in_background(function: Callable[..., Any], *args: Any) -> tuple[Callable[[], bool], Callable[[], Any]]:
-    """Start a call in a thread of its own, under this thread's configuration: (whether it is done, its result when it
-    is)."""
+    """Start a call in a new thread, under this thread's configuration. Returns two functions: whether the call has
+    ended, and one that waits for its result."""
     result: list[Any] = []
     context = contextvars.copy_context()
 
     def work() -> None:
         try:
             result.append((context.run(function, *args), None))
-        except BaseException as error:  # raised where the result is asked for
+        except BaseException as error:  # the function that waits raises it
             result.append((None, error))
 
     thread = threading.Thread(target=work, name="cutaway build", daemon=True)

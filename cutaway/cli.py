@@ -15,6 +15,7 @@ from cutaway.debug.ablate_command import ablate
 from cutaway.debug.bisect_command import bisect
 from cutaway.debug.doctor_command import doctor
 from cutaway.debug.switches_command import switches
+from cutaway.explain_command import explain
 from cutaway.profiler.profile_command import profile
 
 
@@ -79,7 +80,7 @@ def tour(
         raise click.ClickException(str(error)) from error
 
 
-for command in (ablate, bisect, doctor, profile, switches):
+for command in (ablate, bisect, doctor, explain, profile, switches):
     main.add_command(command)
 
 

@@ -1,4 +1,4 @@
-"""`compile(fn)`: checks its arguments and what they mean. (The map of the machine is inductor.py.)
+"""`compile(fn)`: checks its arguments and makes the compiled function. (The map of the machine is inductor.py.)
 
 Input: a Python function or a Module. Output: a CompiledFunction (compiled_function.py), or a Module that calls one. If
 no entry's guards hold at a call, the frame is captured (compile_frame.py), its graph goes to a backend (inductor.py
@@ -27,29 +27,30 @@ _MODES: dict[str | None, dict[str, Any]] = {
     None: {},
     "default": {},
     "reduce-overhead": {"runtime.cuda_graphs": True},
-    # kernels are chosen the same way in every mode: these two say whether CUDA graphs are wanted
+    # kernels are chosen the same way in every mode: these two differ only in whether CUDA graphs are used
     "max-autotune": {"runtime.cuda_graphs": True},
     "max-autotune-no-cudagraphs": {},
 }
 
 
 def _changes(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The configuration fields that mode or options set. A wrong one is an error now, not at the first call."""
+    """The configuration fields that mode or options set. A wrong one raises here, not at the first call."""
     if mode is not None and options is not None:
         raise RuntimeError(
-            "Either mode or options can be specified, but both can't be specified at the same time."
+            "Either mode or options can be specified, but both can't be specified at the same time. "
+            f"Got mode={mode!r} and options={dict(options)!r}; leave out mode and set its fields in options."
         )
     if not isinstance(mode, str | None) or mode not in _MODES:
         hint = did_you_mean(mode, filter(None, _MODES))
         raise RuntimeError(say("unknown_mode", name=mode, known=", ".join(map(repr, _MODES)), hint=hint))
     if not isinstance(options, Mapping | None):
         raise TypeError(
-            f'options expects a mapping, e.g. {{"runtime.cache": False}}, got {type(options).__name__}'
+            f'compile expects options to be a dict, for example {{"runtime.cache": False}}, but got {options!r}'
         )
     changes = {**_MODES[mode], **our_options(options or {})}
     try:
         config.with_changes(config.current(), changes)
-    except (AttributeError, TypeError) as error:  # torch's type for both
+    except (AttributeError, TypeError) as error:  # torch raises RuntimeError for both
         raise RuntimeError(f"Unexpected optimization option: {error}") from None
     return changes
 
@@ -66,18 +67,21 @@ def compile(
     disable: bool = False,
     pipeline: Pipeline | None = None,
 ) -> Any:
-    """A function (or module) that does what `model` (either) does, compiled at its first call. As torch.compile.
+    """Returns a function (or module) that does what the function (or module) `model` does, and is compiled at its first
+    call. As torch.compile.
 
     backend: "inductor" (every stage), "aot_eager", "eager", "cudagraphs", or a callable
         `(graph_module, example_inputs) -> callable(*inputs) -> tuple of outputs`.
     fullgraph: raise Unsupported at the first graph break instead of splitting the frame there.
-    dynamic: None leaves open the sizes that have changed since the last compile (and those marked with
-        compiler.mark_dynamic), True all of them, False only those that are marked. What cannot be compiled with a size
-        left open is compiled for each size; the event log says so ("fallback", "static").
+    dynamic: which sizes are open, so that one compile serves all their values. None: those that have changed since the
+        last compile, and those that you marked with compiler.mark_dynamic. True: all. False: only those that you
+        marked. Code that cannot be compiled with an open size is compiled for each size; the event log then has an
+        event ("fallback", "static").
     mode: None, "default", "reduce-overhead" (CUDA graphs on a GPU), "max-autotune", "max-autotune-no-cudagraphs".
-    options: configuration fields for this function, e.g. {"runtime.cache": False}.
-    pipeline: the seams to use; default cutaway.DEFAULT_PIPELINE.
-    Without `model` it returns a decorator.
+    options: configuration fields for this function, for example {"runtime.cache": False}.
+    disable: return `model` itself; nothing is compiled.
+    pipeline: the seams to use; the default is cutaway.DEFAULT_PIPELINE.
+    Without `model`, compile returns a decorator.
     """
     fn = model
     if fn is None:
@@ -91,9 +95,9 @@ def compile(
         python_version.say_so()
         return fn
     if dynamic not in (None, True, False):
-        raise TypeError(f"dynamic expects None, True or False, got {dynamic!r}")
+        raise TypeError(f"compile expects dynamic to be None, True or False, but got {dynamic!r}")
     if not callable(fn):
-        raise TypeError(f"compile expects a function or a module, got {type(fn).__name__}")
+        raise TypeError(f"compile expects a function or a module, but got {type(fn).__name__}")
     if not isinstance(pipeline, Pipeline | None):
         raise TypeError(say("pipeline_expected", got=type(pipeline).__name__))
     seams = checked_pipeline(pipeline, default_pipeline()) if pipeline else default_pipeline()
@@ -104,7 +108,8 @@ def compile(
         return twin_of(fn, call)
     if (rule := rule_of(fn)) is not None and rule.kind in ("disable", "plain"):
         return fn
-    fn = getattr(fn, "_torchdynamo_orig_callable", fn)  # compiled twice is compiled once, as asked last
+    # a function that is compiled already is compiled once, with the latest arguments
+    fn = getattr(fn, "_torchdynamo_orig_callable", fn)
     return CompiledFunction(fn, find_backend(backend), fullgraph, changes, seams, dynamic)
 
 

@@ -32,7 +32,7 @@ from stage_contracts.sizes import STATIC, ConstraintViolationError, SizePolicy
 
 
 class GuardsFailed(GraphError):
-    """The guards of a new entry fail on the call they were made from."""
+    """The guards of a new entry fail on the very call that they were made from."""
 
 
 def compile_frame(
@@ -56,7 +56,7 @@ def compile_frame(
             known = _captured_and_compiled(fn, args, kwargs, backend, pipeline, STATIC, fullgraph)
             made = _better(made, known, stage)
         frame, breaks, artifacts = made.frame, made.breaks, made.artifacts
-        if frame.late_guards is not None:  # the later stages may have asked about sizes
+        if frame.late_guards is not None:  # later stages may have added guards on sizes
             frame = replace(frame, guards=(*frame.guards, *frame.late_guards()))
         for graph_break in breaks:
             events.record(
@@ -85,7 +85,7 @@ def compile_frame(
         if not holds:
             failed = [str(g) for g in frame.guards if not guard_function((g,), fn)(*args, **kwargs)]
             raise GuardsFailed(
-                f"internal error: guards fail on the call that they were made from: {'; '.join(failed)}"
+                f"internal error: the new guards fail on the call that they were made from: {'; '.join(failed)}"
             )
         details.update(graph_breaks=len(breaks), guards=len(frame.guards), frame=weakref.ref(frame))
         details["artifacts"] = weakref.ref(artifacts)
@@ -95,10 +95,11 @@ def compile_frame(
 
 
 def _is_passed_on(graph_break: GraphBreak, frame: CapturedFrame) -> bool:
-    """Whether a frame breaks in a function that it inlines, which then is compiled alone, and breaks there too."""
+    """Whether the break is in a function that the frame inlines. That function is then compiled alone, and has the
+    break itself."""
     if graph_break not in frame.breaks or graph_break.origin is None:
         return False
-    from stage1_capture.frame.bytecode import instructions  # only a frame that breaks asks
+    from stage1_capture.frame.bytecode import instructions  # imported here: only a frame with breaks needs it
 
     return all(instruction.origin != graph_break.origin for instruction in instructions(frame.code))
 
@@ -113,17 +114,18 @@ def _place(fn: types.FunctionType) -> str:
 
 @dataclass
 class Compiled:
-    """One attempt at a frame: what was captured, and what the backend made of its graph."""
+    """One attempt to compile a frame: what was captured, and what the backend made of its graph."""
 
     frame: CapturedFrame
     artifacts: Artifacts
     breaks: list[GraphBreak]
-    run: Callable | None = None  # None where there is no graph, or where the backend refused
+    run: Callable | None = None  # None if there is no graph, or if the backend refused it
     error: Exception | None = None  # a bug in the compiler while sizes were open
 
 
 def _better(open_: Compiled, known: Compiled, stage: str) -> Compiled:
-    """Of an attempt with open sizes that broke or failed, and one with known sizes. The loss is told."""
+    """The better of two attempts: one with open sizes that broke or failed, and one with known sizes. An event records
+    that the open sizes were given up."""
     name = open_.artifacts.function_name
     if open_.error is not None:
         if reaches_the_user(
@@ -138,7 +140,7 @@ def _better(open_: Compiled, known: Compiled, stage: str) -> Compiled:
         return known
     if len(known.breaks) >= len(open_.breaks):
         return open_
-    last = open_.breaks[-1]  # what breaks only because a size is open is compiled for each size
+    last = open_.breaks[-1]  # code that breaks only because a size is open is compiled for each size
     events.record(
         "fallback", "static", origin=last.origin, reason=f"with open sizes: {last.reason}", code=last.code
     )
@@ -154,13 +156,13 @@ def _captured_and_compiled(
     policy: SizePolicy,
     fullgraph: bool,
 ) -> Compiled:
-    """One attempt, with the sizes open that the policy says."""
+    """One attempt to compile the frame. The policy says which sizes are open."""
     with events.timed("pass", "capture"):
         frame = pipeline.capture(fn, args, kwargs, policy if policy.supported else STATIC)
     if frame.closed:
         raise ConstraintViolationError(
-            f"marked dynamic, but the program fixes it: {'; '.join(frame.closed)}\n"
-            "remove the code that fixes the size, or use maybe_mark_dynamic"
+            f"you marked a size as dynamic, but your code specializes it: {'; '.join(frame.closed)}\n"
+            "remove the code that needs one value, or mark the size with maybe_mark_dynamic instead of mark_dynamic"
         )
     artifacts = Artifacts(fn.__qualname__, frame, frame.graph, backend=backend.name, pipeline=pipeline)
     artifacts.fullgraph = fullgraph

@@ -11,6 +11,7 @@ import types
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from cutaway.artifacts import ArtifactList, Artifacts
@@ -36,16 +37,16 @@ from stage_contracts.controls import Rule, rule_of
 from stage_contracts.pipeline import Entry, Pipeline
 from stage_contracts.sizes import SizePolicy
 
-# The function transforms (func.grad, ...) under which a compiled function is called as such. Any other batches it, or
-# may differentiate twice, and gets the plain function.
+# The function transforms (func.grad, ...) under which compiled code runs. Any other one batches the function, or may
+# differentiate it twice, and then the plain function runs.
 RUNS_COMPILED = ((), ("grad",), ("vjp",))
 
 
 class CompiledFunction:
-    """What `compile` returns for a function. `entries` are its compiled versions, most recently used first;
-    `artifacts` are all their stages, oldest first."""
+    """What `compile` returns for a function. `entries` are its compiled versions, the most recently used first;
+    `artifacts` are what each stage made for each entry, oldest first."""
 
-    # code that is captured itself calls the function behind this one
+    # when a captured function calls this one, capture follows the function behind it
     __capture_rule__ = Rule("follow", "_fn")
 
     def __init__(
@@ -59,7 +60,8 @@ class CompiledFunction:
         outermost: CompiledFunction | None = None,
         whole: bool = True,
     ) -> None:
-        """`outermost`: the compiled function whose calls lead to this one. `whole`: not the rest of a broken frame."""
+        """`outermost`: the compiled function whose calls lead to this one; None if it is itself the outermost. `whole`:
+        False for a resume function, which is the rest of a frame with a graph break."""
         functools.update_wrapper(self, fn)
         self._bound_self = (fn.__self__,) if isinstance(fn, types.MethodType) else ()
         self._fn, self._torchdynamo_orig_callable = _python_function(fn), fn
@@ -71,7 +73,8 @@ class CompiledFunction:
         self.limit_reported = self.called = False
         self.failures = Failures()
         self.entries: tuple[Entry, ...] = ()
-        # one list, and one of each resume function and nested call, for all that the outermost function leads to
+        # one list of artifacts, and one table of resume functions and callees, for everything that the outermost
+        # function leads to
         self.artifacts: list[Artifacts] = outermost.artifacts if outermost else ArtifactList(self.name)
         self._leads_to: dict[Any, CompiledFunction] = outermost._leads_to if outermost else {}
         self._whole = whole
@@ -114,20 +117,29 @@ class CompiledFunction:
         """`name (file:line)` of the function, for messages."""
         return f"{self._fn.__qualname__} ({self.code.co_filename}:{self.code.co_firstlineno})"
 
+    def explain_html(self, path: str | Path = "explain.html") -> Path:
+        """Write a page that shows how this function was compiled, at every stage, and return its path.
+
+        Raises IndexError if it was not compiled yet: call it first. One file, which loads nothing.
+        """
+        from cutaway.explorer import explain_html
+
+        return explain_html(self, Path(path))
+
     def run_only(self, *args: Any, **kwargs: Any) -> Any:
-        """A call that never compiles: an entry there is, or eager."""
+        """A call that never compiles: it uses an entry that fits, or runs eagerly."""
         args = self._bound_self + args
         entry = self._dispatch(self.entries, args, kwargs)
         return run_to_end((entry.run if entry else self._fn)(*args, **kwargs))
 
     def why_new(self, args: tuple, kwargs: dict[str, Any]) -> str:
-        """One line: which fact this call does not meet, of the entry that comes nearest to it."""
+        """One line: the first guard that fails on this call, of the entry where the most guards hold before it."""
         from stage4_runtime.runtime import explain_misses
 
         return explain_misses(self.entries, args, kwargs, guard_names(self._fn)[1])
 
     def why_each(self, args: tuple, kwargs: dict[str, Any]) -> tuple[str, ...]:
-        """As why_new, of every entry."""
+        """The same as why_new, for every entry."""
         from stage4_runtime.runtime import explain_miss
 
         names = guard_names(self._fn)[1]
@@ -144,9 +156,9 @@ class CompiledFunction:
             self.failures = Failures()
 
     def part(self, function: Any, whole: bool) -> Any:
-        """A function that this one leads to, compiled likewise: the rest of a broken frame, or a callee (`whole`).
+        """A function that this one leads to, compiled with the same settings: a resume function, or a callee (`whole`).
 
-        Resume functions of one place share their entries, and so do calls of one function.
+        All resume functions of one place share their entries. So do all calls of one function.
         """
         rule = rule_of(function)
         if rule is not None and rule.kind == "plain":
@@ -162,15 +174,15 @@ class CompiledFunction:
             return self._leads_to[key]
 
     def _promote(self, entry: Entry) -> None:
-        """Most recently used first: what ran last is looked at first next time."""
+        """Move the entry to the front: the next call tries it first."""
         with self._lock:
             if entry in self.entries:
                 self.entries = (entry, *(e for e in self.entries if e is not entry))
 
     def _miss(self, args: tuple, kwargs: dict[str, Any]) -> Entry | Fault | None:
-        """Compile a new entry for this call; None when a stance, a limit or failures before say to run eagerly."""
+        """Compile a new entry for this call. None if the stance, a limit or earlier failures say to run eagerly."""
         with self._lock, config.patch(self._options):
-            # another thread may have compiled it meanwhile
+            # another thread may have compiled it in the meantime
             entry = self._dispatch(self.entries, args, kwargs)
             if entry is not None:
                 return entry
@@ -199,7 +211,8 @@ class CompiledFunction:
             return made
 
     def _compile(self, args: tuple, kwargs: dict[str, Any]) -> Entry:
-        """A new entry. Another thread may change what capture looks at meanwhile: then it looks again."""
+        """A new entry. If another thread changes a value while capture reads it, the guards fail, and capture starts
+        again."""
         settings = self._backend, self.fullgraph, self._pipeline, self.artifacts, self.policy, self.part
         for _ in range(ATTEMPTS if threading.active_count() > 1 else 0):
             with suppress(GuardsFailed):
@@ -208,26 +221,27 @@ class CompiledFunction:
 
 
 def _run_through_breaks(entry: Entry, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """An entry of a frame with breaks, to the frame's end."""
+    """Run an entry of a frame with graph breaks, through its resume functions, to the end of the frame."""
     modes = STATE.grad_enabled, STATE.inference
-    first = [entry.run(*args, **kwargs)]  # nothing here may keep what the program drops on the way
+    first = [entry.run(*args, **kwargs)]  # no local variable may keep alive what the program drops
     try:
         return run_to_end(first.pop())
-    except BaseException:  # a `with torch.no_grad()` that a break divides: its end was not reached
+    except BaseException:  # a break may divide a `with torch.no_grad()` block, whose end was not reached
         STATE.grad_enabled, STATE.inference = modes
         raise
 
 
-# How often a frame is looked at again when guards fail that held a moment ago: other threads change things.
+# How often a frame is captured again when other threads change values in the meantime, so that its guards fail.
 ATTEMPTS = 4
 
-# Every compiled function there is, for reset().
+# All compiled functions that exist, for reset().
 _EVERY: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
 _EVERY_LOCK = threading.Lock()
 
 
 def _python_function(fn: Callable) -> Any:
-    """The function to capture: a method's own, or one that calls `fn` (an operator, a partial, func.grad of one)."""
+    """The function to capture: `fn`, the function of a method, or a new function that calls `fn` (an operator, a
+    partial, the result of func.grad)."""
     if isinstance(fn, types.MethodType):
         return fn.__func__
     if isinstance(fn, types.FunctionType) and not is_transformed(fn):
@@ -241,13 +255,17 @@ def _python_function(fn: Callable) -> Any:
 
 
 def reset(*functions: CompiledFunction) -> None:
-    """Forget the entries of the given compiled functions; without any: of all, the event log and the stance too."""
+    """Forget the entries of the given compiled functions, so that their next calls compile again. Without arguments:
+    forget the entries of all compiled functions, clear the event log, and set the default stance."""
     with _EVERY_LOCK:
         chosen = functions or tuple(_EVERY)
     for function in chosen:
         forget = getattr(getattr(function, "compiled", function), "forget", None)
         if forget is None:
-            raise TypeError(f"reset expects what compile() returned, got {type(function).__name__}")
+            raise TypeError(
+                f"reset expects compiled functions or modules, as compile() returns them, but got "
+                f"{type(function).__name__}; reset() without arguments resets all"
+            )
         forget()
     if not functions:
         events.EVENT_LOG.clear()

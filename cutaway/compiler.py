@@ -35,17 +35,17 @@ from stage_contracts.sizes import ConstraintViolationError, mark_dynamic, mark_s
 
 @checks_options
 def run(fn: Any = None) -> Any:
-    """`fn` (a compiled function or module) frozen: it uses the entries there are and never compiles.
+    """`fn` (a compiled function or module), frozen: it uses the entries that exist and never compiles.
 
-    A call that no entry fits runs eagerly. Without `fn` it returns a decorator.
+    A call that no entry fits runs eagerly. Without `fn`, run returns a decorator.
     """
     if fn is None:
         return run
     compiled = compiled_function_of(fn)
     if compiled is None:
         if not callable(fn):
-            raise TypeError(f"run expects a callable, got {type(fn).__name__}")
-        return fn  # never compiled: there are no entries
+            raise TypeError(f"run expects a compiled function or module, but got {type(fn).__name__}")
+        return fn  # it is not compiled, so there are no entries
     before = () if isinstance(fn, CompiledFunction) else (fn,)
 
     @functools.wraps(compiled, updated=())
@@ -62,15 +62,17 @@ def compiled_function_of(fn: Any) -> CompiledFunction | None:
 
 
 def save_cache(path: Any) -> int:
-    """Write this user's cache of compiled programs into one file; how many entries."""
-    from stage4_runtime.runtime.cache_bundle import save_cache as save  # the stages are loaded late
+    """Write your cache of compiled programs into one file. Returns the number of entries."""
+    # imported here, so that `import cutaway` stays quick
+    from stage4_runtime.runtime.cache_bundle import save_cache as save
 
     return save(path)
 
 
 def load_cache(path: Any, *, trust: bool = False) -> int:
-    """Take over the entries of a file that `save_cache` made; how many were new. It holds native code that will run as
-    you: raises PermissionError unless `trust=True` says that you know who made it."""
+    """Add the entries of a file that `save_cache` wrote to your cache. Returns how many were new. The file contains
+    native code that will run with your permissions, so this raises PermissionError unless you pass `trust=True` to say
+    that you know who made the file."""
     from stage4_runtime.runtime.cache_bundle import load_cache as load
 
     return load(path, trust=trust)
@@ -82,11 +84,12 @@ def is_exporting() -> bool:
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Says that outputs of earlier CUDA graph replays may be overwritten. Outputs are kept here, so nothing happens."""
+    """In torch: allows later CUDA graph replays to overwrite earlier outputs. It has no effect here: outputs are
+    kept."""
 
 
 def mark_static_address(t: Any, guard: bool = False) -> None:
-    """Says that `t` stays where it is in memory, which spares CUDA graphs a copy in torch. Changes nothing here."""
+    """In torch: promises that `t` keeps its address, which saves CUDA graphs a copy. It has no effect here."""
 
 
 class CompileCounter:
@@ -105,7 +108,7 @@ class CompileCounter:
 
 
 class CompileCounterWithBackend(CompileCounter):
-    """As CompileCounter, in front of a backend by name: `graphs` are those it was given."""
+    """A CompileCounter that passes each graph to the backend with this name. `graphs` are the graphs it received."""
 
     def __init__(self, backend: str) -> None:
         super().__init__()

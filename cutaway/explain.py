@@ -1,7 +1,7 @@
-"""`explain(fn)(*args)`: reports what compiling a call does, like torch._dynamo.explain. A view of the event log.
+"""`explain(fn)(*args)`: reports what happens when a call is compiled, like torch._dynamo.explain.
 
-Input: a function (or a compiled one) and one call's arguments. A fresh copy is compiled and run, so the report shows
-what really happened, including frames that were compiled on the way.
+Input: a function (compiled or not) and the arguments of one call. A fresh copy is compiled and run, so the report shows
+what really happened, as the event log recorded it, including the functions that the call compiled on the way.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from stage_contracts.messages import checks_options
 
 @dataclass(frozen=True, repr=False)
 class ExplainOutput:
-    """The report. Field names as torch's; it prints as a page of text."""
+    """The report. Its fields have torch's names. `print` shows it as a page of text."""
 
     graphs: tuple[Graph, ...]
     graph_count: int
@@ -37,7 +37,7 @@ class ExplainOutput:
     ops_per_graph: tuple[tuple[Any, ...], ...]
     out_guards: tuple[Guard, ...]
     compile_times: str
-    internal_errors: tuple[events.Event, ...] = ()  # faults of the compiler itself; the frames ran eagerly
+    internal_errors: tuple[events.Event, ...] = ()  # bugs in the compiler; these frames ran eagerly
 
     def __str__(self) -> str:
         lines = [
@@ -46,7 +46,9 @@ class ExplainOutput:
             f"Op Count: {self.op_count}",
             "Break Reasons:",
         ]
-        times = Counter(map(str, self.break_reasons))  # a caller's frame breaks where its callee's does
+        times = Counter(
+            map(str, self.break_reasons)
+        )  # a break in a callee is reported for the caller's frame, too
         for number, (reason, count) in enumerate(times.items(), 1):
             frames = f" (in {count} frames)" if count > 1 else ""
             lines += [f"  Break Reason {number}{frames}:", *(f"    {line}" for line in reason.splitlines())]
@@ -63,8 +65,8 @@ class ExplainOutput:
         return "\n".join(lines)
 
     def __iter__(self) -> Iterator[Any]:
-        """The six values that torch 2.0 returned: explanation, out_guards, graphs, ops_per_graph, break_reasons, and
-        the explanation with all of these in it."""
+        """The six values that explain returned in torch 2.0: explanation, out_guards, graphs, ops_per_graph,
+        break_reasons, and the explanation with all details."""
         said = f"Dynamo produced {self.graph_count} graphs with {self.graph_break_count} graph break"
         said += f"{'s' * (self.graph_break_count != 1)} and {self.op_count} ops"
         return iter((said, self.out_guards, self.graphs, self.ops_per_graph, self.break_reasons, str(self)))
@@ -76,13 +78,16 @@ class ExplainOutput:
 
 @checks_options
 def explain(fn: Callable, *arguments: Any) -> Any:
-    """`explain(fn)(*args, **kwargs)` compiles and runs one call and reports graphs, breaks, operators, guards: an
-    ExplainOutput. So does `explain(fn, *args)`, the older form.
+    """`explain(fn)(*args, **kwargs)` compiles and runs one call. It returns an ExplainOutput, which reports the graphs,
+    graph breaks, operators and guards. `explain(fn, *args)` is the older form of the same.
 
-    A plain function is compiled with the backend that runs graphs as captured; a compiled one with its own.
+    A plain function is compiled with the backend "eager", which runs graphs as captured. A compiled function is
+    compiled with its own backend and options.
     """
     if not callable(fn):
-        raise TypeError(f"explain expects a function or a module, got {type(fn).__name__}")
+        raise TypeError(
+            f"explain expects a function or a module, but got {type(fn).__name__}; write explain(fn)(*args)"
+        )
     known = fn if isinstance(fn, CompiledFunction) else getattr(fn, "compiled", None)
     before: tuple = ()
     if isinstance(known, CompiledFunction):
@@ -125,7 +130,7 @@ def _report(seen: list[events.Event]) -> ExplainOutput:
 
 
 def _times(timed: list[events.Event]) -> str:
-    """Each compile with its passes below it, one step in for each event that another one holds."""
+    """The compiles and their passes, one per line. An event that ran inside another is indented below it."""
     rows: list[tuple[str, int]] = []
     open_until: list[int] = []
     for event in sorted(timed, key=lambda e: (e.start_ns, -e.duration_ns)):

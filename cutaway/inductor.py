@@ -1,8 +1,8 @@
 """The map of the machine: every step from a captured graph to running kernels, by name and in order.
 
-Input: the captured graph, example inputs, the Pipeline (its seams are steps), and where to keep each artifact. STEPS
-lists the steps; each is one call below, timed as an event of kind "pass". `aot_eager` and `eager` take the same steps
-and stop earlier.
+Input: the captured graph, example inputs, the Pipeline (its seams are steps), and the record that keeps each artifact.
+STEPS lists the steps; each is one call below, timed as an event of kind "pass". `aot_eager` and `eager` take the same
+steps and stop earlier.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from stage_contracts.pipeline import Pipeline
     from stage_contracts.program import Program
 
-# (name, stage, what it gives). A name is what logs, timings and artifacts call the step; `decompose` is a table itself.
+# (name, stage, result). Logs, timings and artifacts use these names. `decompose` has a table of passes of its own.
 STEPS: tuple[tuple[str, int, str], ...] = (
     ("capture", 1, "a graph of public operators, guards, the code that remains (compile_frame.py calls it)"),
     ("without_size_inputs", 2, "the graph on tensors alone: sizes travel as shapes"),
@@ -65,7 +65,7 @@ STEPS: tuple[tuple[str, int, str], ...] = (
 
 
 def step(name: str, function: Callable[..., Any], *args: Any) -> Any:
-    """One step, timed under its name."""
+    """Run one step, timed under its name."""
     with events.timed("pass", name):
         return function(*args)
 
@@ -74,17 +74,17 @@ def step(name: str, function: Callable[..., Any], *args: Any) -> Any:
 
 
 def eager(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
-    """Run the captured graph as it is: what capture did, nothing else."""
+    """Run the captured graph as it is, without any later stage."""
     return as_captured(graph)
 
 
 def aot_eager(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
-    """Stage 2's graphs, operator by operator."""
+    """Run stage 2's graphs, operator by operator."""
     return ahead_of_time(graph, pipeline, artifacts, lambda core, _=(): lambda: (interpreter(core), None))
 
 
 def inductor(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
-    """Every stage: kernels for the device the inputs live on."""
+    """Run every stage: kernels for the device of the inputs."""
     device = device_of_graph(graph)
 
     def compile_half(core: Graph, updates: Updates = ()) -> Finish:
@@ -101,15 +101,15 @@ def inductor(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifact
 
 
 def cudagraphs(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
-    """As inductor, each program captured as a CUDA graph."""
+    """The same as inductor, with each program captured as a CUDA graph."""
     with config.patch({"runtime.cuda_graphs": True}):
         return inductor(graph, inputs, pipeline, artifacts)
 
 
-# (output, input) positions: the caller copies that output of the graph into that input, and keeps it nowhere else.
+# (output, input) positions: the caller copies that output of the graph into that input, and uses it for nothing else.
 Updates = Sequence[tuple[int, int]]
 Finish = Callable[[], tuple[Callable[..., tuple], HalfArtifacts | None]]
-# (graph, updates) -> what waits for the build: so halves build at the same time
+# (graph, updates) -> a function that waits for the build: so the forward and the backward build at the same time
 CompileHalf = Callable[..., Finish]
 
 
@@ -122,9 +122,9 @@ def ahead_of_time(
     artifacts: Artifacts,
     compile_half: CompileHalf,
 ) -> Callable[..., tuple]:
-    """Stage 2: a forward and, if gradients are wanted, a backward graph; each compiled by `compile_half`.
+    """Stage 2: a forward graph and, if gradients are needed, a backward graph. `compile_half` compiles each of them.
 
-    A graph that writes to inputs refuses a call in which they share memory with others (shared_memory.py).
+    If a graph writes to inputs, a call in which these share memory with other inputs takes the way of shared_memory.py.
     """
     compile_half = _saving_failures(_verified(compile_half), artifacts)
     on_tensors, arrange = step("without_size_inputs", without_size_inputs, graph, device_of_graph(graph))
@@ -138,13 +138,13 @@ def ahead_of_time(
 
 
 def _verified(compile_half: CompileHalf) -> CompileHalf:
-    """`compile_half`, what it makes checked against the core graph at each call under debug.verify."""
+    """`compile_half`; with debug.verify, each call of its result is compared with the core graph."""
     if not config.current().debug.verify:
         return compile_half
     from cutaway.debug.verify import verified
 
     def compile_and_verify(core: Graph, updates: Updates = ()) -> Finish:
-        in_force = contextvars.copy_context()  # shorter graphs are compiled as this one was
+        in_force = contextvars.copy_context()  # the same settings hold when shorter graphs are compiled
 
         def finish() -> tuple[Callable[..., tuple], HalfArtifacts | None]:
             run, half = compile_half(core, updates)()
@@ -156,7 +156,7 @@ def _verified(compile_half: CompileHalf) -> CompileHalf:
 
 
 def _saving_failures(compile_half: CompileHalf, artifacts: Artifacts) -> CompileHalf:
-    """`compile_half`, what fails in it saved as a program under repro_after="aot"."""
+    """`compile_half`; with repro_after="aot", a failure in it is saved as a program."""
     if config.current().capture.repro_after != "aot":
         return compile_half
 
@@ -183,7 +183,7 @@ def two_graphs(
     artifacts: Artifacts,
     compile_half: CompileHalf,
 ) -> tuple[FunctionalGraph, Callable[..., tuple]]:
-    """The functional graph, and a callable on the user's tensors."""
+    """Stage 2's graphs, compiled. Returns the functional graph, and a callable on the user's tensors."""
     functional = artifacts.functional = step("functionalize", pipeline.functionalize, graph)
     functional.graph.verify()
     verify_step("functionalize", graph, functional)
@@ -206,7 +206,7 @@ def two_graphs(
         return functional, make_runtime_wrapper(functional, forward, backward, joint, partition, recover)
     core = step("decompose", pipeline.decompose, functional.graph).verify()
     verify_step("decompose", functional.graph, core)
-    # in place only where nothing is left to do after the launch that could fail
+    # kernels write to inputs in place only if no step after the launch can fail
     plain = all(len(plan) == 2 for plan in functional.results or ())
     updates = [(functional.num_outputs + k, i) for k, i in enumerate(functional.writes)] if plain else []
     forward, artifacts.forward = compile_half(core, updates)()
@@ -220,10 +220,10 @@ def two_graphs(
 def lower_and_build(
     core: Graph, device: Device, pipeline: Pipeline, updates: Updates = ()
 ) -> Callable[[], HalfArtifacts]:
-    """Stages 3 and 4 for one core-operator graph; what it returns waits for the build. Without a C++ compiler the graph
-    itself runs on NumPy.
+    """Stages 3 and 4 for one core-operator graph. Returns a function that waits for the build. Without a C++ compiler,
+    the graph itself runs on NumPy.
 
-    The subgraphs of its control flow come first: each becomes a program of its own, which a step of this one calls.
+    The subgraphs of control flow come first. Each becomes a program of its own, which a step of this program calls.
     """
     inner = {
         name: lower_and_build(value.graph, device, pipeline)()
@@ -258,7 +258,7 @@ def lower_and_build(
 
 
 def build_all(program: Program, pipeline: Pipeline) -> dict[str, Any]:
-    """Every kernel of a program, built and loaded, by name."""
+    """Build and load every kernel of a program. Returns the kernels by name."""
     kernels: dict[str, Any] = {}
     for unit in program.units:
         kernels.update(pipeline.build(unit))

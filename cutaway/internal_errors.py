@@ -1,8 +1,9 @@
-"""A bug in the compiler: the frame runs eagerly, with one warning, and an event that says what to report.
+"""What happens at a bug in the compiler: the frame runs eagerly, with one warning and an event that says what to
+report.
 
 Input: the error raised while an entry was made (compiled_function.py, compile_frame.py); launch_errors.py handles
-errors of a compiled graph. An error of a user's backend or swapped seam is no such bug and is raised as it is. So is
-every error with fullgraph or suppress_errors=False.
+errors of a compiled graph. An error in your own backend or swapped seam is not a bug in the compiler: it is raised as
+it is. So is every error with fullgraph=True or suppress_errors=False.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from stage_contracts.sizes import ConstraintViolationError
 if TYPE_CHECKING:
     from cutaway.compiled_function import CompiledFunction
 
-# What says something about the user's program or settings: raised as it is.
+# Errors about the user's program or settings: raised as they are.
 FOR_THE_USER = (
     BackendFailed,
     ConstraintViolationError,
@@ -41,22 +42,22 @@ FOR_THE_USER = (
     VerifyError,
 )
 ADVICE = (
-    "please report it with this text, the function and the shapes and dtypes of its arguments; "
-    "config suppress_errors=False raises it instead"
+    "please report it with this text, your function, and the shapes and dtypes of its arguments; "
+    "with config suppress_errors=False the error is raised instead"
 )
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One failure, not yet told: it is the program's own if the eager run raises the same."""
+    """One failure that is not reported yet. If the eager run raises the same error, it is the program's own error."""
 
     name: str
-    stage: str  # the pass that failed: a seam, or what comes after the last one that ended
+    stage: str  # the pass that failed, or "the check after" the last one that ended
     error: Exception
     doing: str = "compiling"
 
     def tell(self) -> None:
-        """One event, which logs and explain() show, and one warning."""
+        """Report it: one event, which logs and explain() show, and one warning."""
         what = f"{type(self.error).__name__}: {self.error}"
         lines = "".join(traceback.format_exception(self.error)).rstrip()
         report = f"internal error in {self.stage}, {self.doing} {self.name}: {what}\n{lines}\n{ADVICE}"
@@ -69,7 +70,8 @@ class Fault:
 
 
 def run_eagerly(fault: Fault, compiled: CompiledFunction, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """What the user's call gives. The fault is told, unless eager raises the same: then it is the program's own."""
+    """Run the user's call eagerly. Report the fault, unless the eager run raises the same error: then it is the
+    program's own error."""
     own = False
     try:
         return compiled._fn(*args, **kwargs)
@@ -84,12 +86,12 @@ def run_eagerly(fault: Fault, compiled: CompiledFunction, args: tuple, kwargs: d
 
 # ---- when to try again --------------------------------------------------------------------------------------------
 
-ATTEMPTS = 4  # with one cause, for calls that differ; after these what no entry fits runs eagerly
+ATTEMPTS = 4  # for different calls, with one cause; after these, a call that no entry fits runs eagerly
 
 
 @dataclass
 class Failures:
-    """The calls of one compiled function that were not compiled because of a bug in the compiler, by cause."""
+    """The calls of one compiled function that a bug kept from being compiled, and the number of failures by cause."""
 
     calls: set[Any] = field(default_factory=set)
     causes: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -101,14 +103,15 @@ def remember(fault: Fault, compiled: CompiledFunction, args: tuple, kwargs: dict
 
 
 def worth_trying(failures: Failures, args: tuple, kwargs: dict[str, Any]) -> bool:
-    """Whether a call that no entry fits may be compiled: none like it failed, and no cause keeps returning."""
+    """Whether to compile a call that no entry fits: no similar call failed, and no cause has failed ATTEMPTS times."""
     if not failures.causes:
         return True
     return max(failures.causes.values()) < ATTEMPTS and kind_of_call(args, kwargs) not in failures.calls
 
 
 def kind_of_call(args: tuple, kwargs: dict[str, Any]) -> Any:
-    """What tells calls apart that are worth an attempt each: metas of tensors, numbers and words, types of all else."""
+    """A key for similar calls, which get one attempt together: the metas of tensors, the values of numbers and strings,
+    and the types of all other arguments."""
     return is_grad_enabled(), tuple(map(_kind_of_leaf, leaves_of((args, kwargs))))
 
 
@@ -125,20 +128,22 @@ def same_error(one: Exception, other: Exception) -> bool:
 
 
 def stage_of(mark: int) -> str:
-    """The pass that failed since `mark`; if none did, what follows the last one that ended."""
+    """The pass that failed since `mark`. If none did: the check after the last pass that ended."""
     passes = events.EVENT_LOG.since(mark, "pass")
     failed = next((e.name for k, e in enumerate(passes) if _failed(e, passes[k + 1 :])), None)
     return failed or (f"the check after {passes[-1].name}" if passes else "capture")
 
 
 def _failed(event: events.Event, later: Sequence[events.Event]) -> bool:
-    """Whether a pass ended by an error that left its step too. A break ends capture's `interpret` so, and no more."""
+    """Whether a pass ended with an error that also left its step. (A graph break ends capture's pass `interpret` with
+    an error, but not the step.)"""
     step = event.name.partition(".")[0]
     return "error" in event.details and not any(e.name == step and "error" not in e.details for e in later)
 
 
 def reaches_the_user(error: Exception, stage: str, name: str, fullgraph: bool, pipeline: Pipeline) -> bool:
-    """Whether to raise this as it is. If the user asked to see bugs of the compiler, a note says that it is one."""
+    """Whether to raise the error as it is. If the user's settings raise bugs of the compiler, a note says that it is
+    one."""
     if isinstance(error, FOR_THE_USER) or _of_a_swapped_seam(stage, pipeline):
         return True
     asked = fullgraph or raises_faults()
@@ -150,13 +155,13 @@ def reaches_the_user(error: Exception, stage: str, name: str, fullgraph: bool, p
 
 
 def raises_faults() -> bool:
-    """Whether the settings say that a fault of the compiler is raised."""
+    """Whether the settings say to raise a bug in the compiler."""
     settings = config.current().capture
     return settings.suppress_errors is False or settings.repro_after is not None
 
 
 def _of_a_swapped_seam(stage: str, pipeline: Pipeline) -> bool:
-    """Whether the seam that failed is the user's, or took what one of theirs made."""
+    """Whether the seam that failed is one that the user swapped, or comes after one."""
     default = default_pipeline()
     swapped = [
         i for i, seam in enumerate(DEFAULT_SEAMS) if getattr(pipeline, seam) is not getattr(default, seam)

@@ -1,9 +1,10 @@
-"""A bug when compiled code runs: the captured graph, or a backward's core graph, runs instead, and the bug is reported.
+"""What happens at a bug in code that was compiled already: the captured graph (for a backward: its core graph) runs
+instead, and the bug is reported.
 
 Input: the error that a compiled half raised at a call, with its operands; stage 2's wrapper calls this
-(runtime_wrapper.py). No input is half-written then: a program writes to its inputs only where no later step may raise
-(stage 4's donate.py), and the write-back undoes itself (stage 2's write_back.py). If eager raises the same error, it is
-an error of the program.
+(runtime_wrapper.py). At that point no input is half-written: a program writes to its inputs only if no later step can
+raise (stage 4's donate.py), and a write-back that fails is undone (stage 2's write_back.py). If eager raises the same
+error, it is the program's own error.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ Recover = Callable[..., tuple]
 
 
 def recover_forward(captured: Graph, artifacts: Artifacts) -> Recover:
-    """(what the forward raised, the call's tensors, the draws it did) -> the results, by the captured graph.
+    """A function (error of the forward, the call's tensors, number of random draws, rest) -> the results of the
+    captured graph, run operator by operator.
 
-    It runs operator by operator. Where memory was written already, `rest` gives the results: eager would write again.
+    If memory was written already, `rest` computes the results instead, because the captured graph would write again.
     """
     passes, tell = _passes_as_it_is(artifacts, captured), _told_once()
 
@@ -41,9 +43,9 @@ def recover_forward(captured: Graph, artifacts: Artifacts) -> Recover:
         if rest is not None:
             tell(fault)
             return rest()
-        if drawn:  # eager draws them again
+        if drawn:  # the captured graph draws the same numbers again
             default_generator().advance(-drawn)
-        # eager raises torch's own error, after the writes that come before it; else it was a false alarm
+        # the captured graph raises torch's error, after the writes before it; if it does not, the results are right
         if outside:
             results = as_captured(captured)(*tensors)
             tell(fault)
@@ -54,7 +56,7 @@ def recover_forward(captured: Graph, artifacts: Artifacts) -> Recover:
 
 
 def recover_backward(core: Graph, artifacts: Artifacts) -> Recover:
-    """(what the backward raised, its arrays) -> the gradients' arrays, by the core graph."""
+    """A function (error of the backward, its arrays) -> the arrays of the gradients, computed by the core graph."""
     passes, tell = _passes_as_it_is(artifacts, core), _told_once()
 
     def recover(error: Exception, arrays: Sequence[Any]) -> tuple:
@@ -86,13 +88,15 @@ def _instead(
 
 
 def same_words(one: Exception, other: Exception) -> bool:
-    """Of a backward, where a core graph stands in for eager: a type alone may be a bug in both."""
+    """The comparison for a backward: same type and same text. The core graph is compiler output, too, so with the same
+    bug it may raise the same type of error."""
     return same_error(one, other) and str(one) == str(other)
 
 
 def _passes_as_it_is(artifacts: Artifacts, graph: Graph) -> Callable[[Exception], bool]:
-    """Whether an error is the user's to see: it says so, the user asked for it, or it may be their own operator's."""
-    # the settings in force at compile time travel with the compiled code
+    """Whether to raise an error as it is: its type is for the user, the settings say so, or a user-defined operator may
+    have raised it."""
+    # the settings of the time of the compile
     strict = artifacts.fullgraph or raises_faults()
     users = {code for n in graph.calls if (code := _code_of_the_user(n.target)) is not None}
 
@@ -106,19 +110,20 @@ def _passes_as_it_is(artifacts: Artifacts, graph: Graph) -> Callable[[Exception]
 
 
 def _code_of_the_user(target: Any) -> Any:
-    """The code that runs a user's operator in a compiled graph; none for ours, control flow among them."""
+    """The code object of a user-defined operator in a compiled graph. None for Cutaway's own operators and control
+    flow."""
     if not getattr(target, "opaque", False) or target.namespace.endswith("higher_order"):
         return None
     return getattr(target.kernel, "__code__", None)
 
 
 def _raised_in(error: Exception, codes: set[Any]) -> bool:
-    """Whether the error comes from a call of one of these functions: then it is their author's to see."""
+    """Whether the error was raised during a call of one of these functions."""
     return any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def _told_once() -> Callable[[Fault], None]:
-    """A fault that comes at every call is told at the first."""
+    """A function that reports a fault at the first call only, because it may come at every call."""
     told: list[Fault] = []
 
     def tell(fault: Fault) -> None:

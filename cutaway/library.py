@@ -1,6 +1,6 @@
-"""`cutaway.library`: custom operators, as in torch.library, and opcheck, which checks that one keeps its promises.
+"""`cutaway.library`: custom operators, as in torch.library, and opcheck, which tests one.
 
-Input: user functions. stage0_eager/library/custom_op.py makes them operators; opcheck is here because it compiles.
+Input: user functions. stage0_eager/library/custom_op.py makes operators of them; opcheck is here because it compiles.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_a
 
 
 class OpCheckError(Exception):
-    """An operator does something else than what was registered for it."""
+    """An operator does not do what was registered for it."""
 
 
 def opcheck(
@@ -45,18 +45,20 @@ def opcheck(
     test_utils: str | Sequence[str] = TESTS,
     raise_exception: bool = True,
 ) -> dict[str, str]:
-    """Whether an operator does on these arguments what its schema, fake rule and backward say: {test: "SUCCESS"}.
+    """Check on these arguments that an operator does what its schema, fake rule and backward say. Returns {test:
+    "SUCCESS"}.
 
-    test_schema: it writes to what it says and to nothing else. test_autograd_registration: results require grad when
-    arguments do. test_faketensor: the fake rule's shapes and dtypes are the kernel's. test_aot_dispatch_dynamic:
-    compiled code gives eager's results and gradients. Raises OpCheckError, or lists what failed instead.
+    test_schema: it writes only to the arguments in mutates_args. test_autograd_registration: if an argument requires
+    grad, it has a backward. test_faketensor: the fake rule returns the kernel's shapes and dtypes.
+    test_aot_dispatch_dynamic: compiled code gives eager's results and gradients. Raises OpCheckError at the first
+    failure; with raise_exception=False, the failure is the test's value in the result instead.
     """
     op, words = lookup(op), dict(kwargs or {})
     found: dict[str, str] = {}
     names = (test_utils,) if isinstance(test_utils, str) else tuple(test_utils)
     if not {*names} <= {*TESTS}:
         raise ValueError(
-            f"opcheck(op, ..., test_utils={names!r}), expected test_utils to be subset of {TESTS}"
+            f"opcheck(op, ..., test_utils={names!r}), expected test_utils to be a subset of {TESTS}"
         )
     for name in names:
         try:
@@ -85,7 +87,10 @@ def _schema(op: CustomOpDef, args: tuple, words: dict) -> None:
     for name, old, new in zip(op.params, before, args, strict=True):
         for a, b in zip(leaves_of(old), leaves_of(new), strict=True):
             if isinstance(a, Tensor) and name not in op.mutates and not _equal(a, b):
-                raise OpCheckError(f"Argument {name} is not defined as mutable but was mutated")
+                raise OpCheckError(
+                    f"Argument {name} is not defined as mutable but was mutated; list it in mutates_args, or write "
+                    "to a copy of it"
+                )
 
 
 def _equal(a: Tensor, b: Tensor) -> bool:
@@ -97,7 +102,9 @@ def _autograd(op: CustomOpDef, args: tuple, words: dict) -> None:
     if not any(t.requires_grad for t in tensors) or op.mutates:
         return
     if op._backward is None:
-        raise OpCheckError(f"no autograd formula was registered for {op}; register_autograd adds one")
+        raise OpCheckError(
+            f"an argument requires grad, but {op} has no autograd formula; add one with register_autograd"
+        )
 
 
 def _fake(op: CustomOpDef, args: tuple, words: dict) -> None:
@@ -107,7 +114,8 @@ def _fake(op: CustomOpDef, args: tuple, words: dict) -> None:
     promised = [m for m in promised if m is not None]
     if [(m.shape, m.dtype) for m in promised] != [(m.shape, m.dtype) for m in real]:
         raise OpCheckError(
-            f"the fake rule says {', '.join(map(str, promised))}, the kernel gives {', '.join(map(str, real))}"
+            f"the fake rule of {op} returns {', '.join(map(str, promised))}, but the operator returns "
+            f"{', '.join(map(str, real))}; correct the function passed to register_fake"
         )
 
 
@@ -129,7 +137,10 @@ def _compiled(op: CustomOpDef, args: tuple, words: dict) -> None:
         leaves = [t for t in leaves_of((given, named)) if isinstance(t, Tensor)]
         runs.append([*results, *leaves, *(t.grad for t in leaves if t.grad is not None)])
     if len(runs[0]) != len(runs[1]) or not all(map(_close, *runs)):
-        raise OpCheckError("compiled code gives other results, writes or gradients than eager")
+        raise OpCheckError(
+            f"{op} compiled gives other results, other values in its arguments, or other gradients than {op} run "
+            "eagerly; check that it writes only to the arguments in mutates_args and keeps no state between calls"
+        )
 
 
 def _close(a: Tensor, b: Tensor) -> bool:

@@ -12,11 +12,11 @@ from stage_contracts.pipeline import DEFAULT_SEAMS, TINY_SEAMS, Pipeline, load_p
 
 @functools.cache
 def default_pipeline() -> Pipeline:
-    """The seams compile() uses unless told otherwise: `cutaway.DEFAULT_PIPELINE`. Loads the stages."""
+    """The seams that compile() uses by default: `cutaway.DEFAULT_PIPELINE`. Loads the stages."""
     return load_pipeline(DEFAULT_SEAMS)
 
 
 @functools.cache
 def tiny_pipeline() -> Pipeline:
-    """The one-screen implementations of every seam: `cutaway.TINY_PIPELINE`."""
+    """The short implementation of every seam, to read: `cutaway.TINY_PIPELINE`."""
     return load_pipeline(TINY_SEAMS)

@@ -1,9 +1,9 @@
 """Policies: when compiled code takes over from eager, and when eager takes over again.
 
-Input: the configuration. With `runtime.background` the first calls run the graph's operators on NumPy while kernels
-build. With `runtime.never_slower` a few calls of each are timed after warm-up, and the faster one stays. Both are off
-by default, and off under `runtime.deterministic` (use_deterministic_algorithms), where no measurement decides what
-runs.
+Input: the configuration. With `runtime.background`, the graph's operators run on NumPy while the kernels build. With
+`runtime.never_slower`, a few eager and compiled calls are timed after a warm-up, and the faster way stays. Both are off
+by default. They are also off under `runtime.deterministic` (use_deterministic_algorithms), where no measurement decides
+what runs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def builds_in_background() -> bool:
 def until_ready(
     plain: Callable[..., tuple], ready: Callable[[], bool], make: Callable[[], Callable[..., tuple]]
 ) -> Callable[..., tuple]:
-    """`plain` until `ready()`, then what `make()` gives. Two threads that see it at once may both make it."""
+    """A callable that calls `plain` until `ready()`, then the result of `make()`. If two threads see `ready()` at the
+    same time, both may call `make`."""
     current: Callable[..., tuple] = plain
 
     def run(*arrays: Any) -> tuple:
@@ -46,7 +47,7 @@ def until_ready(
 
 @dataclass
 class Trial:
-    """An entry on trial: each call runs once, eagerly or compiled in turn, and is timed. Then the faster way stays."""
+    """An entry on trial: calls run eagerly and compiled in turn, and are timed. Then the faster way stays."""
 
     entry: Entry
     compiled: Callable[..., Any]
@@ -64,7 +65,7 @@ class Trial:
         return result
 
     def decide(self) -> None:
-        """Keep the faster way; the event log says which, and by how much."""
+        """Keep the faster way. An event records which one, and both times."""
         took = {way: statistics.median(times[WARM_UP:]) * 1e6 for way, times in self.times.items()}
         slower = took[True] > took[False]
         self.entry.run = self.eager if slower else self.compiled
@@ -76,7 +77,7 @@ class Trial:
 
 
 def on_trial(entry: Entry, eager: Callable[..., Any], name: str, breaks: Sequence[Any]) -> None:
-    """Put a new entry on trial, where the policy is in force and the entry is a whole function's."""
+    """Put a new entry on trial, if the policy is on and the entry has no graph breaks."""
     settings = config.current().runtime
     if settings.never_slower and not settings.deterministic and not breaks and entry.run is not eager:
         entry.run = Trial(entry, entry.run, eager, name)

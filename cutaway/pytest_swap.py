@@ -45,7 +45,9 @@ class Seams:
         """The import path of a seam's implementation, "module:object"."""
         if name not in self._targets:
             known = ", ".join(self._targets)
-            raise swap.SwapError(f"a test asks for the seam {name!r}; expected one of {known}")
+            raise swap.SwapError(
+                f"a test uses the seam {name!r}, which does not exist; expected one of {known}"
+            )
         return self._targets[name]
 
     def __call__(self, name: str) -> Callable[..., Any]:
@@ -61,13 +63,13 @@ class Seams:
         return self._loaded[name]
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name not in self._targets:  # hypothesis, for one, asks with hasattr what it was given
-            raise AttributeError(f"no seam {name!r}; expected one of {', '.join(self._targets)}")
+        if name not in self._targets:  # hasattr must work: hypothesis, for example, calls it
+            raise AttributeError(f"there is no seam {name!r}; expected one of {', '.join(self._targets)}")
         return self(name)
 
 
 class SwapPlugin:
-    """One run: which seams are swapped, which tests that selects, and how many of them ran."""
+    """One run of pytest: which seams are swapped, which tests are selected, and how many of them ran."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
@@ -76,11 +78,13 @@ class SwapPlugin:
         for text in config.getoption("--swap"):
             seam, target = swap.parse(text, swap.tested_seams)
             if self.swaps.setdefault(seam, target) != target:
-                raise swap.SwapError(f"--swap {text}: the seam {seam!r} is swapped already; expected it once")
-        # Built on first use: a suite without a conformance test needs no contracts.
+                raise swap.SwapError(
+                    f"--swap {text}: another --swap replaces the seam {seam!r} already; give each seam once"
+                )
+        # Made at first use, because tests without a conformance test do not need the contracts.
         self._seams: Seams | None = None
         for seam in self.swaps:
-            self.seams(seam)  # a file that does not import is told before any test runs
+            self.seams(seam)  # so that a file that cannot be imported is reported before any test runs
         self.ran: Counter[str] = Counter()
         self.skipped: Counter[str] = Counter()
         self.outcomes: Counter[tuple[str, str, bool]] = Counter()  # seam, goal, whether the test passed
@@ -122,7 +126,7 @@ class SwapPlugin:
         report: Any = yield
         marks = conformance_of(item)
         if marks:
-            # travels from an xdist worker to the controller
+            # an xdist worker sends it to the controller
             report.conformance = [(seam, mark.goal) for seam, mark in marks.items()]
             if report.failed:
                 blamed = [seam for seam in marks if seam in self.swaps] or list(marks)
@@ -159,8 +163,8 @@ class SwapPlugin:
         where = " ".join(str(path) for path in self.config.args)
         if seam not in needed:
             return False, (
-                f"seam `{seam}`: no {MANIFEST} under {where} says how many tests must run; expected the one "
-                f"of the stage that owns `{seam}`. Run pytest on that stage's folder."
+                f"seam `{seam}`: no {MANIFEST} under {where} says how many tests must run. "
+                f"Run pytest on the folder of the stage that `{seam}` belongs to."
             )
         ran, least = self.ran[seam], needed[seam][self.tier]
         said = f"seam `{seam}` ({self.swaps[seam]}): {ran} {self.tier} conformance tests ran"
@@ -169,10 +173,10 @@ class SwapPlugin:
             said += f"; {goal}: {passed} of {passed + failed}" if passed + failed else ""
         if ran >= least > 0:
             return True, said
-        skipped = f", {self.skipped[seam]} were skipped (-rs tells why)" if self.skipped[seam] else ""
+        skipped = f", {self.skipped[seam]} were skipped (-rs prints why)" if self.skipped[seam] else ""
         return False, (
-            f"{said}{skipped}; expected at least {max(least, 1)} ({MANIFEST} under {where}). A run that "
-            "tests less proves nothing: see that the tests are collected and marked conformance."
+            f"{said}{skipped}; expected at least {max(least, 1)} ({MANIFEST} under {where}). A run with fewer "
+            "tests is no proof: check that the tests are collected and marked `conformance`."
         )
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
@@ -182,20 +186,20 @@ class SwapPlugin:
             terminalreporter.write_line(text if good else f"FAILED {text}", green=good, red=not good)
         if self.swaps and not self.verdicts and narrowed(self.config):
             terminalreporter.write_line(
-                "swapped seams: the run was narrowed, so tests were not counted", yellow=True
+                "swapped seams: you selected some tests, so the number of tests was not checked", yellow=True
             )
 
 
 @dataclass(frozen=True)
 class Mark:
-    """What `@pytest.mark.conformance(*seams, tier=..., goal=...)` says of a test for each of its seams."""
+    """The options of `@pytest.mark.conformance(*seams, tier=..., goal=...)` for one seam of a test."""
 
     tier: str = "full"
     goal: str = "correct"
 
 
 def conformance_of(item: pytest.Item) -> dict[str, Mark]:
-    """Seam -> mark; nothing for an ordinary test. A test with several marks has several tiers. A wrong one raises."""
+    """The mark of each seam that a test is for; empty for an ordinary test. Raises UsageError for a wrong mark."""
     found: dict[str, Mark] = {}
     for mark in item.iter_markers("conformance"):
         if problem := wrong_mark(item, mark):
@@ -210,20 +214,22 @@ def wrong_mark(item: pytest.Item, mark: pytest.Mark) -> str:
     known, options = swap.tested_seams(), mark.kwargs
     wrong = [repr(seam) for seam in mark.args if seam not in known]
     if wrong or not mark.args:
-        return f"names {', '.join(wrong) or 'no seam'}; expected one or more of {', '.join(known)}"
+        return f"names {', '.join(wrong) or 'no seam'}; expected at least one of {', '.join(known)}"
     if set(options) - {"tier", "goal"}:
         return f"has {options}; expected only a tier and a goal"
     if options.get("tier", "full") not in TIERS or options.get("goal", "correct") not in GOALS:
         return f"has {options}; expected a tier of {', '.join(TIERS)} and a goal of {', '.join(GOALS)}"
     if options.get("goal") == "good" and options.get("tier", "full") != "full":
-        return "asks for a good result below the tier full; a first version needs to be correct only"
+        return (
+            "has goal='good' below the tier full; a first version needs to be correct only: use tier='full'"
+        )
     if "seam" not in getattr(item, "fixturenames", ()):
-        return "is on a test without the `seam` fixture, which would test the default whatever is swapped"
+        return "is on a test without the `seam` fixture; the test would ignore --swap. Take `seam` as a parameter"
     return ""
 
 
 def rule_of(item: pytest.Item) -> str:
-    """The sentence that the test checks: its docstring, or its name read as one."""
+    """The sentence that the test checks: its docstring, or its name as words."""
     function = getattr(item, "function", None)
     said = (getattr(function, "__doc__", None) or "").strip().partition("\n\n")[0]
     name = getattr(item, "originalname", None) or item.name
@@ -237,19 +243,19 @@ def name_the_seams(report: Any, seams: list[tuple[str, str]]) -> None:
     if crash is not None:
         report.sections.append(("seam", f"{blame}: {crash.message.splitlines()[0]}"))
         crash.message = f"{blame}: {crash.message}"
-    else:  # pytest.fail(pytrace=False), a fixture that was not found
+    else:  # pytest.fail(pytrace=False), or a missing fixture
         report.sections.append(("seam", blame))
 
 
 def narrowed(config: pytest.Config) -> bool:
-    """True when the user picked some tests by hand: then a count of all of them has nothing to say."""
+    """Whether the user selected some tests. Then the number of tests is not checked."""
     options = ("keyword", "markexpr", "deselect", "lf", "stepwise")
     picked = any(getattr(config.option, name, None) for name in options)
     return picked or any("::" in arg or arg.endswith(".py") for arg in config.args)
 
 
 def read_manifests(config: pytest.Config) -> dict[str, dict[str, int]]:
-    """Every `conformance.json` under the folders pytest was pointed at, in one table: seam, tier, count."""
+    """Every `conformance.json` under the folders that pytest got, in one table: {seam: {tier: count}}."""
     needed: dict[str, dict[str, int]] = {}
     for arg in config.args:
         root = Path(config.invocation_params.dir, arg)

@@ -1,7 +1,8 @@
-"""When a call fits no entry: compile one more, run eagerly, or refuse. Limits, stances, and their messages.
+"""What happens if a call fits no entry: compile one more, run eagerly, or raise. Limits, stances, and their messages.
 
-Input: compiled_function.py calls `may_compile_now` at a miss. Limits apply to the entries of one code object
-(`recompile_limit`) and to those of all compiled functions that share the code (`accumulated_recompile_limit`).
+Input: a compiled function, and the arguments of a call that no entry fits (compiled_function.py). There are two limits:
+on the entries of one compiled function (`recompile_limit`), and on those of all compiled functions with the same code
+object (`accumulated_recompile_limit`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class RecompileError(RuntimeError):
-    """A call needs a compile that the stance, or a limit under fullgraph=True, forbids."""
+    """A call needs a compile, but the stance, error_on_recompile, or a limit under fullgraph=True forbids it."""
 
 
 # ---- stances -------------------------------------------------------------------------------------------------
@@ -50,7 +51,7 @@ THEN_COMPILE = ("eager_then_compile", "aot_eager_then_compile")
 
 
 class _Stance:
-    """The stance of the whole process. A lock guards writes; the hit path reads one attribute."""
+    """The stance of the whole process. A lock protects writes; a call only reads one attribute."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -61,16 +62,19 @@ STANCE = _Stance()
 
 
 class set_stance:
-    """`set_stance("force_eager")` from here on; as a context manager or decorator, for a block or function only."""
+    """`set_stance("force_eager")` sets the stance from here on; as a context manager or a decorator, for a block or a
+    function only."""
 
     def __init__(self, stance: str = "default", **options: Any) -> None:
         if stance not in STANCES:
             hint = did_you_mean(stance, STANCES)
             raise RuntimeError(say("unknown_stance", name=stance, known=", ".join(STANCES), hint=hint))
-        # skip_guard_eval_unsafe would allow fewer checks: all are made
+        # skip_guard_eval_unsafe only allows to skip checks; all checks are made
         unknown = {k for k, v in options.items() if v not in (None, False) and k != "skip_guard_eval_unsafe"}
         if unknown:
-            raise NotImplementedError(f"set_stance does not support {', '.join(sorted(unknown))}")
+            raise NotImplementedError(
+                f"set_stance does not support the option {', '.join(sorted(unknown))}; leave it out"
+            )
         with STANCE.lock:
             self.stance, self.before = stance, STANCE.name
             STANCE.name = stance
@@ -84,7 +88,7 @@ class set_stance:
             STANCE.name = self.before
 
     def __call__(self, function: Callable) -> Callable:
-        self.__exit__()  # used as a decorator: nothing has begun yet
+        self.__exit__()  # used as a decorator: the stance begins with the call
 
         @functools.wraps(function)
         def under_stance(*args: Any, **kwargs: Any) -> Any:
@@ -98,15 +102,16 @@ set_rule(set_stance, Rule("forbid", "set_stance changes how code is compiled; ca
 
 
 def may_compile_now(compiled: CompiledFunction, args: tuple, kwargs: dict[str, Any]) -> bool:
-    """Whether the settings and the stance let a call that no entry fits be compiled. Raises RecompileError for
-    fail_on_recompile."""
+    """Whether the settings and the stance allow a compile for a call that no entry fits. Raises RecompileError under
+    the stance fail_on_recompile."""
     stance, settings = STANCE.name, config.current().capture
     if settings.disable or settings.only_function not in ("", compiled.name, compiled.code.co_name):
         return False
     if stance == "fail_on_recompile":
         why = compiled.why_new(args, kwargs) if compiled.entries else "it was not compiled yet"
         raise RecompileError(
-            f"Detected recompile when torch.compile stance is 'fail_on_recompile'. {compiled.location}: {why}"
+            f"Detected recompile when torch.compile stance is 'fail_on_recompile'. {compiled.location}: {why}; "
+            "call it like this once before you set the stance"
         )
     if stance in THEN_COMPILE and not compiled.called:
         compiled.called = True
@@ -132,9 +137,10 @@ def forget_counts() -> None:
 
 
 def within_limits(compiled: CompiledFunction, args: tuple, kwargs: dict[str, Any]) -> bool:
-    """Whether one more entry is allowed; records why it is needed. At a limit it warns once and says no.
+    """Whether one more entry is allowed. Records an event with the reason why it is needed. At a limit, warns once and
+    returns False.
 
-    Old entries stay in use at a limit. Under fullgraph=True a limit raises RecompileError, as in torch.
+    The entries that exist stay in use. Under fullgraph=True, a limit raises RecompileError, as in torch.
     """
     settings = config.current().capture
     total = _COUNTS.get(compiled.code, 0)
@@ -151,7 +157,10 @@ def within_limits(compiled: CompiledFunction, args: tuple, kwargs: dict[str, Any
         events.record("guard_failure", name, reason=reason)
     if reached is None:
         if settings.error_on_recompile:
-            raise RecompileError(f"{name} would be recompiled, but error_on_recompile is set: {reason}")
+            raise RecompileError(
+                f"{name} would be recompiled, but error_on_recompile is set: {reason}; keep that value the same, or "
+                "unset config capture.error_on_recompile"
+            )
         entries = compiled.why_each(args, kwargs) if compiled.entries else ()
         events.record("recompile", name, reason=reason, entries=entries)
         return True
@@ -163,13 +172,17 @@ def within_limits(compiled: CompiledFunction, args: tuple, kwargs: dict[str, Any
     if not compiled.limit_reported:
         compiled.limit_reported = True
         events.record("fallback", name, reason=f"{what} reached: {reason}")
-        message = f"cutaway: {name} reached {what}; new cases run eagerly. Last reason: {reason}"
+        message = (
+            f"cutaway: {name} reached {what}; calls that need another recompile run eagerly. Last reason: {reason}; "
+            f"to allow more compiles, raise config capture.{reached[0]}"
+        )
         warnings.warn(message, stacklevel=level_of_the_user())
     return False
 
 
 def level_of_the_user() -> int:
-    """The stacklevel, for the caller's `warn`, of the nearest frame that is neither ours nor generated by us."""
+    """The stacklevel, for a `warn` in the caller, of the nearest frame of user code: neither Cutaway's nor
+    generated."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and _is_ours(frame):
         frame, level = frame.f_back, level + 1

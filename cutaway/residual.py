@@ -21,7 +21,7 @@ from stage_contracts.source import ArgSource
 
 
 def guard_names(fn: types.FunctionType) -> tuple[str, dict[str, Any]]:
-    """The parameter list of `fn` as text, and what guard expressions may name."""
+    """The parameter list of `fn` as text, and the names that guard expressions may use."""
     from stage1_capture.capture import signature_text
 
     signature, defaults = signature_text(fn)
@@ -39,7 +39,7 @@ def guard_names(fn: types.FunctionType) -> tuple[str, dict[str, Any]]:
 
 
 class _Globals:
-    """A module's globals with the builtins behind them, as name lookup sees them."""
+    """A module's globals, and the builtins for names that the globals lack, as in Python's name lookup."""
 
     def __init__(self, names: dict[str, Any]) -> None:
         self.names = names
@@ -62,9 +62,9 @@ def residual_function(
     compiled: Callable | None,
     part: Callable[[Any, bool], Any] = lambda function, whole: function,
 ) -> Callable:
-    """The residual code as a function, with the compiled graph under its name and the user's globals as G.
+    """The residual code as a function. It finds the compiled graph under its name, and the user's globals as G.
 
-    `part(function, whole)` compiles what the frame leads to: resume functions, and callees after a break.
+    `part(function, whole)` compiles the functions that the frame leads to: resume functions, and callees after a break.
     """
     assert frame.residual is not None
     for resume in frame.resumes:
@@ -81,7 +81,8 @@ def residual_function(
 
 
 def _deep() -> bool:
-    """Whether a third of the stack is used: a compiled call takes several frames for one of the program's."""
+    """Whether a third of the stack is in use. Callees then run eagerly, because a compiled call takes several frames
+    for one frame of the program."""
     try:
         sys._getframe(sys.getrecursionlimit() // 3)
     except ValueError:
@@ -92,10 +93,10 @@ def _deep() -> bool:
 def example_inputs(
     frame: CapturedFrame, fn: types.FunctionType, args: tuple, kwargs: dict[str, Any]
 ) -> list[Any]:
-    """The graph's inputs for this call, by evaluating their sources."""
+    """The inputs of the graph for this call, from evaluating their sources."""
     positional = dict(zip(fn.__code__.co_varnames[: fn.__code__.co_argcount], args))
     given = [s.name for s in frame.inputs if isinstance(s, ArgSource) and s.name in positional]
-    if len(given) == len(frame.inputs):  # as most often: nothing to compile
+    if len(given) == len(frame.inputs):  # the usual case: no expression to evaluate
         return [positional[name] for name in given]
     signature, names = guard_names(fn)
     words = ", ".join(source.expression() for source in frame.inputs)

@@ -1,7 +1,7 @@
-"""A compiled graph that writes to inputs, called with inputs that share memory: compiles it again for their positions.
+"""Calls of a compiled graph that writes to inputs, with inputs that share memory: compiles a variant for such calls.
 
-Input: the graph, and the callable that refuses such a call before it writes anything. If no variant can be compiled,
-the captured graph runs instead.
+Input: the graph, and a callable that refuses such a call before it writes anything. A variant is for certain inputs
+that share memory. If it cannot be compiled, the captured graph runs instead.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ def on_shared_memory_too(
     artifacts: Artifacts,
     compile_graph: Callable[..., tuple[FunctionalGraph, Run]],
 ) -> Run:
-    """A callable on the user's tensors that also takes those which `run` refuses.
+    """A callable on the user's tensors that also accepts the calls that `run` refuses.
 
-    compile_graph: (graph, artifacts) to the functional graph and a callable; for a variant.
+    compile_graph: (graph, artifacts) -> the functional graph and a callable; it compiles a variant.
     """
-    # a variant is compiled when its first call comes, which is too late for a question about sizes
+    # a variant is compiled at its first call, when it is too late to add guards on sizes
     sizes_open = next(open_sizes_in([n.val for n in graph.placeholders]), None) is not None
     eager = as_captured(graph)
     variants: dict[Any, Callable[..., tuple] | None] = {}
-    settings = config.current()  # those in force at compile time hold for a variant too
+    settings = config.current()  # the settings of the time of the compile hold for variants, too
 
     def guarded(*tensors: Any) -> tuple:
         try:
-            return run(*tensors)  # it refuses before it has written anything
+            return run(*tensors)  # it refuses before it writes anything
         except LeafWritten:
-            return eager(*tensors)  # it writes what comes before, and raises the error
+            return eager(*tensors)  # it makes the writes that come before the error, and raises it
         except Unsupported as refusal:
             variant = on_shared_memory(tensors)
             if variant is not None:
-                with suppress(Unsupported):  # yet another input lies there
+                with suppress(Unsupported):  # yet another input shares the memory
                     return variant(*tensors)
             events.record("fallback", "eager", reason=refusal.construct)
             return eager(*tensors)
@@ -62,7 +62,7 @@ def on_shared_memory_too(
         if pattern is not None and pattern not in variants and not sizes_open:
             events.record("recompile", "aliased inputs", reason=f"inputs {pattern.members} share memory")
             mark = events.EVENT_LOG.mark()
-            variants[pattern] = None  # not again, whatever comes
+            variants[pattern] = None  # if the compile fails, it is not tried again
             try:
                 with config.patch(settings):
                     _, made = compile_graph(on_their_memory(graph, pattern), artifacts=replace(artifacts))

@@ -1,7 +1,7 @@
-"""The stubs that editors complete `cutaway.` and `Tensor.` from, with signatures, made from the running package.
+"""Writes the stubs from which editors complete `cutaway.` and `Tensor.`, with signatures.
 
-Input: the operator table and the Tensor class. `python -m cutaway.stubs` writes both files, and so does `make stubs`.
-With --check it writes nothing and names each file that is stale.
+Input: the operator table and the Tensor class of the running package. `python -m cutaway.stubs` (or `make stubs`)
+writes both files. With --check it writes nothing, and names each file that is stale.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 
 from stage0_eager.tensor import Tensor
 '''
-# Annotations that a stub repeats, as the names that no method hides; all others become Any.
+# The annotations that a stub keeps, under names that no method of Tensor hides. All others become Any.
 _WORDS = {
     "Tensor": "Tensor",
     "bool": "_bool",
@@ -40,7 +40,8 @@ _WORDS = {
 
 
 def methods() -> str:
-    """The stub of what `@method` and `@attribute` attach to Tensor, beside what tensor.py itself defines."""
+    """The stub of the methods that `@method` and `@attribute` attach to Tensor, without those that tensor.py
+    defines."""
     own = _defined_in_class_body()
     lines = [_HEAD.format(what="The methods that are attached to Tensor where they are defined.")]
     lines += ["class Methods:"]
@@ -55,7 +56,7 @@ def methods() -> str:
 
 
 def names() -> str:
-    """The stub of what `import cutaway` gathers from the table: functions with signatures, and the dtypes."""
+    """The stub of the names that `import cutaway` takes from the table: functions with signatures, and dtypes."""
     lines = [_HEAD.format(what="The functions and dtypes that cutaway/__init__.py gathers.")]
     lines += ["from stage_contracts.dtype import DType", ""]
     lines += [f"{name}: DType" for name in DTYPES if name in cutaway.GATHERED]
@@ -107,13 +108,13 @@ def _literal(value: Any) -> str:
 
 
 def _word(annotation: Any) -> str:
-    """An annotation as the stub writes it."""
+    """An annotation as the stub has it."""
     words = [w.strip() for w in str(annotation).split("|")] if isinstance(annotation, str) else [""]
     return " | ".join(_WORDS[w] for w in words) if all(w in _WORDS for w in words) else "Any"
 
 
 def _result(function: Any) -> str:
-    """Tensor, where the function says so or has one result in all its uses; otherwise Any."""
+    """The annotation of the result: the function's own; Tensor for an operator with one result; otherwise Any."""
     if getattr(function, "__name__", "") in _PYTHON_OPERATORS:
         return "Tensor"
     said = inspect.signature(function).return_annotation
@@ -124,7 +125,7 @@ def _result(function: Any) -> str:
     return "Any"
 
 
-# Operators whose result may be something else than one tensor.
+# Operators that may return something other than one tensor.
 _SEVERAL = frozenset(
     """
     allclose equal is_same_size max min aminmax cummax cummin mode kthvalue median nanmedian sort topk unique
@@ -137,7 +138,7 @@ _SEVERAL = frozenset(
 
 
 def stale() -> list[Path]:
-    """The stubs that are not what this package would write."""
+    """The stub files that differ from what this package would write."""
     return [path for path, text in _files() if not path.exists() or path.read_text(encoding="utf-8") != text]
 
 

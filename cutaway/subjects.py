@@ -60,7 +60,7 @@ PRIVATE = "torch's private modules are not available; use the public name"
 
 
 def no_attribute(path: str, known: Iterable[str]) -> str:
-    """The message for a `path` ("torch.hub") that Cutaway does not have; `known`: what its module has."""
+    """The message for a `path` ("torch.hub") that Cutaway does not have. `known`: the names that its module has."""
     name = path.rpartition(".")[2]
     if name in SUBJECTS:
         return say("subject_missing", path=path, sentence=SUBJECTS[name])
@@ -68,10 +68,10 @@ def no_attribute(path: str, known: Iterable[str]) -> str:
 
 
 def no_import(path: str, known: Iterable[str], whole_module: bool) -> str:
-    """As no_attribute, where an import asks: `import torch.hub`, or `from torch import hub` if not `whole_module`."""
+    """The same as no_attribute for an import: `import torch.hub` or, if not `whole_module`, `from torch import hub`."""
     name = path.rpartition(".")[2]
     sentence = SUBJECTS.get(name) or (PRIVATE if name[0] == "_" else "")
-    private = f": {PRIVATE}" if "._" in path else ""  # inside torch._inductor, of which little is here
+    private = f": {PRIVATE}" if "._" in path else ""  # inside a private module, such as torch._inductor
     hint = f": {sentence}" if sentence else _nearest(path, known) or private
     if whole_module:
         return say("module_missing", path=path, hint=hint)

@@ -18,11 +18,11 @@ SHAPE = "SEAM=module:object or SEAM=path/to/file.py:object"
 
 
 class SwapError(ValueError):
-    """A swap that cannot be done; the message is one line: what was seen, what was expected, what to do."""
+    """A swap that is not possible. The message is one line: what was seen, what was expected, what to do."""
 
 
 def default_seams() -> dict[str, str]:
-    """Seam name -> "module:object" of the default pipeline's implementation, read from the contracts."""
+    """The default pipeline's implementation of each seam, from the contracts: {seam: "module:object"}."""
     try:
         from stage_contracts.pipeline import DEFAULT_SEAMS
     except ImportError as error:
@@ -34,16 +34,17 @@ def default_seams() -> dict[str, str]:
 
 
 def tested_seams() -> dict[str, str]:
-    """Likewise of all that conformance tests may name: the pipeline's, and the inner seams of a stage."""
+    """The same for all seams that conformance tests may name: those of the pipeline, and the inner seams of the
+    stages."""
     return {**default_seams(), **importlib.import_module("stage_contracts.pipeline").INNER_SEAMS}
 
 
 def parse(text: str, seams: Callable[[], dict[str, str]] = default_seams) -> tuple[str, str]:
-    """Split "partition=my_module:my_partition" into ("partition", "my_module:my_partition"), both checked."""
+    """Split "partition=my_module:my_partition" into ("partition", "my_module:my_partition"), and check both."""
     seam, equals, target = text.partition("=")
     if not (seam and equals and target):
         raise SwapError(
-            f"--swap got {text!r}; expected {SHAPE}, as in --swap partition=my_module:my_partition"
+            f"--swap got {text!r}; expected {SHAPE}, for example --swap partition=my_module:my_partition"
         )
     known = seams()
     if seam not in known:
@@ -55,7 +56,7 @@ def parse(text: str, seams: Callable[[], dict[str, str]] = default_seams) -> tup
 def load(target: str, who: str) -> Callable[..., Any]:
     """Import the callable that `target` ("module:object", "path/to/file.py:object") names.
 
-    `who` opens the message of the `SwapError` raised when it is not there: "--swap partition=...", say.
+    `who` begins the message of the `SwapError` if it does not exist, for example "--swap partition=...".
     """
     module_name, object_path = _split_target(target, who)
     module = _import_file(module_name, who) if module_name.endswith(".py") else _import_name(module_name, who)
@@ -66,24 +67,24 @@ def load(target: str, who: str) -> Callable[..., Any]:
         found = getattr(found, name)
     if not callable(found):
         raise SwapError(
-            f"{who}: {target} is a {type(found).__name__}, not callable; expected a function with the seam's "
-            "signature (stage_contracts/pipeline.py states it)"
+            f"{who}: {target} is of type {type(found).__name__} and not callable; expected a function with the seam's "
+            "parameters (stage_contracts/pipeline.py lists them)"
         )
     return found
 
 
 def _split_target(target: str, who: str) -> tuple[str, str]:
-    # The last colon: a path may hold others.
+    # The last colon, because a path may contain others.
     module, colon, name = target.rpartition(":")
     if not (module and colon and name) or not all(part.isidentifier() for part in name.split(".")):
         raise SwapError(
-            f"{who}: {target!r} names no object; expected module:object or path/to/file.py:object"
+            f"{who}: {target!r} does not name an object; expected module:object or path/to/file.py:object"
         )
     return module, name
 
 
 def _import_name(name: str, who: str) -> Any:
-    # A console script does not put the working directory on the path, and that is where a user's module lies.
+    # A console script does not put the working directory on sys.path, and the user's module is there.
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -105,16 +106,16 @@ def _import_file(path_text: str, who: str) -> Any:
     path = Path(path_text).expanduser().resolve()
     if not path.is_file():
         raise SwapError(
-            f"{who}: there is no file {path}; expected the path of a Python file from {Path.cwd()}"
+            f"{who}: there is no file {path}; give the path of a Python file, absolute or from {Path.cwd()}"
         )
-    # A name of its own, so that a learner's random.py or tiny.py hides no other module.
+    # A unique name, so that a file named random.py or tiny.py does not hide another module.
     name = "cutaway_swap_" + "".join(c if c.isalnum() else "_" for c in str(path.with_suffix("")))
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None, "a .py file always has a loader"
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    # The file's own imports of its neighbours work as when it is run as a script, but come last.
+    # The file may import files beside it, as when it runs as a script. Their folder comes last.
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
     try:
@@ -132,7 +133,7 @@ def _let_through(error: BaseException) -> None:
 
 
 def _broken_module(name: str, error: BaseException, who: str) -> str:
-    """One line for a module that exists and fails while it is imported, with the place to look at."""
+    """One line for a module that exists but raises while it is imported, with the place of the error."""
     if isinstance(error, SyntaxError):
         file, line = error.filename, error.lineno
     else:
@@ -140,7 +141,7 @@ def _broken_module(name: str, error: BaseException, who: str) -> str:
         file, line = last.filename, last.lineno
     said = str(error).splitlines()[0] if str(error) else ""
     return (
-        f"{who}: importing {name} raised {type(error).__name__}: {said} ({file}:{line}); make it import first"
+        f"{who}: importing {name} raised {type(error).__name__}: {said} ({file}:{line}); fix that error first"
     )
 
 
@@ -152,4 +153,4 @@ def _what_it_has(module: Any) -> str:
         and not name.startswith("_")
         and getattr(value, "__module__", None) == module.__name__
     ]
-    return f"it defines {', '.join(own)}" if own else "it defines no function"
+    return f"it defines {', '.join(own)}" if own else "it does not define any function"

@@ -1,6 +1,6 @@
 """What a graph is compiled for: the device of its tensors, and the target for that device.
 
-Input: a graph, or a device. For Triton the target has the GPU's own architecture.
+Input: a graph, or a device. For Triton, the target includes the GPU's architecture.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def device_of_graph(graph: Graph) -> Device:
-    """The device a graph's tensors live on: a GPU if any does."""
+    """The device of a graph's tensors: a GPU if any tensor is on one."""
     devices = {n.val.device for n in graph.nodes if isinstance(n.val, TensorMeta)}
     return next((d for d in sorted(devices, key=str) if d.type != "cpu"), CPU)
 
@@ -26,7 +26,7 @@ def target_for(device: Device) -> Target:
 
 
 def target_named(name: str, device: Device) -> Target:
-    """A Target; Triton's architecture is the GPU's own, or sm_90 where there is none."""
+    """A Target. Triton's has the architecture of the GPU, or sm_90 without a GPU."""
     from stage_contracts.program import Target
 
     if name == "cpp":

@@ -1,7 +1,7 @@
-"""Each step of the map checked, where `config.autograd.verify_passes` asks for it: interpret before and after, compare.
+"""Checks each step of the map if `config.autograd.verify_passes` is on: interprets its input and its output, compares.
 
-Input: a step's name, what it was given, what it made. A stage checks the passes inside its own steps; here the steps
-themselves are, whoever wrote the seam, and stage 4's passes, which have no interpreter but stage 3's.
+Input: a step's name, its input, its output. A stage checks the passes inside its steps. This file checks the steps
+themselves, also for a swapped seam, and stage 4's passes, because only stage 3 has an interpreter for programs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Check = Callable[[str, Any, Any], None]
 
 
 def _checks() -> dict[str, Check]:
-    """By step. Imported when asked for: an ordinary compile needs none of it."""
+    """The check of each step. Imported here, because an ordinary compile does not need it."""
     from stage2_autograd import verify as graphs
     from stage2_autograd.verify_steps import verify_functional, verify_joint
     from stage3_lowering.verify import verify_lowering, verify_pass
@@ -35,7 +35,7 @@ def _checks() -> dict[str, Check]:
 
 
 def verify_step(name: str, before: Any, after: Any) -> None:
-    """Raise GraphError naming the step when it changed what is computed."""
+    """Raise GraphError, with the step's name, if the step changed what is computed."""
     if config.current().autograd.verify_passes:
         _checks()[name](name, before, after)
 

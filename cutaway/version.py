@@ -1,6 +1,6 @@
-"""The version of Cutaway, for whoever says it: the command line, the debug folder's files, a report of the doctor.
+"""The version of Cutaway, which the command line, the files of the debug folder and the doctor's report print.
 
-Input: nothing; a release changes the line below.
+Input: none; a release changes the line below.
 """
 
 __version__ = "0.1.0"

@@ -33,7 +33,7 @@ def made_by(name: str, run: Callable[..., Any], *given: Any) -> Any:
         raise
     except Exception as error:
         raise GraphError(
-            f"{name} made what does not run, though what it was given does: {type(error).__name__}: {error}"
+            f"what {name} made raises {type(error).__name__}, while its input runs: {error}"
         ) from error
 
 

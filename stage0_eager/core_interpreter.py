@@ -53,7 +53,7 @@ def at_sizes(graph: Graph, call: Call) -> Callable[..., tuple]:
     shown = symbol_bindings([n.val for n in graph.placeholders])
     if unseen := needed - {s.symbol for s in shown}:
         names = ", ".join(sorted(map(str, unseen)))
-        raise Unsupported(f"the open size {names}, which no input of {graph.name} shows", code="GB0011")
+        raise Unsupported(f"the open size {names}, which no input of {graph.name} has", code="GB0011")
     read_sizes: Callable[[Sequence[Any]], dict[Any, int]] = size_reader(shown)
 
     def run_with_sizes(*inputs: Any) -> tuple:
@@ -86,8 +86,8 @@ def _as_promised(node: Node, result: Any) -> Any:
         if array.dtype != meta.dtype.numpy or not fits:
             found = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
             raise TypeError(
-                f"{node.target.qualname} yields {found}, expected {meta}; "
-                "the operator's kernel and its meta (fake) rule disagree"
+                f"{node.target.qualname} returned {found}, expected {meta}: "
+                "the operator's kernel and its meta rule (for a custom operator: its fake impl) disagree"
             )
     return result
 

@@ -50,7 +50,7 @@ def set_printoptions(
     base = _OPTIONS[0]
     if profile is not None:
         if profile not in _PROFILES:
-            raise ValueError(f"profile is one of {', '.join(_PROFILES)}, got {profile!r}")
+            raise ValueError(f"profile expects one of {', '.join(_PROFILES)}, but got {profile!r}")
         base = _PROFILES[profile]
     changed: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     _OPTIONS[0] = replace(base, **changed, sci_mode=sci_mode)

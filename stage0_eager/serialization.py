@@ -66,7 +66,7 @@ def _by_width(item: tuple[Any, Any]) -> tuple[int, str]:
     if not isinstance(name, str):
         raise TypeError(f"save expects names as keys, got {name!r}")
     if name == "__metadata__":
-        raise ValueError("the name '__metadata__' is the format's own")
+        raise ValueError("the name '__metadata__' is reserved by the format; give the tensor another name")
     if not isinstance(tensor, Tensor):
         raise TypeError(f"save expects tensors only; {name!r} is {type(tensor).__name__}")
     return -tensor.dtype.itemsize, name
@@ -125,13 +125,13 @@ def _parsed(path: Any, text: bytes) -> dict[str, Any]:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
-            raise FormatError(f"{path}: the header names something twice")
+            raise FormatError(f"{path}: the header has the same key twice")
         return found
 
     try:
         header = json.loads(text.decode(), object_pairs_hook=unique)
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise FormatError(f"{path}: the header is no JSON ({error})") from None
+        raise FormatError(f"{path}: the header is not JSON ({error})") from None
     if not isinstance(header, dict):
         raise FormatError(f"{path}: the header is a {type(header).__name__}; expected an object")
     header.pop("__metadata__", None)
@@ -164,7 +164,7 @@ def _tensors(path: Any, header: dict[str, Any], data: bytearray) -> dict[str, np
             raise FormatError(f"{path}: tensor {name!r} starts at byte {start}; expected {reached}")
         reached = end
     if reached != len(data):
-        raise FormatError(f"{path}: {len(data) - reached} bytes belong to no tensor")
+        raise FormatError(f"{path}: {len(data) - reached} bytes at the end do not belong to any tensor")
     return found
 
 

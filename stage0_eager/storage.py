@@ -30,7 +30,9 @@ class UntypedStorage:
     def cpu(self) -> UntypedStorage:
         """The same memory, which already is the host's. Raises RuntimeError for a GPU's."""
         if not hasattr(self.whole, "__array_interface__"):
-            raise RuntimeError("a storage on a GPU cannot be copied as such; copy the tensor with .cpu()")
+            raise RuntimeError(
+                "the storage of a tensor on a GPU cannot be read; copy the tensor with .cpu() first"
+            )
         return self
 
     def copy_(self, source: UntypedStorage) -> UntypedStorage:
@@ -64,17 +66,20 @@ def set_(
     if isinstance(source, Tensor):
         if size is not None or source.dtype is not self.dtype:
             raise RuntimeError(
-                f"set_ takes a tensor of the same dtype and nothing else, or a storage; got {source.dtype}"
+                f"set_ expects a tensor of dtype {self.dtype.name} and no further arguments, or a storage with a size "
+                f"and strides, but got a tensor of dtype {source.dtype.name}"
             )
         self._data = source._real("set_()")
         self._bump_version()
         return self
     if size is None or stride is None:
-        raise RuntimeError("set_ of a storage takes an offset, a size and strides")
+        raise RuntimeError("set_ with a storage expects storage_offset, size and stride as well")
     width = self.dtype.itemsize
     begins = arrays.address(source.whole) + storage_offset * width
     if begins != arrays.address(source.array) or source.array.dtype != self.dtype.numpy:
-        raise RuntimeError("set_ takes the storage of a tensor of the same dtype that begins at the offset")
+        raise RuntimeError(
+            "set_ with a storage supports only the storage of a tensor of the same dtype that begins at storage_offset"
+        )
     strided = arrays.namespace_of(source.array).lib.stride_tricks.as_strided
     self._data = strided(source.array, tuple(size), tuple(s * width for s in stride))
     return self

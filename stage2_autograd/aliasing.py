@@ -13,7 +13,7 @@ from stage_contracts.core_metas import infer_shape
 from stage_contracts.graph import Node, map_args, meta_of
 from stage_contracts.layouts import view_strides
 
-# Core operator -> does its result share the first argument's storage? What is not listed makes new storage.
+# Core operator -> whether its result shares the first argument's storage. All other operators make new storage.
 _SHARES: dict[str, Callable[..., bool]] = {
     "reshape": lambda input, shape: (
         input.is_contiguous or view_strides(input, infer_shape(shape, input.numel)) is not None
@@ -31,13 +31,13 @@ _SHARES: dict[str, Callable[..., bool]] = {
 
 
 def shares_storage(op: Any, metas: tuple) -> bool:
-    """Whether core operator `op` yields a view of its first argument (`metas`: a TensorMeta per tensor)."""
+    """Whether the result of core operator `op` is a view of its first argument (`metas`: a TensorMeta per tensor)."""
     rule = _SHARES.get(op.name) if getattr(op, "core", None) is not None else None
     return rule is not None and rule(*metas)
 
 
 def base(node: Node) -> Node:
-    """The node whose storage `node` is a view of: `node` itself when it has storage of its own."""
+    """The node whose storage `node` shares; `node` itself if it has its own storage."""
     while node.op == "call_function" and getattr(node.target, "name", "") in _SHARES:
         if not shares_storage(node.target, map_args(node.args, meta_of)):
             break
@@ -46,7 +46,8 @@ def base(node: Node) -> Node:
 
 
 def copies_an_input(node: Node) -> bool:
-    """Whether it is the program's copy of an input, or of a view of one: it keeps what the caller may overwrite."""
+    """Whether the program copies an input, or a view of one, with it. The copy keeps values that the caller may
+    overwrite."""
     if node.op != "call_function" or getattr(node.target, "name", "") != "clone":
         return False
     return base(node.args[0]).op == "placeholder"

@@ -1,4 +1,4 @@
-"""What a node calls, in terms of the table of core operators: its name, its kind, its arguments in order.
+"""The core operator that a node calls: its name, its kind, and the arguments in order.
 
 Input: nodes of any graph. A node that calls no core operator has the name "" and the kind "".
 """

@@ -21,12 +21,12 @@ _NOT_MARKS = ("val", "origins")
 
 
 def retrace(graph: Graph, tracer: Tracer, inputs: Sequence[Tensor], **marks: Any) -> tuple[Any, ...]:
-    """The traced results of `graph` on the traced `inputs`. `marks` are put on every node it makes."""
+    """The traced results of `graph` on the traced `inputs`. Every new node gets `marks`."""
     assert tracer.graph is not None
-    named = {tracer.node_of(t) for t in inputs}  # nodes that have their name already
+    named = {tracer.node_of(t) for t in inputs}  # nodes that already have their names
     twin = graph.copy()
     for name, value in graph.attributes.items():
-        if isinstance(value, GraphModule):  # a subgraph: the operator that runs it takes it along
+        if isinstance(value, GraphModule):  # a subgraph: the operator that runs it adds it to the graph
             continue
         twin.attributes[name] = constant = _constant(tracer, name, value)
         named.add(tracer.node_of(constant))
@@ -45,7 +45,7 @@ def retrace(graph: Graph, tracer: Tracer, inputs: Sequence[Tensor], **marks: Any
 
 
 def marks_of(node: Node) -> dict[str, Any]:
-    """A node's meta but for what tracing makes anew."""
+    """A node's meta, without the keys that tracing sets."""
     return {key: value for key, value in node.meta.items() if key not in _NOT_MARKS}
 
 
@@ -56,9 +56,9 @@ def placeholders_like(graph: Graph, tracer: Tracer, **marks: Any) -> list[Tensor
 
 def _constant(tracer: Tracer, name: str, value: Any) -> Tensor:
     if not isinstance(value, Tensor):
-        raise Unsupported(f"{name!r} in a graph is {type(value).__name__}, not a tensor", code="GB0008")
+        raise Unsupported(f"the constant {name!r}, a {type(value).__name__} and not a tensor", code="GB0008")
     if value.requires_grad:
-        # as a constant it would get no gradient, silently
-        raise Unsupported(f"the constant {name!r} requires grad; expected it as an input", code="GB0008")
+        # otherwise it would get no gradient, without an error
+        raise Unsupported(f"the constant {name!r}, which requires grad and is not an input", code="GB0008")
     assert tracer.graph is not None
     return Tensor(TracedArray(value.meta, tracer.graph.get_attr(name, value, value.meta)))

@@ -1,4 +1,4 @@
-"""Removes inputs that are sizes from a captured graph: most of them can be read from the shapes of its tensors.
+"""Removes inputs that are sizes from a captured graph. Most of them can be read from the shapes of its tensors.
 
 Input: a captured graph, in which an open size that is an operand (`arange(n)`) is a separate placeholder. The later
 stages know only tensors. A size that no tensor has becomes the shape of an empty tensor, (n, 0).
@@ -25,12 +25,12 @@ from stage_contracts.tensor_meta import TensorMeta
 
 
 def without_size_inputs(graph: Graph, device: Device = CPU) -> tuple[Graph, Callable[[Sequence[Any]], list]]:
-    """The graph on tensors only, and a function from the captured graph's inputs to those of it."""
+    """The graph with tensors as its only inputs, and a function from the captured graph's inputs to its inputs."""
     sizes = [node for node in graph.placeholders if not isinstance(node.val, TensorMeta)]
     if not sizes:
         return graph, list
     if other := [n for n in sizes if not isinstance(n.val, SymInt)]:
-        raise Unsupported(f"the open number {other[0].val}, an operand of its own", code="GB0011")
+        raise Unsupported(f"the open number {other[0].val}, passed as an operand", code="GB0011")
     position = {node.name: i for i, node in enumerate(graph.placeholders)}
     twin = graph.copy()
     needed = _hidden_symbols(graph)
@@ -40,7 +40,7 @@ def without_size_inputs(graph: Graph, device: Device = CPU) -> tuple[Graph, Call
         twin.erase_node(node)
         if expression(node.val).free_symbols & needed:
             if device != CPU:
-                raise Unsupported(f"the size {node.val}, which no tensor on {device} shows", code="GB0011")
+                raise Unsupported(f"the size {node.val}, which no input on {device} has", code="GB0011")
             carried.append(position[node.name])
             twin.placeholder(f"{node.name}_shown", TensorMeta((node.val, 0), dt.uint8))
             needed -= {s.symbol for s in symbol_bindings([n.val for n in twin.placeholders])}
@@ -54,21 +54,22 @@ def without_size_inputs(graph: Graph, device: Device = CPU) -> tuple[Graph, Call
 
 
 def _hidden_symbols(graph: Graph) -> set[Any]:
-    """The symbols of open sizes in the graph that no input tensor's shape shows."""
+    """The symbols of open sizes in the graph that cannot be read from the shape of any input tensor."""
     known = {s.symbol for s in symbol_bindings([node.val for node in graph.placeholders])}
     return _symbols(graph.nodes).keys() - known
 
 
 def _symbols(nodes: Sequence[Node]) -> dict[Any, ShapeEnv]:
-    """The symbols that open sizes in these nodes are made of, with their environments."""
+    """The symbols in the open sizes of these nodes, with their environments."""
     used = {expression(size): size.env for n in nodes for size in open_sizes_in((n.val, n.args, n.kwargs))}
     return {s: env for expr, env in used.items() for s in expr.free_symbols}
 
 
 def save_hidden_sizes(partition: Partition) -> Partition:
-    """The partition with every open size of the backward shown by a value that the forward saves.
+    """The partition, in which every open size of the backward can be read from a value that the forward saves.
 
-    Most are shown by saved tensors and tangents. The gradient of `x.sum()` needs the sizes of x and no value.
+    Most can be read from saved tensors and tangents. But the gradient of `x.sum()` needs only the sizes of x, and no
+    value.
     """
     needed = _symbols(partition.backward.nodes)
     shown = {s.symbol for s in symbol_bindings([n.val for n in partition.backward.placeholders])}

@@ -22,7 +22,7 @@ from stage_contracts.graph_module import GraphModule
 
 
 def within(graph: Graph, change: Callable[[Graph], Graph]) -> Graph:
-    """`graph` with `change` applied to each of its subgraphs; the graph given may share its own attributes' values."""
+    """`graph` with `change` applied to each of its subgraphs. The argument and the result may share attributes."""
     for name, value in graph.attributes.items():
         if isinstance(value, GraphModule):
             graph.attributes[name] = GraphModule(change(value.graph))
@@ -30,9 +30,11 @@ def within(graph: Graph, change: Callable[[Graph], Graph]) -> Graph:
 
 
 def functional(graph: Graph, tracer: Tracer, written: Callable[[Any, Tensor], bool]) -> Graph:
-    """`graph` run under `tracer`, which renames what is written. `written(tracer, operand)`: whether an operand was.
+    """Run `graph` under `tracer`, which renames written values. `written(tracer, operand)`: whether an operand was
+    written.
 
-    Raises Unsupported for a write to an operand (GB0008), and for random numbers (GB0013), whose state is no operand.
+    Raises Unsupported for a write to an operand (GB0008), and for random numbers (GB0013), whose state is not an
+    operand.
     """
     with no_grad():
         inputs = [
@@ -54,7 +56,7 @@ def functional(graph: Graph, tracer: Tracer, written: Callable[[Any, Tensor], bo
 
 
 def written_back(tracer: Any, op: Any, args: tuple) -> Any:
-    """A call of an opaque operator that writes: one that returns the new values instead, and the writes after it."""
+    """Replace a call of an opaque operator that writes: by one that returns the new values, and writes after it."""
     given = [leaf for name in op.mutates for leaf in leaves_of(args[op.params.index(name)])]
     targets = [leaf for leaf in given if isinstance(leaf, Tensor)]
     made = tracer.process(functional_form(op), args)

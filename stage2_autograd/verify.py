@@ -19,18 +19,18 @@ from stage_contracts.joint import JointGraph, Partition
 
 
 def verify_pass(name: str, before: Graph, after: Graph) -> None:
-    """Raise GraphError naming the pass when the graphs differ in a bit of any output (two NaNs count as equal)."""
+    """Raise GraphError, with the pass's name, if any bit of an output differs (all NaNs count as equal)."""
     run = lambda inputs: made_by(f"pass {name}", interpret, after, inputs)  # noqa: E731
     if found := _difference(before, run):
         raise GraphError(
-            f"pass {name} changed {found}; it has to keep every bit. What it did to the graph:\n"
+            f"pass {name} changed {found}; expected the same bits. What it did to the graph:\n"
             f"{_changed_lines(before, after)}\n"
-            f"the pass is wrong: fix it, or leave it out with config.patch(disabled_passes={name!r})"
+            f"the pass is wrong: fix it, or switch it off with config.patch(disabled_passes={name!r})"
         )
 
 
 def verify_partition(name: str, joint: JointGraph, halves: Partition) -> None:
-    """Raise GraphError when forward and backward, one after the other, do not give what the joint graph gives."""
+    """Raise GraphError if the forward followed by the backward does not give the bits of the joint graph."""
 
     def run(inputs: list[Any]) -> tuple:
         made = interpret(halves.forward, inputs[: joint.num_primals])
@@ -40,8 +40,8 @@ def verify_partition(name: str, joint: JointGraph, halves: Partition) -> None:
 
     if found := _difference(joint.graph, lambda inputs: made_by(f"partitioner {name}", run, inputs)):
         raise GraphError(
-            f"partitioner {name} changed {found} of the joint graph: forward and backward, one after the other, have "
-            "to give every bit of it. Choose another with config.patch(partitioner=...), and fix this one"
+            f"partitioner {name} changed {found} of the joint graph; expected the forward graph followed by the "
+            "backward graph to give the same bits. Fix it, or choose another with config.patch(partitioner=...)"
         )
 
 
@@ -49,7 +49,7 @@ _LINES_SHOWN = 24
 
 
 def _changed_lines(before: Graph, after: Graph) -> str:
-    """The lines that differ, a screen of them at most: `-` what the pass was given, `+` what it made."""
+    """The lines that differ, one screen at most: `-` for the input of the pass, `+` for its result."""
     old, new = str(before).splitlines(), str(after).splitlines()
     diff = difflib.unified_diff(old, new, n=0, lineterm="")
     lines = [f"  {line}" for line in diff if line[:2] not in ("--", "++", "@@")]
@@ -58,7 +58,8 @@ def _changed_lines(before: Graph, after: Graph) -> str:
 
 
 def _difference(graph: Graph, run: Callable[[list[Any]], tuple]) -> str:
-    """Where `run` gives something else than the graph: with special values, then without, as those drown the rest."""
+    """The first difference between `run` and the graph: with special values first, then without, because NaNs and
+    infinities hide other differences."""
     if may_not_end(graph):
         return ""
     for special in (True, False):
@@ -74,7 +75,7 @@ def _difference(graph: Graph, run: Callable[[list[Any]], tuple]) -> str:
 
 
 def may_not_end(graph: Graph) -> bool:
-    """Whether a loop in it runs until the data says so, which made-up data may never do."""
+    """Whether it has a loop that ends depending on the data, which may never happen with made-up data."""
     inner = [value.graph for value in graph.attributes.values() if isinstance(value, GraphModule)]
     loops = ("higher_order.while_loop", "higher_order.while_loop_backward")
     return any(getattr(n.target, "qualname", "") in loops for n in graph.calls) or any(
@@ -83,7 +84,7 @@ def may_not_end(graph: Graph) -> bool:
 
 
 def interpret(graph: Graph, inputs: list[Any]) -> tuple[Any, ...]:
-    """The graph's outputs as arrays, operator by operator, whatever kind its operators are of."""
+    """Run a graph with any kind of operators, operator by operator. Returns its outputs as arrays."""
     tensors = [Tensor(a.copy(order="K")) for a in inputs]
 
     def call(node: Node, args: tuple, kwargs: dict) -> Any:

@@ -1,7 +1,7 @@
-"""Finds a wrong functionalize or differentiate: runs its input graph eagerly beside its result.
+"""Finds a wrong functionalize or differentiate: runs its input graph eagerly, and compares with its result.
 
 Input: the input and the result of the seam. Inputs are made from the placeholders' metas. If the program cannot take
-such inputs, or draws random numbers, there is no verdict.
+such inputs, or draws random numbers, nothing is checked.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stage_contracts.symbolic import same_size
 
 
 def verify_functional(name: str, graph: Graph, functional: FunctionalGraph) -> None:
-    """Raise GraphError when the results, or what is in the inputs afterwards, differ in a bit."""
+    """Raise GraphError if a bit of the results, or of the inputs after the call, differs."""
     if functional.rng_calls or may_not_end(graph):
         return
     run = make_runtime_wrapper(functional, lambda *arrays: interpret(functional.graph, list(arrays)))
@@ -40,7 +40,7 @@ def verify_functional(name: str, graph: Graph, functional: FunctionalGraph) -> N
 
 
 def verify_joint(name: str, functional: FunctionalGraph, joint: JointGraph) -> None:
-    """Raise GraphError when an output differs in a bit from the functional graph's, or a gradient from the tape's."""
+    """Raise GraphError if a bit of an output differs from the functional graph's, or a gradient from the tape's."""
     if functional.rng_calls or may_not_end(functional.graph):
         return
     inputs = _tensors(functional.graph, special=False)
@@ -64,7 +64,9 @@ def verify_joint(name: str, functional: FunctionalGraph, joint: JointGraph) -> N
     found = [g for g, t in zip(made[joint.num_outputs :], inputs, strict=True) if t.requires_grad]
     for i, (a, b) in enumerate(zip(slopes, found, strict=True)):
         if not _close(a, b):
-            raise GraphError(f"step {name} changed gradient {i}: the tape of the eager run gives another")
+            raise GraphError(
+                f"step {name} changed gradient {i}: it differs from the gradient of the eager run"
+            )
 
 
 def _tensors(graph: Graph, special: bool) -> list[Tensor]:
@@ -87,8 +89,8 @@ def _call_on_tape(node: Node, args: tuple, kwargs: dict) -> Any:
 
 
 def _repeats(node: Node) -> bool:
-    """Whether one element of a made-up input stands at several places: NumPy's sums go over such memory in another
-    order than over a copy, and round otherwise."""
+    """Whether a made-up input has the same memory at several indices. NumPy's sums add such elements in another order
+    than those of a copy, so they round differently."""
     meta = meta_of(node)
     return any(
         same_size(step, 0) and not same_size(n, 1) for n, step in zip(meta.shape, meta.strides, strict=True)
@@ -97,13 +99,13 @@ def _repeats(node: Node) -> bool:
 
 def _compare(name: str, wanted: Sequence[Any], made: Sequence[Any], exact: bool = True) -> None:
     if len(wanted) != len(made):
-        raise GraphError(f"step {name} made {len(made)} results of {len(wanted)}")
+        raise GraphError(f"step {name} made {len(made)} results, expected {len(wanted)}")
     for i, (a, b) in enumerate(zip(map(_array, wanted), map(_array, made), strict=True)):
         if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
             continue
         if not same_bits(a, b) and (exact or not _close(a, b)):
             raise GraphError(
-                f"step {name} changed result {i}: {first_difference(a, b)}; it has to keep every bit"
+                f"step {name} changed result {i}: {first_difference(a, b)}; expected the same bits"
             )
 
 
@@ -112,6 +114,6 @@ def _array(value: Any) -> Any:
 
 
 def _close(a: Any, b: Any) -> bool:
-    """None is a gradient of zeros."""
+    """Whether two gradients are close. None means zeros."""
     a, b = (0.0 if v is None else np.asarray(_array(v), np.float64) for v in (a, b))
     return bool(np.allclose(a, b, rtol=1e-3, atol=1e-3, equal_nan=True))

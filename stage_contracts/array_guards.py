@@ -1,7 +1,7 @@
-"""What capture guards about an ndarray: dtype, shape and strides; and which arrays it captures at all.
+"""What capture guards about an ndarray (dtype, shape and strides), and which arrays it captures.
 
-Input: the ndarrays of a call. NumPy keeps arrays of strings, objects, dates or records, subclasses, unaligned and
-reversed arrays, and arrays of a dtype that Tensor does not have.
+Input: the ndarrays of a call. Capture leaves these to NumPy: arrays of strings, objects, dates or records, subclasses,
+unaligned arrays, arrays with negative strides, and arrays of a dtype that Tensor does not have.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from stage_contracts import dtype as dt
 from stage_contracts.guards_open import OpenMeta
 
-# NumPy's own dtypes that Tensor has, by number, which distinguishes the two spellings of a 64-bit integer.
+# The NumPy dtypes that Tensor has, by type number: the two names of a 64-bit integer differ in the number.
 CAPTURED_DTYPES = {
     d.numpy.num: d
     for d in (dt.bool_, dt.uint8, dt.int8, dt.int16, dt.int32, dt.int64, dt.float16, dt.float32, dt.float64)
@@ -23,7 +23,7 @@ CAPTURED_DTYPES = {
 
 @dataclass(frozen=True)
 class ArrayMeta:
-    """An array as its guard has it; strides in bytes, as NumPy counts them."""
+    """An array as a guard describes it. The strides are in bytes, as in NumPy."""
 
     dtype: Any
     shape: tuple[int, ...]
@@ -45,12 +45,12 @@ def is_captured(array: Any) -> bool:
 
 
 def left_to_numpy(array: Any) -> bool:
-    """The guard of an array that is not captured: a later one of the same place may be."""
+    """The guard of an array that is not captured: it fails when the same variable has an array that can be captured."""
     return issubclass(type(array), np.ndarray) and not is_captured(array)
 
 
 def check_array(array: Any, meta: ArrayMeta) -> bool:
-    """Whether an array is what `meta` says."""
+    """Whether an array agrees with `meta`."""
     return (
         type(array) is np.ndarray
         and (array.dtype is meta.dtype or _same_dtype(array.dtype, meta.dtype))
@@ -61,12 +61,13 @@ def check_array(array: Any, meta: ArrayMeta) -> bool:
 
 
 def _same_dtype(found: Any, wanted: Any) -> bool:
-    """Two spellings of a 64-bit integer are equal to NumPy, and not the same to who looks at their numbers."""
+    """Whether two dtypes are equal and have the same type number. NumPy calls the two names of a 64-bit integer equal,
+    but a program can see the number."""
     return bool(found == wanted) and found.num == wanted.num
 
 
 def check_open_array(array: Any, meta: OpenMeta) -> bool:
-    """Whether an array is what `meta` says, at any of the open sizes."""
+    """Whether an array agrees with `meta`, with any values of the open sizes."""
     if type(array) is not np.ndarray or array.ndim != len(meta.sizes) or not array.flags.aligned:
         return False
     if array.dtype is not meta.dtype.numpy and not _same_dtype(array.dtype, meta.dtype.numpy):

@@ -1,6 +1,6 @@
 """A contraction in the form that BLAS takes: sizes, the layout of each operand, and the loops over batch dimensions.
 
-Input: a `matmul` step of a Program, with memory for its result. The answer is None if BLAS cannot take an operand's
+Input: a `matmul` step of a Program, with memory for its result. The result is None if BLAS cannot take an operand's
 layout (no unit stride, rows that overlap); NumPy then runs the step.
 """
 
@@ -14,12 +14,13 @@ from stage_contracts.loop_ir import BufferRef
 from stage_contracts.program import Buffer, External, Product
 from stage_contracts.size_vars import never_below
 
-DTYPES = {"float32": "s", "float64": "d"}  # BLAS's letters
+DTYPES = {"float32": "s", "float64": "d"}  # the letter in the names of BLAS functions
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """One operand: elements from the buffer's start, from a row to the next as it lies, and per batch loop."""
+    """One operand. All numbers count elements: the offset in the buffer, the distance of two rows in memory, and the
+    stride of each batch loop."""
 
     buffer: str
     offset: Any
@@ -72,7 +73,7 @@ def contraction(step: External, buffers: Mapping[str, Buffer]) -> Contraction | 
 
 
 def block_contraction(product: Product, buffers: Mapping[str, Buffer]) -> Contraction:
-    """A product inside RowBlocks, which was made of a contraction that BLAS takes."""
+    """A product inside RowBlocks. It was made from a contraction that BLAS accepts."""
     a, b, c = map(_block_matrix, (product.a, product.b, product.out))
     assert product.a.shape and product.out.shape
     m, n = product.out.shape
@@ -81,7 +82,7 @@ def block_contraction(product: Product, buffers: Mapping[str, Buffer]) -> Contra
 
 
 def _block_matrix(ref: BufferRef) -> Matrix:
-    """One of its strides is 1, the other goes from a row to the next as it lies."""
+    """A Matrix from two strides. One of them is 1; the other is the distance of two rows in memory."""
     assert ref.shape and ref.strides
     down, along = ref.strides
     transposed = ref.shape[1] != 1 if down == along == 1 else along != 1
@@ -89,7 +90,7 @@ def _block_matrix(ref: BufferRef) -> Matrix:
 
 
 def _laid_out(arg: Any, buffers: Mapping[str, Buffer]) -> tuple[tuple, tuple, Any] | None:
-    """(shape, strides, offset) of an argument in elements; None for what is no buffer, or is empty."""
+    """(shape, strides, offset) of an argument in elements; None if the argument is not a buffer, or is empty."""
     if not isinstance(arg, BufferRef):
         return None
     meta = buffers[arg.name].meta
@@ -100,7 +101,7 @@ def _laid_out(arg: Any, buffers: Mapping[str, Buffer]) -> tuple[tuple, tuple, An
 
 
 def _matrix(name: str, shape: tuple, strides: tuple, offset: Any, batch: tuple) -> Matrix | None:
-    """The last two dimensions as rows with unit stride, or as columns with it."""
+    """The last two dimensions as a Matrix: the rows or the columns have stride 1."""
     (rows, columns), (down, along) = shape[-2:], strides[-2:]
     missing = len(batch) - (len(shape) - 2)
     # a batch of one is the same for all

@@ -341,9 +341,9 @@ CATALOGUE: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class GraphBreak:
-    """One break: a stable code of CATALOGUE, what was seen, and the place in the user's code.
+    """One graph break: a stable code of CATALOGUE, what was seen, and the place in the user's code.
 
-    error: it happened under error_on_graph_break(True), so it is an error whatever the arguments of compile().
+    error: it happened under error_on_graph_break(True), so it is an error even without fullgraph=True.
     """
 
     code: str

@@ -1,7 +1,7 @@
-"""What capture passes on: one frame's graph, the sources of its inputs, its guards and the residual code.
+"""The result of capture: one frame's graph, the sources of the graph's inputs, the guards, and the residual code.
 
 Input: `capture(function, args, kwargs)` makes a CapturedFrame. The residual code, run with the compiled graph bound to
-`graph_name` in its globals, does what the user's function does up to the first break.
+`graph_name` in its globals, does what the user's function does up to its first graph break.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ class CapturedFrame:
     inputs: one Source per placeholder of the graph, in order.
     residual: a code object with the user's parameters and free variables. It gathers the inputs, calls the
         global `graph_name(*inputs) -> tuple`, rebuilds the user's return value and replays side effects.
-        None: run the user's own code (after a break that capture cannot split the frame at).
-        After a break it ends in a Continuation: `run_to_end` runs what is left.
-    residual_globals: further names the residual code needs (constants, classes, break functions).
-    resumes: the rest of the frame after a break, one function per way on. Who compiles sets their `run`.
+        None: run the user's own code, because capture cannot split the frame at the break.
+        Before a break it ends with a Continuation: `run_to_end` runs the rest.
+    residual_globals: further names that the residual code needs (constants, classes, break functions).
+    resumes: the rest of the frame after a break, one function for each place where it may go on. The compiler sets
+        their `run`.
     graph_grad_mode: whether gradients are recorded where the residual code calls the graph.
     nested_name: the global under which residual code finds `compiled(function) -> callable`, for calls that
         are compiled on their own.
@@ -44,20 +45,21 @@ class CapturedFrame:
     residual_globals: dict[str, Any] = field(default_factory=dict)
     residual_source: str = ""  # what the residual code does, as readable Python
     breaks: tuple[GraphBreak, ...] = ()
-    # guards for what later stages assumed of open sizes, once they have run; None: no size is open
+    # returns the guards on open sizes that later stages added; call it after them. None: no size is open
     late_guards: Callable[[], tuple[Guard, ...]] | None = None
-    # numbers that random draws before the graph runs: the name that sources know each by, and a value it could have
+    # numbers that Python's random draws before the graph runs: their names in sources, and an example value of each
     drawn: dict[str, Any] = field(default_factory=dict)
-    closed: tuple[str, ...] = ()  # sizes marked dynamic that the program fixes, each in one line
+    closed: tuple[str, ...] = ()  # sizes marked dynamic that the program specializes, each in one line
     resumes: tuple[ResumeFunction, ...] = ()
     graph_grad_mode: bool = True
     nested_name: str = "__compiled_call"
 
 
 class ResumeFunction:
-    """The rest of a frame after a break: a function of the frame's locals and stack. Calling it puts it off.
+    """The rest of a frame after a break: a function of the frame's locals and stack. A call of it does not run the
+    rest, but returns a Continuation.
 
-    run: what runs in its place, once somebody compiled it.
+    run: the function that runs the rest; the compiled one as soon as it exists.
     """
 
     __slots__ = ("function", "run")
@@ -71,7 +73,7 @@ class ResumeFunction:
 
 
 class Continuation:
-    """What a frame that broke returns: what to call next. A loop with a break inside must not nest calls."""
+    """What a frame with a break returns: what to call next. Without it, a loop with a break inside would nest calls."""
 
     __slots__ = ("resume", "state")
 
@@ -80,7 +82,7 @@ class Continuation:
 
 
 def run_to_end(result: Any) -> Any:
-    """What the frame returns after all its breaks."""
+    """Run continuations until the frame returns, and return its result."""
     while type(result) is Continuation:
         result = result.resume.run(*result.state)
     return result

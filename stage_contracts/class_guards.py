@@ -1,7 +1,8 @@
-"""What capture guards about a class: names that it and its bases lack, and members that they have.
+"""What capture guards about a class: the names that the class and its bases lack, and the members that they have.
 
 Input: what capture looked up in a user-defined class. As long as the class has the same `__mro__`, it is enough to
-check the dicts of those bases that may change. The check is written out: it calls no Python function and no descriptor.
+check the dicts of the bases that may change. The check is an expression that calls no Python function and no
+descriptor.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-FEW = 8  # more names are asked for at once, which walks over the shorter of the names and the class's dict
+# above this number of names, one isdisjoint() checks all: it walks over the shorter of the names and the class's dict
+FEW = 8
 
 
 @dataclass(frozen=True, eq=False)
 class ClassFacts:
-    """What looking names up in a class found: nothing in the bases in `lacking`; of `names` the members in the others,
-    of `plain` the class of what lies there, which computes nothing when it is read."""
+    """The result of looking up names in a class. `lacking`: the (base, name) pairs that do not exist. `members`: the
+    object for each of `names` that exists. `kinds`: only the object's class for each of `plain`, whose objects compute
+    nothing when they are read."""
 
     names: tuple[str, ...]
     plain: tuple[str, ...]
@@ -29,7 +32,7 @@ class ClassFacts:
 def facts_of(
     cls: type, names: tuple[str, ...], may_change: Callable[[type], bool], plain: tuple[str, ...] = ()
 ) -> ClassFacts:
-    """What a class has under these names now, as far as it may change."""
+    """Look up these names in a class as it is now. Only bases that may change are recorded."""
     lacking: dict[tuple[type, str], None] = {}
     members, kinds = [], []
     for name in (*names, *plain):
@@ -50,7 +53,8 @@ def facts_of(
 
 
 def text_of(facts: ClassFacts, say: Callable[[Any, str], str]) -> str:
-    """The check, from what `__mro__` has to be. `say(value, text)` writes a value; `text` is how a person reads it."""
+    """The check as an expression, which is compared with the class's `__mro__`. `say(value, text)` returns the name of
+    a value in it; `text` is the value as a person reads it."""
     cls = facts.bases[0].__qualname__
     rows: tuple[tuple[Any, ...], ...] = (*facts.lacking, *facts.members, *facts.kinds)
     looked_into = dict.fromkeys(row[0] for row in rows)
@@ -74,7 +78,7 @@ def text_of(facts: ClassFacts, say: Callable[[Any, str], str]) -> str:
 
 
 def changed(cls: type, facts: ClassFacts) -> str:
-    """What of it holds no more, for a person."""
+    """The facts that no longer hold, in words."""
     if cls.__mro__ is not facts.bases:
         return "another class, or other bases"
     here = facts_of(cls, facts.names, lambda base: True, facts.plain)

@@ -25,20 +25,21 @@ from stage_contracts.messages import checks_fields, did_you_mean, near, say
 @checks_fields
 @dataclass(frozen=True)
 class CaptureConfig:
-    recompile_limit: int = 8  # entries of one compiled function before new cases run eager
+    recompile_limit: int = 8  # entries of one compiled function; after that, new cases run eagerly
     accumulated_recompile_limit: int = 256  # entries of one code object, over all functions compiled from it
-    trace_numpy: bool = True  # capture NumPy's functions of arrays; off: they run in NumPy
-    fail_on_recompile_limit_hit: bool = False  # a limit raises instead of running eagerly
-    error_on_recompile: bool = False  # so does any recompile
-    automatic_dynamic_shapes: bool = True  # dynamic=None leaves open what has changed
-    assume_static_by_default: bool = True  # off: dynamic=None leaves all sizes open
-    # None: what fails in the compiler runs eagerly and is recorded, a failing user-defined backend raises.
-    # True: both run eagerly. False: both raise.
+    trace_numpy: bool = True  # capture NumPy functions of arrays; off: NumPy runs them
+    fail_on_recompile_limit_hit: bool = False  # at a limit, raise instead of running eagerly
+    error_on_recompile: bool = False  # raise at every recompile
+    automatic_dynamic_shapes: bool = True  # with dynamic=None, sizes that have changed are open
+    assume_static_by_default: bool = True  # off: with dynamic=None, all sizes are open
+    # None: after a bug in the compiler the function runs eagerly (an event records it), and an error of a user-defined
+    # backend is raised. True: after both it runs eagerly. False: both are raised.
     suppress_errors: bool | None = None
-    dynamic_shapes: bool = True  # off: every size is known, whatever compile() was told
-    disable: bool = False  # nothing is compiled: compiled functions run eagerly
+    dynamic_shapes: bool = True  # off: no size is open, whatever compile() gets as `dynamic`
+    disable: bool = False  # compiled functions run eagerly, and nothing is compiled
     only_function: str = ""  # compile functions of this name only; all others run eagerly
-    # "dynamo" or "aot": what fails after that is saved as a program that fails again, and raised (cutaway/repro.py)
+    # "dynamo" or "aot": an error after that step is saved as a program that reproduces it, and raised
+    # (cutaway/repro.py)
     repro_after: str | None = None
 
 
@@ -46,12 +47,12 @@ class CaptureConfig:
 @dataclass(frozen=True)
 class AutogradConfig:
     partitioner: str = (
-        "min_cut"  # what is saved for the backward; or "recompute_pointwise", "save_everything"
+        "min_cut"  # decides what is saved for the backward; or "recompute_pointwise", "save_everything"
     )
-    activation_memory_budget: float = 1.0  # 0.0: recompute all from the inputs; 1.0: only what is cheap
+    activation_memory_budget: float = 1.0  # 0.0: recompute everything; 1.0: only what is cheap
     verify_passes: bool = False  # interpret each graph and program before and after a pass, and compare
     disabled_passes: str = (
-        ""  # passes to leave out, comma-separated: `casts` (of decompose), `plan_memory.donate`
+        ""  # passes to switch off, separated by commas: `casts` (of decompose), `plan_memory.donate`
     )
     dump_passes: str = ""  # names of passes after which the graph is printed to stderr, or "all"
 
@@ -60,49 +61,50 @@ class AutogradConfig:
 @dataclass(frozen=True)
 class LoweringConfig:
     fusion: bool = True  # off: one kernel per loop nest
-    comments: bool = True  # the user's lines above the statements they became
+    comments: bool = True  # quote the user's lines in generated code
 
 
 @checks_fields
 @dataclass(frozen=True)
 class RuntimeConfig:
     cxx: str = ""  # the C++ compiler; "" looks for $CXX, g++, clang++, c++ on the path
-    # -O3 -march=native     SIMD of this machine's width; code stays here, and the cache's key names the CPU
+    # -O3 -march=native     SIMD of this CPU; the code runs only on this machine, and the cache's key includes the CPU
     # -fopenmp              `omp simd` and threads
-    # -fno-math-errno       functions need not set errno: nothing reads it, and SIMD functions cannot
+    # -fno-math-errno       functions do not set errno: nothing reads it, and SIMD functions cannot set it
     # -fno-trapping-math    nothing reads the floating-point status flags, so a branch may become a select
-    # -ffp-contract=off     a * b + c stays two roundings, as in eager
-    # No flag changes a value; none lets the compiler reorder sums (-ffast-math does).
+    # -ffp-contract=off     a * b + c rounds twice, as in eager
+    # No flag changes a value, and none lets the compiler reorder sums (as -ffast-math does).
     cxx_flags: str = "-O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=off"
-    cache: bool = True  # keep built code on disk
-    force_disable_caches: bool = False  # as cache=False, by torch's name (TORCHINDUCTOR_FORCE_DISABLE_CACHES)
+    cache: bool = True  # keep compiled programs and kernels on disk
+    # the same as cache=False, under torch's name (TORCHINDUCTOR_FORCE_DISABLE_CACHES)
+    force_disable_caches: bool = False
     cache_dir: str = ""  # "" is the user's cache folder
-    cache_bytes: int = 2 << 30  # size bound of the disk cache
+    cache_bytes: int = 2 << 30  # largest size of the disk cache
     compile_seconds: float = (
-        300.0  # for one unit; a compiler that takes longer is stopped, the graph runs on NumPy
+        300.0  # for one source file; a C++ compiler that takes longer is stopped, and the graph runs on NumPy
     )
     background: bool = False  # build kernels while the first calls run the graph's operators on NumPy
     never_slower: bool = False  # time a few calls of each new entry against eager, and keep the faster way
-    deterministic: bool = False  # nothing is chosen by measurement: the two above are off
-    poison: bool = False  # overwrite what is freed, to find who reads it (programs run step by step)
+    deterministic: bool = False  # no choice depends on a measurement: the two fields above are off
+    poison: bool = False  # overwrite freed memory, to find code that reads it; programs run step by step
     cuda_graphs: bool = False  # capture GPU programs as CUDA graphs (mode="reduce-overhead")
 
 
 @checks_fields
 @dataclass(frozen=True)
 class DebugConfig:
-    logs: str = ""  # what is logged from the start, as CUTAWAY_LOGS has it: "+dynamo,graph_breaks,-guards"
+    logs: str = ""  # logs that are on from the start, as in CUTAWAY_LOGS: "+dynamo,graph_breaks,-guards"
     log_file: str = ""  # where logs go; "" is stderr
-    log_format: str = "text"  # or "json": one object a line
-    trace_folder: str = ""  # every event of the event log goes to a file there, one JSON object a line
-    folder: bool = False  # each compile writes what it made into a debug folder (TORCH_COMPILE_DEBUG)
-    folder_root: str = ""  # where its run_<time> folders are made; "" is ./torch_compile_debug
-    benchmark_kernel: bool = (
-        False  # as folder, and each kernel is a file that runs alone and says what it reaches
-    )
-    verify: bool = False  # each call of a compiled graph is checked; stop at the first operator that differs
-    backend: str = ""  # every compile uses this backend instead of the one it asks for (`cutaway bisect`)
-    verbose: bool = False  # faults of the compiler with their traceback, recompiles with every entry's reason
+    log_format: str = "text"  # or "json": one object per line
+    trace_folder: str = ""  # write every event to a file in this folder, one JSON object per line
+    folder: bool = False  # each compile writes its artifacts into a debug folder (TORCH_COMPILE_DEBUG)
+    folder_root: str = ""  # the parent of the run_<time> debug folders; "" is ./torch_compile_debug
+    # as folder, and each kernel becomes a file that runs alone and prints its bandwidth
+    benchmark_kernel: bool = False
+    verify: bool = False  # compare each call of a compiled graph with its operators; raise if it differs
+    backend: str = ""  # every compile uses this backend, whatever compile() gets (for `cutaway bisect`)
+    # show bugs in the compiler with their traceback, and recompiles with the reason of every entry
+    verbose: bool = False
 
 
 @checks_fields
@@ -117,7 +119,7 @@ class Config:
     debug: DebugConfig = field(default_factory=DebugConfig)
 
 
-# Fields that torch, too, has variables for, the newest first. Ours wins.
+# Fields for which torch has variables, too; torch's newest name first. CUTAWAY_... wins over torch's.
 TORCH_VARIABLES: dict[str, tuple[str, ...]] = {
     "capture.automatic_dynamic_shapes": ("TORCH_DYNAMO_AUTOMATIC_DYNAMIC_SHAPES",),
     "capture.disable": ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"),
@@ -145,18 +147,18 @@ TORCH_VARIABLES: dict[str, tuple[str, ...]] = {
 _FALSE, _TRUE = ("0", "false", "no", "off", ""), ("1", "true", "yes", "on")
 
 
-# Variables whose value means something else than the field's.
+# Variables whose values differ from the field's.
 _MEANS: dict[str, Callable[[str], str]] = {
     "TORCH_COMPILE_DEBUG_DIR": lambda folder: str(Path(folder) / "torch_compile_debug"),
 }
 # Fields that also have a shorter variable in Cutaway.
 SHORT_VARIABLES = {"capture.repro_after": "CUTAWAY_REPRO_AFTER", "debug.logs": "CUTAWAY_LOGS"}
-# Fields that know a few words.
+# Fields with a few possible words as values.
 CHOICES: dict[str, tuple[str | None, ...]] = {
     "capture.repro_after": (None, "dynamo", "aot"),
     "debug.log_format": ("text", "json"),
 }
-# Variables that are no field's: what they are for.
+# Variables that do not belong to a field, and what they are for.
 OTHER_VARIABLES = {
     "CUTAWAY_CONFIG": "a TOML file with a table per section, read before the variables",
     "CUTAWAY_INTERNAL_ERRORS": "exit: a fault of the compiler ends the process with status 70",
@@ -170,7 +172,7 @@ def variable_of(section: str, name: str) -> str:
 
 
 def variables_of(field_name: str) -> tuple[str, ...]:
-    """The environment variables of a field ("debug.logs"), in the order in which one wins over the next."""
+    """The environment variables of a field ("debug.logs"). Each wins over those after it."""
     short = SHORT_VARIABLES.get(field_name)
     section, _, name = field_name.partition(".")
     return (*([short] if short else []), variable_of(section, name), *TORCH_VARIABLES.get(field_name, ()))
@@ -179,8 +181,8 @@ def variables_of(field_name: str) -> tuple[str, ...]:
 def from_environment(
     environment: Mapping[str, str] = os.environ, malformed: Callable[[str], None] | None = None
 ) -> Config:
-    """The defaults with CUTAWAY_CONFIG's file and `CUTAWAY_*` variables applied. Raises ValueError for a value of the
-    wrong type, or tells `malformed` and leaves the default."""
+    """The defaults, changed by CUTAWAY_CONFIG's file and then by `CUTAWAY_*` variables. For a value of the wrong type:
+    raises ValueError or, if there is a `malformed`, calls it and keeps the default."""
 
     def wrong(problem: str) -> None:
         if malformed is None:
@@ -201,11 +203,11 @@ def from_environment(
 
 
 def _from_file(path: str, wrong: Callable[[str], None]) -> Config:
-    """The defaults with what a TOML file says: `[runtime]`, below it `cache = false`."""
+    """The defaults, changed by a TOML file: `[runtime]`, and below it `cache = false`."""
     config = Config()
     if not path:
         return config
-    import tomllib  # most processes have no such file
+    import tomllib  # imported here, because most processes have no such file
 
     try:
         tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
@@ -261,12 +263,12 @@ def _check_choice(key: str, value: Any, called: str = "") -> None:
 
 
 def environment_in_words(environment: Mapping[str, str] = os.environ) -> Config:
-    """As from_environment, but nothing here stops the import: what is wrong is a warning."""
+    """The same as from_environment, but an error is only a warning, so that the import goes on."""
 
     def warn(text: str) -> None:
         try:
             warnings.warn(text, stacklevel=3)
-        except Warning:  # `python -W error` makes it an exception, and an import must not fail for a variable
+        except Warning:  # with `python -W error` a warning raises, but a variable must not stop the import
             print(text, file=sys.stderr)
 
     known = [v for f in field_types() for v in variables_of(f) if v.startswith("CUTAWAY_")]
@@ -278,7 +280,7 @@ def environment_in_words(environment: Mapping[str, str] = os.environ) -> Config:
 
 
 def _variable_hint(name: str, known: list[str]) -> str:
-    """The variable that is meant, its section left out or not; else all there are."""
+    """The variable that was probably meant, with or without its section; otherwise, all variables."""
     names = {f"CUTAWAY_{f.name}".upper(): variable_of(s.name, f.name)
              for s in fields(Config) for f in fields(getattr(Config(), s.name))}  # fmt: skip
     found = near(name, [*known, *names])
@@ -290,7 +292,9 @@ def with_changes(config: Config, changes: Mapping[str, Any]) -> Config:
     """A changed copy. Keys are `"runtime.cache_dir"`, or `cache_dir` where only one section has that field."""
     for key, value in changes.items():
         if not isinstance(key, str):
-            raise TypeError(f"a configuration field is named by a string, got {key!r}")
+            raise TypeError(
+                f"the name of a configuration field is a string such as 'runtime.cache', but got {key!r}"
+            )
         section_name, _, name = key.rpartition(".")
         owners = [
             s.name
@@ -306,7 +310,7 @@ def with_changes(config: Config, changes: Mapping[str, Any]) -> Config:
         wanted = typing.get_type_hints(type(section))[name]
         if type(value) not in (typing.get_args(wanted) or (wanted,)):
             raise TypeError(
-                f"{owners[0]}.{name} expects {_shown(wanted)}, got {type(value).__name__} {value!r}"
+                f"{owners[0]}.{name} expects {_shown(wanted)}, but got {value!r} ({type(value).__name__})"
             )
         _check_choice(f"{owners[0]}.{name}", value)
         config = replace(config, **{owners[0]: replace(section, **{name: value})})
@@ -329,8 +333,8 @@ def change(**changes: Any) -> None:
 
 @contextmanager
 def patch(changes: Mapping[str, Any] | Config | None = None, **more: Any) -> Iterator[Config]:
-    """`with config.patch(cache=False):` a changed configuration for this block, in this thread or task only. Given a
-    whole Config (`config.current()` of another time, say), that one holds."""
+    """`with config.patch(cache=False):` changes the configuration for this block, in this thread or task only. You can
+    also pass a whole Config, for example an earlier `config.current()`."""
     base, given = (changes, {}) if isinstance(changes, Config) else (current(), changes or {})
     token = _CURRENT.set(with_changes(base, {**given, **more}))
     try:

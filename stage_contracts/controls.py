@@ -1,7 +1,7 @@
-"""What a program tells capture about a function: never follow it, call it as one node, take its result as a constant.
+"""Controls: what a program tells capture about a function, such as never to follow it, or to make it one node.
 
-Input: `cutaway.compiler` offers these controls; capture calls `rule_of` at each call it meets. No control changes what
-a program computes. Names and meanings are those of torch.compiler.
+Input: user functions. `cutaway.compiler` offers these controls; capture calls `rule_of` for each call that it sees. No
+control changes what a program computes. Names and meanings are those of torch.compiler.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from stage_contracts.messages import checks_options
 
-# What a rule may say, and what it means where capture meets a call of the function.
+# The kinds of rules, and what capture does at a call of the function.
 RULE_KINDS: dict[str, str] = {
     "disable": "the function runs in Python: capture breaks before it",
     "plain": "the function's own frame runs in Python, what it calls is compiled",
@@ -47,14 +47,14 @@ class Rule:
 
 
 _LOCK = threading.Lock()
-_RULES: dict[int, tuple[Any, Rule]] = {}  # by identity; the object is kept, so that its id stays its own
-# What code is reached by though no variable of the program holds it (or only a key of a dict does).
+_RULES: dict[int, tuple[Any, Rule]] = {}  # by id; the object is kept, so that no other object gets its id
+# Objects that guards and residual code need, but that no variable of the program holds (or only a key of a dict).
 _REGISTERED: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 _KEPT: dict[int, Any] = {}
 
 
 def set_rule(function: Any, rule: Rule) -> None:
-    """From now on captures treat calls of `function` so. Entries compiled before stay as they are."""
+    """From now on, capture applies this rule to calls of `function`. Entries that exist already stay as they are."""
     with _LOCK:
         _RULES[id(function)] = (function, rule)
 
@@ -66,11 +66,11 @@ def rule_of(function: Any) -> Rule | None:
 
 
 def register(value: Any) -> int:
-    """A number by which guards and residual code reach `value` again, as long as somebody holds it."""
+    """A number with which guards and residual code find `value` again, as long as the program keeps the value."""
     with _LOCK:
         try:
             _REGISTERED[id(value)] = value
-        except TypeError:  # a plain dict (a module's globals): kept for good
+        except TypeError:  # a plain dict (a module's globals) has no weak references: it is kept for ever
             _KEPT[id(value)] = value
     return id(value)
 
@@ -85,15 +85,18 @@ def registered(number: int) -> Any:
 
 @checks_options
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """`fn` as a function that is never captured. `recursive=False`: the functions it calls are, under compiled code.
+    """A version of `fn` that is never captured. With `recursive=False`, the functions that it calls are captured, if
+    compiled code calls it.
 
-    Without `fn` it returns a decorator. `reason` is shown where a caller's graph breaks at it.
+    Without `fn`, disable returns a decorator. The graph break in a caller shows `reason`.
     """
     if fn is None:
         return functools.partial(disable, recursive=recursive, reason=reason)
     if not callable(fn):
-        raise TypeError(f"disable expects a callable, got {type(fn).__name__}")
-    inner = getattr(fn, "_torchdynamo_orig_callable", fn)  # of a compiled function: what it was made from
+        raise TypeError(f"disable expects a callable, but got {type(fn).__name__}")
+    inner = getattr(
+        fn, "_torchdynamo_orig_callable", fn
+    )  # for a compiled function: the function that it was made from
 
     @functools.wraps(inner, updated=())
     def disabled(*args: Any, **kwargs: Any) -> Any:
@@ -105,7 +108,7 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 
 
 def _marked(function: types.FunctionType) -> types.FunctionType:
-    """A copy of the function by which capture knows that its frame stays in Python; so it knows its code."""
+    """A copy of the function with a mark in its code: capture leaves frames of such code to Python."""
     code = function.__code__.replace(co_consts=(*function.__code__.co_consts, object()))
     made = types.FunctionType(
         code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
@@ -120,48 +123,52 @@ def _marked(function: types.FunctionType) -> types.FunctionType:
 
 
 def disallow_in_graph(fn: Any) -> Any:
-    """Keep calls of `fn` (or of each in a list) out of graphs: capture breaks there. Returns `fn`."""
+    """Keep calls of `fn` (or of each function in a list) out of graphs: capture breaks there. Returns `fn`."""
     return _each(fn, "disallow_in_graph", lambda f: Rule("disallow"))
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """Make each call of `fn` (tensors in, tensors out) one node of the graph, whatever it does inside. Returns `fn`."""
+    """Make each call of `fn` (tensors in, tensors out) one node of the graph. Capture does not look inside. Returns
+    `fn`."""
     return _each(fn, "allow_in_graph", lambda f: Rule("allow", f))
 
 
 def forbid_in_graph(fn: Any) -> Any:
-    """A call of `fn` (or of one in a list) in compiled code raises RuntimeError where it is captured. Returns `fn`."""
+    """Make capture raise RuntimeError at a call of `fn` (or of a function in a list). Returns `fn`."""
     return _each(
         fn, "forbid_in_graph", lambda f: Rule("forbid", "forbid_in_graph keeps it out; call it outside")
     )
 
 
 def nested_compile_region(fn: Any = None, **options: Any) -> Any:
-    """Says that `fn` is called often and may be compiled once for all calls. Changes nothing: it is followed at each.
+    """In torch: says that `fn` is called often, and may be compiled once for all calls. It has no effect here: capture
+    follows each call.
 
-    Without `fn` it returns a decorator.
+    Without `fn`, it returns a decorator.
     """
     return (lambda function: function) if fn is None else fn
 
 
 def nonstrict_trace(traceable_fn: Any) -> Any:
-    """Make each call of a function one node, as allow_in_graph does, whatever tensors it takes: those of modules, in
-    nested tuples, lists and dicts. Stage 2 traces it. What it reads beside its arguments is constant. Returns it."""
+    """Make each call of a function one node, as allow_in_graph does. Its tensors may also be those of modules, and be
+    in nested tuples, lists and dicts. Stage 2 traces it. Other values that it reads are constants. Returns the
+    function."""
     return _each(traceable_fn, "nonstrict_trace", lambda f: Rule("nonstrict", f))
 
 
 def assume_constant_result(fn: Any) -> Any:
-    """`fn` returns the same for the same arguments: capture calls it once and keeps the result. Returns `fn`."""
+    """Promise that `fn` returns the same value for the same arguments: capture calls it once and keeps the result.
+    Returns `fn`."""
     return _each(fn, "assume_constant_result", lambda f: Rule("constant", f))
 
 
 def substitute_in_graph(
     original_fn: Any, *, can_constant_fold_through: bool = False, skip_signature_check: bool = False
 ) -> Callable[[Any], Any]:
-    """Decorator: capture follows the decorated Python function wherever the program calls `original_fn` (of C).
+    """Decorator: where the program calls `original_fn` (a C function), capture follows the decorated Python function.
 
-    Eager code goes on calling `original_fn`. Raises TypeError where one is no function or where their parameters
-    differ (unless told not to look), ValueError for a function that has a substitute.
+    Eager code still calls `original_fn`. Raises TypeError if one is not a function, or if their parameters differ
+    (unless skip_signature_check=True), and ValueError if the function has a substitute already.
     """
     if not _is_function(original_fn):
         raise TypeError(f"substitute_in_graph expects a function but got {type(original_fn)!r}")
@@ -193,7 +200,7 @@ def _is_function(value: Any) -> bool:
 def _check_signatures(original: Any, traceable: Any) -> None:
     try:
         wanted = inspect.signature(original)
-    except ValueError:  # a function of C's that does not say
+    except ValueError:  # a C function without a signature
         return
     given = inspect.signature(traceable)
     seen = [_parameters(s) for s in (wanted, given)]
@@ -202,7 +209,8 @@ def _check_signatures(original: Any, traceable: Any) -> None:
 
 
 def _parameters(signature: inspect.Signature) -> tuple:
-    """What has to agree: the names by position, and the defaults by name; *args and **kwargs take anything."""
+    """What must agree: the names of positional parameters, and the defaults by name. *args and **kwargs accept
+    anything."""
     named = [p for p in signature.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     positional = tuple(p.name for p in named if p.kind is not p.KEYWORD_ONLY)
     return positional, {p.name: p.default for p in named}
@@ -213,7 +221,7 @@ def graph_break(msg: str = "") -> None:
 
 
 def is_compiling() -> bool:
-    """True in code that is being captured, and in what such code becomes; False in eager code."""
+    """True in code that is being captured, and in compiled code. False in eager code."""
     return False
 
 
@@ -226,6 +234,6 @@ def _each(fn: Any, name: str, rule: Callable[[Any], Rule]) -> Any:
     if isinstance(fn, Iterable) and not callable(fn):
         return [_each(f, name, rule) for f in fn]
     if not callable(fn):
-        raise TypeError(f"{name} expects a callable, got {type(fn).__name__}")
+        raise TypeError(f"{name} expects a callable, but got {type(fn).__name__}")
     set_rule(fn, rule(fn))
     return fn

@@ -1,6 +1,7 @@
 """Meta rules of the two convolution operators: the sizes of results, and torch's errors for wrong arguments.
 
-Input: as in core_metas.py; strides, paddings, dilations and output paddings have one number per spatial dimension.
+Input: the arguments, with a TensorMeta in place of each tensor. Strides, paddings, dilations and output paddings have
+one number per spatial dimension.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from stage_contracts.tensor_meta import TensorMeta
 
 
 def convolved_size(size: Any, kernel: Any, stride: int, padding: int, dilation: int) -> Any:
-    """How many windows of a dilated kernel fit into `size` elements padded on both sides."""
+    """How many positions a dilated kernel has in `size` elements with padding on both sides."""
     return (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
 
 
 def transposed_size(size: Any, kernel: Any, stride: int, padding: int, dilation: int, extra: Any) -> Any:
-    """The size whose windows are `size` in number; `extra` picks one of the several there are."""
+    """The size of a transposed convolution's result: one in which the kernel has `size` positions. If there are several
+    such sizes, `extra` (output_padding) chooses one."""
     return (size - 1) * stride - 2 * padding + dilation * (kernel - 1) + 1 + extra
 
 
@@ -96,7 +98,8 @@ def convolution_weight_gradient(
     )
     if any(have > most for have, most in zip(grad.shape[2:], fits, strict=True)):
         raise RuntimeError(
-            f"convolution_weight_gradient: grad {grad.shape} has more windows than fit into input {input.shape}"
+            f"convolution_weight_gradient: grad {grad.shape} is larger than the convolution's output for input "
+            f"{input.shape}"
         )
     shape = (grad.shape[1], input.shape[1] // groups, *kernel_size)
     return TensorMeta(shape, input.dtype, device=common_device((input, grad)))
@@ -124,8 +127,8 @@ def _check_numbers(
 def _check_operands(input: TensorMeta, other: TensorMeta) -> None:
     if input.ndim != other.ndim or input.ndim < 3:
         raise RuntimeError(
-            f"convolution: expected operands of one rank, (N, C, *sizes) and (O, C, *kernel), got {input.shape} and "
-            f"{other.shape}"
+            "convolution: expected operands with the same number of dimensions, (N, C, *sizes) and (O, C, *kernel), "
+            f"but got {input.shape} and {other.shape}"
         )
     if input.dtype is not other.dtype:
         raise RuntimeError(

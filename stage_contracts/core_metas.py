@@ -1,8 +1,8 @@
 """Meta rules: from the TensorMetas of a core operator's arguments to the TensorMeta of its result.
 
 Input: the operator's arguments, with a TensorMeta in place of each tensor. The rules touch no data and work on symbolic
-sizes. They raise what eager raises (RuntimeError for shapes, IndexError for dimensions, TypeError). If one rule serves
-many operators, it is a function that core_ops.py names in its table.
+sizes. They raise the same errors as eager (RuntimeError for shapes, IndexError for dimensions, TypeError). The table in
+core_ops.py names the rule of each operator; many operators share one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:
     if all(len(s) == len(first) and all(map(same_size, s, first)) for s in shapes):
         return tuple(first)
     rank = max((len(s) for s in shapes), default=0)
-    # dimensions that one shape has
+    # dimensions that only one of the shapes has
     alone = [sum(len(s) >= rank - i for s in shapes) == 1 for i in range(rank)]
     result: list[Any] = [1] * rank
     for shape in shapes:
@@ -43,12 +43,12 @@ def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _common_size(a: Any, b: Any) -> Any:
-    """What two sizes broadcast to; None where they clash. The last question about open sizes becomes a guard."""
+    """The size that two sizes broadcast to; None if they do not. The last comparison of open sizes becomes a guard."""
     if same_size(a, b) or same_size(b, 1):
         return a
     if same_size(a, 1):
         return b
-    if hinted(a) == hinted(b) and a == b:  # most are
+    if hinted(a) == hinted(b) and a == b:  # the usual case
         return a if isinstance(a, int) else b
     if b == 1:
         return a
@@ -56,7 +56,7 @@ def _common_size(a: Any, b: Any) -> Any:
 
 
 def wrap_dim(dim: int, rank: int) -> int:
-    """A dimension counted from the end made non-negative; a 0-d tensor accepts 0 and -1. Raises IndexError."""
+    """A dimension as a non-negative number: -1 is the last one. A 0-d tensor accepts 0 and -1. Raises IndexError."""
     limit = max(rank, 1)
     if not -limit <= dim < limit:
         raise IndexError(
@@ -70,7 +70,7 @@ def tensors_in(args: Sequence[Any]) -> list[TensorMeta]:
 
 
 def common_device(metas: Sequence[TensorMeta]) -> Device:
-    """The one device of all operands; 0-d CPU tensors may join any. Raises RuntimeError."""
+    """The device of all operands. Only 0-d CPU tensors may be on another device. Raises RuntimeError."""
     devices = dict.fromkeys(m.device for m in metas if m.ndim or m.device.type != "cpu")
     if len(devices) > 1:
         raise RuntimeError(
@@ -81,7 +81,7 @@ def common_device(metas: Sequence[TensorMeta]) -> Device:
 
 
 def promoted_dtype(args: Sequence[Any]) -> DType:
-    """The dtype elementwise arithmetic on these operands (metas and Python scalars) is done in."""
+    """The dtype of elementwise arithmetic on these operands (metas and Python scalars)."""
     return result_type(
         (a.dtype, dt.DIMENSIONED if a.ndim else dt.ZERO_DIM)
         if isinstance(a, TensorMeta)
@@ -106,13 +106,13 @@ def pointwise(*args: Any) -> TensorMeta:
 
 
 def pointwise_float(*args: Any) -> TensorMeta:
-    """As pointwise, but integers and bools become the default floating dtype (sin, exp, true division)."""
+    """The same as pointwise, but integers and bools become the default floating dtype (sin, exp, true division)."""
     dtype = promoted_dtype(args)
     return elementwise(args, dtype if dtype.is_floating_point else dt.DEFAULT_DTYPE.dtype)
 
 
 def pointwise_no_bool(*args: Any) -> TensorMeta:
-    """As pointwise; refuses bool tensors (subtraction, negation)."""
+    """The same as pointwise, but raises for bool tensors (subtraction, negation)."""
     if any(m.dtype is dt.bool_ for m in tensors_in(args)):
         raise RuntimeError(
             "subtraction and negation of bool tensors are not supported; use logical_xor (^) or logical_not (~)"
@@ -121,14 +121,14 @@ def pointwise_no_bool(*args: Any) -> TensorMeta:
 
 
 def pointwise_number(*args: Any) -> TensorMeta:
-    """As pointwise; integers and floats only (floor division, remainders, powers)."""
+    """The same as pointwise, for integers and floats only (floor division, remainders, powers)."""
     if promoted_dtype(args) is dt.bool_:
         raise NotImplementedError("this operator is not implemented for bool; cast to an integer dtype first")
     return pointwise(*args)
 
 
 def pointwise_integral(*args: Any) -> TensorMeta:
-    """As pointwise; integers and bools only (bitwise operators)."""
+    """The same as pointwise, for integers and bools only (bitwise operators)."""
     if promoted_dtype(args).is_floating_point:
         raise NotImplementedError(
             f"bitwise operators are implemented for integers and bools, not for {promoted_dtype(args).name}"
@@ -137,9 +137,9 @@ def pointwise_integral(*args: Any) -> TensorMeta:
 
 
 def pointwise_shift(*args: Any) -> TensorMeta:
-    """As pointwise; integers only."""
+    """The same as pointwise, for integers only."""
     if promoted_dtype(args) is dt.bool_:
-        return pointwise_number(*args)  # refuses it
+        return pointwise_number(*args)  # raises
     return pointwise_integral(*args)
 
 
@@ -162,8 +162,8 @@ def cast(input: TensorMeta, dtype: DType) -> TensorMeta:
 def check_bitcast(given: DType, dtype: DType) -> None:
     if given.itemsize != dtype.itemsize or dt.bool_ in (given, dtype):
         raise RuntimeError(
-            f"bitcast reads bits as a dtype of the same width; {given.name} has {8 * given.itemsize} bits, "
-            f"{dtype.name} has {8 * dtype.itemsize}, and bool is refused"
+            f"bitcast expects a dtype of the same width that is not bool, but {given.name} has {8 * given.itemsize} "
+            f"bits and {dtype.name} has {8 * dtype.itemsize}"
         )
 
 
@@ -177,7 +177,7 @@ def same(input: TensorMeta, *_: Any) -> TensorMeta:
 
 
 def copy_(input: TensorMeta, src: TensorMeta) -> TensorMeta:
-    """Writing yields the written tensor; src must broadcast to it."""
+    """The result is the tensor that was written to. src must broadcast to it."""
     expand(src, input.shape)
     return same(input)
 
@@ -206,18 +206,18 @@ def _need_elements(input: TensorMeta, dims: Sequence[int]) -> None:
 
 
 def reduction_extremum(input: TensorMeta, dims: tuple[int, ...], keepdim: bool = False) -> TensorMeta:
-    """As reduction; nothing has no largest element (amax, amin)."""
+    """The same as reduction (amax, amin). Raises for a reduced dimension of size 0, which has no largest element."""
     _need_elements(input, dims)
     return reduction(input, dims, keepdim)
 
 
 def reduction(input: TensorMeta, dims: tuple[int, ...], keepdim: bool = False) -> TensorMeta:
-    """Same dtype as the input."""
+    """A reduction whose result has the dtype of the input."""
     return TensorMeta(reduced_shape(input.shape, dims, keepdim), input.dtype, device=input.device)
 
 
 def reduction_sum(input: TensorMeta, dims: tuple[int, ...], keepdim: bool = False) -> TensorMeta:
-    """Bools and integers accumulate in int64 (sum, prod)."""
+    """A reduction whose result is int64 for bools and integers (sum, prod)."""
     dtype = input.dtype if input.dtype.is_floating_point else dt.int64
     return reduction(input, dims, keepdim).with_(dtype=dtype)
 
@@ -227,7 +227,7 @@ def reduction_bool(input: TensorMeta, dims: tuple[int, ...], keepdim: bool = Fal
 
 
 def reduction_index(input: TensorMeta, dim: int, keepdim: bool = False) -> TensorMeta:
-    """The position along one dimension, int64 (argmax, argmin)."""
+    """A reduction whose result is a position along one dimension, int64 (argmax, argmin)."""
     _need_elements(input, (dim,))
     return reduction(input, (dim,), keepdim).with_(dtype=dt.int64)
 
@@ -239,7 +239,8 @@ def scan(input: TensorMeta, dim: int) -> TensorMeta:
 
 
 def infer_shape(shape: Sequence[Any], numel: Any) -> tuple[Any, ...]:
-    """Replace one -1 by what is left over. Raises RuntimeError as torch's reshape does."""
+    """Replace a -1 by the size that follows from the number of elements. Raises RuntimeError as torch's reshape
+    does."""
     known: Any = 1
     for size in shape:
         known = known if isinstance(size, int) and size == -1 else known * size
@@ -252,7 +253,7 @@ def infer_shape(shape: Sequence[Any], numel: Any) -> tuple[Any, ...]:
 
 
 def reshape(input: TensorMeta, shape: tuple[Any, ...]) -> TensorMeta:
-    """A view where the strides allow it, otherwise a row-major copy."""
+    """A view if the strides allow it, otherwise a row-major copy."""
     shape = infer_shape(shape, input.numel)
     return input.with_(shape=shape, strides=view_strides(input, shape), requires_grad=False)
 
@@ -260,7 +261,9 @@ def reshape(input: TensorMeta, shape: tuple[Any, ...]) -> TensorMeta:
 def permute(input: TensorMeta, dims: tuple[int, ...]) -> TensorMeta:
     order = [wrap_dim(d, input.ndim) for d in dims]
     if sorted(order) != list(range(input.ndim)):
-        raise RuntimeError(f"permute(dims={tuple(dims)}) is no permutation of {input.ndim} dimensions")
+        raise RuntimeError(
+            f"permute(): expected dims to name each of the {input.ndim} dimensions once, but got {tuple(dims)}"
+        )
     return input.with_(
         shape=tuple(input.shape[d] for d in order),
         strides=tuple(input.strides[d] for d in order),
@@ -271,7 +274,10 @@ def permute(input: TensorMeta, dims: tuple[int, ...]) -> TensorMeta:
 def expand(input: TensorMeta, shape: tuple[Any, ...]) -> TensorMeta:
     new = len(shape) - input.ndim
     if new < 0:
-        raise RuntimeError(f"expand to {tuple(shape)} has fewer dimensions than the tensor's {input.shape}")
+        raise RuntimeError(
+            f"expand(size={tuple(shape)}): the number of sizes provided ({len(shape)}) must be greater or equal to "
+            f"the number of dimensions in the tensor ({input.ndim})"
+        )
     sizes, strides = list(shape[:new]), [0] * new
     for size, old, stride in zip(shape[new:], input.shape, input.strides, strict=True):
         keep = (isinstance(size, int) and size == -1) or same_size(size, old)
@@ -283,10 +289,13 @@ def expand(input: TensorMeta, shape: tuple[Any, ...]) -> TensorMeta:
                 f"non-singleton dimension {len(sizes)}. Target sizes: {tuple(shape)}. Tensor sizes: {input.shape}"
             )
         sizes.append(old if keep else size)
-        # as NumPy: a size of 1 never steps
+        # as in NumPy: no index uses the stride of a dimension of size 1
         strides.append(stride if keep and not broadcasts else 0)
     if any(isinstance(size, int) and size < 0 for size in sizes[:new]):
-        raise RuntimeError(f"expand: a new leading dimension needs a size, got {tuple(shape)}")
+        raise RuntimeError(
+            f"expand(size={tuple(shape)}): the expanded size of the tensor (-1) isn't allowed in a leading, "
+            "non-existing dimension; give the new dimension a size"
+        )
     return input.with_(shape=tuple(sizes), strides=tuple(strides), requires_grad=False)
 
 
@@ -330,7 +339,7 @@ def flip(input: TensorMeta, dims: tuple[int, ...]) -> TensorMeta:
 
 def cat(tensors: Sequence[TensorMeta], dim: int) -> TensorMeta:
     if not tensors:
-        raise RuntimeError("cat expects a non-empty list of tensors")
+        raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
     dim = wrap_dim(dim, tensors[0].ndim)
     first = tensors[0]
     for t in tensors:
@@ -339,7 +348,7 @@ def cat(tensors: Sequence[TensorMeta], dim: int) -> TensorMeta:
         )
         if not same_elsewhere:
             raise RuntimeError(
-                f"cat: sizes must match except in dimension {dim}; got {first.shape} and {t.shape}"
+                f"Sizes of tensors must match except in dimension {dim}, but got {first.shape} and {t.shape}"
             )
     total: Any = 0
     for t in tensors:
@@ -353,8 +362,10 @@ def constant_pad(input: TensorMeta, pads: tuple[tuple[int, int], ...], value: An
     dt.check_number(value, input.dtype)
     shape = tuple(s + low + high for s, (low, high) in zip(input.shape, pads, strict=True))
     left = [s + min(low, 0) + min(high, 0) for s, (low, high) in zip(input.shape, pads, strict=True)]
-    if any(bool(s < 0) for s in left):  # an open size is asked: eager raises
-        raise RuntimeError(f"constant_pad: pads {pads} crop more than there is of {input.shape}")
+    if any(bool(s < 0) for s in left):  # for an open size this adds a guard, because eager raises
+        raise RuntimeError(
+            f"constant_pad: the negative pads in {pads} remove more than the size of a dimension of {input.shape}"
+        )
     return TensorMeta(shape, input.dtype, device=input.device)
 
 
@@ -364,7 +375,7 @@ def gather(input: TensorMeta, dim: int, index: TensorMeta) -> TensorMeta:
         raise RuntimeError(f"gather(): Expected dtype int64 for index, got {index.dtype.name}")
     if index.ndim != input.ndim:
         raise RuntimeError(
-            f"Index tensor must have the same number of dimensions as input: {index} and {input}"
+            f"Index tensor must have the same number of dimensions as input tensor, but got {index} and {input}"
         )
     return TensorMeta(index.shape, input.dtype, device=input.device)
 
@@ -381,12 +392,14 @@ def scatter_reduce(
     input: TensorMeta, dim: int, index: TensorMeta, src: TensorMeta, reduce: str
 ) -> TensorMeta:
     if reduce not in ("prod", "amax", "amin"):
-        raise RuntimeError(f"core.scatter_reduce reduces with prod, amax or amin, got {reduce!r}")
+        raise RuntimeError(
+            f"core.scatter_reduce expects reduce to be 'prod', 'amax' or 'amin', but got {reduce!r}"
+        )
     return scatter(input, dim, index, src)
 
 
 def sort(input: TensorMeta, dim: int, descending: bool, stable: bool) -> tuple[TensorMeta, TensorMeta]:
-    """Values and places, both row-major."""
+    """Values and indices, both row-major."""
     wrap_dim(dim, input.ndim)
     values = TensorMeta(input.shape, input.dtype, device=input.device)
     return values, values.with_(dtype=dt.int64)
@@ -400,7 +413,7 @@ def matmul(input: TensorMeta, other: TensorMeta) -> TensorMeta:
     """Matrix product over the last two dimensions of operands of rank 2 or more; the rest broadcasts."""
     if input.ndim < 2 or other.ndim < 2:
         raise RuntimeError(
-            f"core.matmul takes operands of rank 2 or more, got {input.shape} and {other.shape}"
+            f"core.matmul expects operands with at least 2 dimensions, but got {input.shape} and {other.shape}"
         )
     if input.dtype is not other.dtype:
         raise RuntimeError(
@@ -438,7 +451,7 @@ def iota(length: Any, start: Any, step: Any, dtype: DType, device: Device) -> Te
 def random_bits(rng: TensorMeta, offset: int, shape: tuple[Any, ...]) -> TensorMeta:
     """`rng` is int64[2]: (seed, call counter)."""
     if rng.dtype is not dt.int64 or rng.shape != (2,):
-        raise RuntimeError(f"a random state is int64[2] (seed, counter), got {rng}")
+        raise RuntimeError(f"expected the random state to be int64[2] (seed and counter), but got {rng}")
     no_negative_sizes(shape)
     return TensorMeta(shape, dt.int64, device=rng.device)
 

@@ -15,7 +15,7 @@ from stage_contracts import convolution_metas, view_metas
 from stage_contracts import core_metas as m
 from stage_contracts.external_ops import EXTERNAL
 
-# What a row is, which is how lowering treats it.
+# The kinds of rows. Lowering treats each kind in its own way.
 KINDS = {
     "pointwise": "one output element from one element of each operand",
     "reduction": "reduces some dimensions",
@@ -33,7 +33,8 @@ KINDS = {
 
 @dataclass(frozen=True)
 class CoreOp:
-    """One row. `meta` takes the arguments with a TensorMeta for each tensor and gives the result's."""
+    """One row. `meta` gets the arguments, with a TensorMeta for each tensor, and returns the TensorMeta of the
+    result."""
 
     name: str
     params: str  # the parameter list, as in a def
@@ -43,7 +44,7 @@ class CoreOp:
 
 
 def _rows(kind: str, params: str, meta: Callable[..., Any], text: str) -> list[CoreOp]:
-    """Rows that share kind, parameters and meta rule: one `name: meaning` per line."""
+    """Rows with the same kind, parameters and meta rule: one `name: meaning` per line."""
     pairs = [line.split(":", 1) for line in text.strip().splitlines()]
     return [CoreOp(name.strip(), params, kind, meta, meaning.strip()) for name, meaning in pairs]
 
@@ -200,6 +201,6 @@ _TABLE: list[CoreOp] = [
 CORE_OPS: dict[str, CoreOp] = {row.name: row for row in _TABLE}
 assert len(CORE_OPS) == len(_TABLE), "two core operators share a name"
 
-# The one operator that writes: eager and captured graphs may hold it, functionalize removes it.
+# The only operator that writes. Eager code and captured graphs may use it; functionalize removes it.
 COPY_ = CoreOp("copy_", "input, src", "mutation", m.copy_,
                "write src, broadcast and cast, into input's storage; yields input")  # fmt: skip

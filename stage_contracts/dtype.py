@@ -1,4 +1,4 @@
-"""Element types and the promotion table: the dtype of `float32 + int64`, defined once for every stage.
+"""Element types (dtypes), and the promotion table: the dtype of `float32 + int64`, defined once for every stage.
 
 Input: two or more operands' dtypes with their rank class. Source of the rules: the "type promotion" section of torch's
 tensor-attributes page (three classes: tensors with dimensions, 0-d tensors, Python scalars).
@@ -38,7 +38,7 @@ class DType:
     def __repr__(self) -> str:
         return f"cutaway.{self.name}"
 
-    def __reduce__(self) -> tuple:  # unpickles to the one instance of that name
+    def __reduce__(self) -> tuple:  # unpickling gives the one instance of that name
         return dtype_of, (self.name,)
 
 
@@ -67,7 +67,7 @@ DTYPES: dict[str, DType] = {
 _BY_NUMPY: dict[np.dtype, DType] = {d.numpy: d for d in DTYPES.values()}
 _BY_PYTHON: dict[type, DType] = {bool: bool_, int: int64, float: float64}
 
-# What two dtypes of the same rank class become, where the answer is not simply the later one in DTYPES.
+# The promotion of two dtypes of the same rank class, if it is not simply the later one in DTYPES.
 _PROMOTION_EXCEPTIONS: dict[frozenset[str], DType] = {
     frozenset({"uint8", "int8"}): int16,
     frozenset({"float16", "bfloat16"}): float32,
@@ -76,7 +76,7 @@ _ORDER = {d: i for i, d in enumerate(DTYPES.values())}
 
 
 def dtype_of(value: object) -> DType:
-    """The DType named by a DType, a name, a NumPy dtype or a Python scalar type.
+    """The DType for a DType, a name, a NumPy dtype or a Python scalar type.
 
     Raises TypeError for a type that Cutaway's Tensor does not have (complex, object, structured, ...).
     """
@@ -99,13 +99,13 @@ def dtype_of(value: object) -> DType:
 
 @cache
 def promote(a: DType, b: DType) -> DType:
-    """The smallest dtype that holds both, for operands of the same rank class."""
+    """The smallest dtype that can hold both, for operands of the same rank class."""
     exception = _PROMOTION_EXCEPTIONS.get(frozenset({a.name, b.name}))
     return exception or max(a, b, key=_ORDER.__getitem__)
 
 
 def _combine(higher: DType | None, lower: DType | None) -> DType | None:
-    """A lower rank class matters only when its category is higher (or the higher class is bool)."""
+    """The dtype of two rank classes: the lower class counts only if its category is higher."""
     if higher is None or lower is None:
         return higher or lower
     if higher.category == FLOATING:
@@ -126,12 +126,12 @@ def result_type(operands: Iterable[tuple[DType, int]]) -> DType:
         strongest[rank] = dtype if seen is None else promote(seen, dtype)
     result = _combine(strongest[0], _combine(strongest[1], strongest[2]))
     if result is None:
-        raise TypeError("result_type needs at least one operand, got none")
+        raise TypeError("result_type expects at least one operand, but got none")
     return result
 
 
 class _Default:
-    """What a Python float stands for: float32 unless the program sets another, for the whole process as in torch."""
+    """The dtype of a Python float: float32, unless the program sets another for the whole process, as in torch."""
 
     dtype: DType = float32
 
@@ -140,9 +140,9 @@ DEFAULT_DTYPE = _Default()
 
 
 def check_number(value: object, dtype: DType) -> None:
-    """Raises RuntimeError where an integer dtype cannot hold a Python number, which is told apart from a cast.
+    """Raise RuntimeError if an integer dtype cannot hold a Python number. (A cast of a tensor does not raise.)
 
-    As in torch, -1 stands for the largest number of an unsigned type, and so on down to minus that number.
+    As in torch, an unsigned type accepts negative numbers, too: -1 means its largest number.
     """
     if dtype.limits is None or type(value) not in (int, float):
         return
@@ -154,7 +154,7 @@ def check_number(value: object, dtype: DType) -> None:
 
 
 def scalar_dtype(value: object, default: DType | None = None) -> DType:
-    """The dtype a Python scalar stands for; `default` is the floating dtype, else the one in force."""
+    """The dtype of a Python scalar. `default`: the dtype of a float; without it, the default dtype."""
     default = default or DEFAULT_DTYPE.dtype
     if isinstance(value, (bool, np.bool_)):
         return bool_
@@ -162,7 +162,9 @@ def scalar_dtype(value: object, default: DType | None = None) -> DType:
         return int64
     if isinstance(value, (float, np.floating)):
         return default
-    open_number = {"SymInt": int64, "SymFloat": default}.get(type(value).__name__)  # its value is not asked
+    open_number = {"SymInt": int64, "SymFloat": default}.get(
+        type(value).__name__
+    )  # without reading its value
     if open_number is not None:
         return open_number
     raise TypeError(f"expected a number, got {type(value).__name__} {value!r}")

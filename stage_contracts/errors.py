@@ -12,24 +12,25 @@ class BuildError(RuntimeError):
 
 
 class CompilerMissing(RuntimeError):
-    """There is no compiler for the target on this machine; run the graph another way."""
+    """This machine has no compiler for the target, so the graph has to run in another way."""
 
 
 class OutOfRange(IndexError, RuntimeError):
-    """An index tensor holds a place outside. torch raises the one or the other, by operator; a kernel cannot tell."""
+    """An index tensor has an index out of bounds. In torch the operator decides the type of the error, which a kernel
+    does not know."""
 
 
 class ForbiddenInGraph(RuntimeError):
-    """A call that the program itself forbids in compiled code (forbid_in_graph, set_stance)."""
+    """A call that is forbidden in compiled code (by forbid_in_graph, or set_stance itself)."""
 
 
 class SeamError(TypeError):
-    """A function given for a seam does not keep the seam's contract: its parameters, or what it returns."""
+    """A function passed for a seam does not keep the seam's contract: its parameters, or what it returns."""
 
 
 class BackendFailed(RuntimeError):
-    """A backend raised while compiling a graph; the cause is chained."""
+    """A backend raised while it compiled a graph; the cause is chained. Or its function returned something wrong."""
 
 
 class VerifyError(AssertionError):
-    """A compiled graph gives other numbers than its operators do one by one, and debug.verify is on."""
+    """debug.verify is on, and a compiled graph gives other values than its operators run one by one."""

@@ -39,9 +39,10 @@ KINDS = {
 }
 
 
-@dataclass(slots=True)  # made dozens of times a compile, and a frozen one takes four times as long to make
+# not frozen: a compile makes dozens of events, and a frozen one takes four times as long to make
+@dataclass(slots=True)
 class Event:
-    """One thing that happened, which nobody changes. Times are time.perf_counter_ns(); duration 0 for an instant."""
+    """One event. Do not change it. Times are time.perf_counter_ns(); duration 0 means an instant."""
 
     number: int
     kind: str
@@ -50,7 +51,7 @@ class Event:
     duration_ns: int = 0
     origin: Origin | None = None
     details: dict[str, Any] = field(default_factory=dict)
-    thread: int = 0  # threading.get_ident() of who recorded it
+    thread: int = 0  # threading.get_ident() of the thread that recorded it
 
     def __str__(self) -> str:
         took = f" {self.duration_ns / 1e6:.2f} ms" if self.duration_ns else ""
@@ -69,7 +70,7 @@ class EventLog:
         self._numbers = itertools.count()
         self._counters: Counter[str] = Counter()
         self._listeners: tuple[Callable[[Event], None], ...] = ()
-        self.tracing = False  # whether capture records where it is
+        self.tracing = False  # whether capture records the place where it is
 
     def record(
         self,
@@ -95,7 +96,7 @@ class EventLog:
         return event
 
     def timed(self, kind: str, name: str, **details: Any) -> Timed:
-        """Record an event with the duration of the block; the block may add to the details that it gets."""
+        """Record an event with the duration of the block. The block gets the details, and may add to them."""
         return Timed(self, kind, name, details)
 
     def count(self, name: str, by: int = 1) -> None:
@@ -108,12 +109,12 @@ class EventLog:
             return dict(self._counters)
 
     def mark(self) -> int:
-        """A number to give `since`: events recorded from now on have at least this number."""
+        """A number to pass to `since`, which then returns the events recorded from now on."""
         with self._lock:
             return self._events[-1].number + 1 if self._events else 0
 
     def since(self, mark: int = 0, kind: str | None = None) -> list[Event]:
-        with self._lock:  # from the newest back: of a long log the end is wanted
+        with self._lock:  # from the newest backwards, because only the end of a long log is wanted
             late = list(itertools.takewhile(lambda e: e.number >= mark, reversed(self._events)))
         return [e for e in reversed(late) if kind is None or e.kind == kind]
 
@@ -138,12 +139,13 @@ class EventLog:
             self._listeners = tuple(left)
 
     def internal_errors(self, since: int = 0) -> list[Event]:
-        """Each fault of the compiler itself that the event log holds: a fuzzer counts any as a failure."""
+        """The events of bugs in the compiler that the event log has. A fuzzer counts each as a failure."""
         return self.since(since, "internal_error")
 
     @contextmanager
     def no_internal_errors(self) -> Iterator[list[Event]]:
-        """AssertionError after a block in which the compiler itself failed, even if the event log was cleared there."""
+        """Raise AssertionError if a bug in the compiler was reported in the block, even if the event log was cleared
+        there."""
         seen: list[Event] = []
 
         def listener(event: Event) -> None:
@@ -162,7 +164,7 @@ class EventLog:
 
 
 class Timed:
-    """The block of `EventLog.timed`: what raises out of it is named in the details."""
+    """The block of `EventLog.timed`. If it raises, the details name the error."""
 
     __slots__ = ("details", "kind", "log", "name", "start")
 
@@ -191,7 +193,7 @@ FAULT_STATUS = 70  # "internal software error" of sysexits.h
 
 
 def fail_at_exit(event: Event) -> None:
-    """A listener: after a fault of the compiler itself the process ends with status 70, and the report on stderr."""
+    """A listener: after a bug in the compiler, the process prints the report to stderr and ends with status 70."""
     if event.kind == "internal_error":
         print(event.details["report"], file=sys.stderr)
         atexit.register(_end)

@@ -1,7 +1,7 @@
 """Meta rules of the external core operators, with torch's errors for wrong arguments.
 
-Input: as in core_metas.py. The operands of an elementwise row already have one dtype. Results of factorizations are
-row-major.
+Input: the arguments, with a TensorMeta in place of each tensor. The operands of an elementwise row already have the
+same dtype. Results of factorizations are row-major.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ from stage_contracts.tensor_meta import TensorMeta
 def _alike(args: tuple) -> list[TensorMeta]:
     metas = tensors_in(args)
     if any(m.dtype is not metas[0].dtype for m in metas):
-        raise RuntimeError(f"expected operands of one dtype, got {', '.join(m.dtype.name for m in metas)}")
+        raise RuntimeError(
+            f"expected all operands to have the same dtype, but got {', '.join(m.dtype.name for m in metas)}"
+        )
     return metas
 
 
 def floats(*args: Any) -> TensorMeta:
-    """Elementwise, operands of one floating dtype."""
+    """The rule of elementwise operators on operands of the same floating dtype."""
     metas = _alike(args)
     if not metas[0].dtype.is_floating_point:
         raise NotImplementedError(
@@ -39,7 +41,7 @@ def floats(*args: Any) -> TensorMeta:
 
 
 def integers(*args: Any) -> TensorMeta:
-    """Elementwise, operands of one integer dtype."""
+    """The rule of elementwise operators on operands of the same integer dtype."""
     metas = _alike(args)
     if metas[0].dtype.category != dt.INTEGER:
         raise NotImplementedError(

@@ -19,9 +19,9 @@ __all__ = ["OPS", "Graph", "GraphError", "Node", "map_args", "meta_of", "metas_o
 
 
 class Graph:
-    """An ordered list of nodes, ending in one output node.
+    """An ordered list of nodes that ends with one output node.
 
-    `attributes` holds what `get_attr` nodes name: constant tensors and the subgraphs of control flow.
+    `attributes` has the objects that `get_attr` nodes name: constant tensors and the subgraphs of control flow.
     """
 
     def __init__(self, name: str = "forward") -> None:
@@ -48,7 +48,7 @@ class Graph:
 
     @property
     def has_calls(self) -> bool:
-        """Whether it computes anything. (Calls stand behind the inputs, so the last node usually tells.)"""
+        """Whether it computes anything. (Calls come after the inputs, so the search begins at the end.)"""
         return any(n.op == "call_function" for n in reversed(self._nodes))
 
     @property
@@ -57,7 +57,7 @@ class Graph:
 
     @property
     def outputs(self) -> tuple[Any, ...]:
-        """What the graph returns: always a flat tuple of nodes (or None, or constants)."""
+        """The values that the graph returns: always a flat tuple of nodes, None and constants."""
         return self.output_node.args[0]
 
     def __str__(self) -> str:
@@ -66,14 +66,14 @@ class Graph:
     # ---- building --------------------------------------------------------------------------------------
 
     def placeholder(self, name: str, val: Any = None, *, at: int | None = None, **meta: Any) -> Node:
-        """A new input, after the existing ones; or as number `at` of them."""
+        """Add an input, after the existing ones or, with `at`, at that position."""
         at = len(self.placeholders) if at is None else at
         node = self._insert(Node(self, "placeholder", self._fresh(name), name, (), {}), at)
         node.meta.update({"val": val, **meta})
         return node
 
     def get_attr(self, name: str, value: Any, val: Any = None) -> Node:
-        """A constant of the graph: stores `value` under a fresh name and yields it."""
+        """Add a constant: stores `value` under a new name and returns a node for it."""
         name = self._fresh(name)
         self.attributes[name] = value
         node = self._insert(Node(self, "get_attr", name, name, (), {}))
@@ -98,16 +98,16 @@ class Graph:
         return self._insert(node)
 
     def output(self, values: Sequence[Any]) -> Node:
-        """End the graph: it returns the tuple `values`."""
+        """Add the output node: the graph returns the tuple `values`."""
         node = Node(self, "output", "output", "output", (tuple(values),), {})
         return self._insert(node, len(self._nodes))
 
     def inserting_before(self, node: Node) -> _InsertionPoint:
-        """`with graph.inserting_before(n):` new calls go in front of `n`."""
+        """`with graph.inserting_before(n):` inserts new calls before `n`."""
         return _InsertionPoint(self, self._nodes.index(node))
 
     def set_args(self, node: Node, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> None:
-        """Replace what `node` reads."""
+        """Replace the arguments of `node`."""
         for used in node.all_input_nodes:
             used.users.pop(node, None)
         node.args = tuple(args)
@@ -117,20 +117,23 @@ class Graph:
             used.users[node] = None
 
     def replace_all_uses_with(self, old: Node, new: Any) -> None:
-        """Every reader of `old` reads `new` (a node or a constant) instead."""
+        """Make every reader of `old` read `new` (a node or a constant) instead."""
         for user in list(old.users):
             args, kwargs = map_args((user.args, user.kwargs), lambda n: new if n is old else n)
             self.set_args(user, args, kwargs)
 
     def rename(self, node: Node, name: str) -> None:
-        """Call `node` `name`, or `name_1`, ... where that is taken."""
+        """Name `node` `name` or, if the name is in use, `name_1`, ..."""
         self._names.discard(node.name)
         node.name = self._fresh(name)
 
     def erase_node(self, node: Node) -> None:
         """Remove a node that nothing reads. Raises GraphError while it still has users."""
         if node.users:
-            raise GraphError(f"cannot erase {node.name}: still read by {', '.join(map(str, node.users))}")
+            raise GraphError(
+                f"cannot erase {node.name}, which is still read by {', '.join(map(str, node.users))}; call "
+                "replace_all_uses_with first"
+            )
         self.set_args(node, (), {})
         self._nodes.remove(node)
         self._names.discard(node.name)
@@ -150,14 +153,15 @@ class Graph:
         self._nodes = kept[::-1]
 
     def copy(self) -> Graph:
-        """An equal graph with nodes of its own; metas, targets and attributes are shared."""
+        """An equal graph with new nodes. The two graphs share metas, targets and attributes."""
         twin = Graph(self.name)
         self.copy_into(twin, {})
         twin._suffix = dict(self._suffix)
         return twin
 
     def copy_into(self, twin: Graph, images: dict[Node, Node]) -> None:
-        """Append copies of the nodes to `twin`, names kept, but for those that `images` has a stand-in for."""
+        """Append copies of the nodes to `twin`, under the same names, except for nodes that have a replacement in
+        `images`."""
         twin.attributes.update(self.attributes)
         for node in self._nodes:
             if node in images:
@@ -172,18 +176,18 @@ class Graph:
     # ---- checking and running --------------------------------------------------------------------------
 
     def verify(self, allowed: Callable[[Any], bool] | None = None) -> Graph:
-        """Check the graph's rules and return it. `allowed(target)` says which call targets may occur."""
+        """Check the graph's rules and return the graph. `allowed(target)` says whether a call target may occur."""
         verify_graph(self, allowed)
         return self
 
     def interpret(self, inputs: Sequence[Any], handler: Callable[..., Any] | None = None) -> tuple[Any, ...]:
-        """Run node by node: `handler(node, args, kwargs)` gives a call's value (default: call its target).
+        """Run node by node: `handler(node, args, kwargs)` returns the value of a call. By default it calls the target.
 
-        A value is dropped after its last reader, so peak memory is what the program needs.
+        A value is dropped after its last reader, so the peak memory is what the program needs.
         """
         wanted = self.placeholders
         if len(inputs) != len(wanted):
-            raise TypeError(f"graph {self.name!r} takes {len(wanted)} inputs, got {len(inputs)}")
+            raise TypeError(f"graph {self.name!r} expects {len(wanted)} inputs, but got {len(inputs)}")
         run = handler or (lambda node, args, kwargs: node.target(*args, **kwargs))
         values: dict[Node, Any] = dict(zip(wanted, inputs, strict=True))
         pending = {node: len(node.users) for node in self._nodes}

@@ -1,4 +1,4 @@
-"""What a backend gets: a captured graph that is callable and looks like torch.fx's GraphModule.
+"""GraphModule: the captured graph that a backend gets. You can call it, and it looks like torch.fx's GraphModule.
 
 Input: a Graph. A backend is `(graph_module, example_inputs) -> callable(*inputs) -> tuple of outputs`.
 """
@@ -13,7 +13,7 @@ from stage_contracts.graph_text import compile_graph, print_graph
 
 
 class GraphModule:
-    """Calling it runs the graph's own printed Python. `graph.nodes`, `code` and `print_readable` as in torch."""
+    """A call runs the graph's printed Python. `graph.nodes`, `code` and `print_readable` are as in torch."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -23,7 +23,7 @@ class GraphModule:
         return print_graph(self.graph)
 
     def print_readable(self, print_output: bool = True) -> str:
-        """The code, that of its subgraphs below it, printed unless `print_output=False`, and returned."""
+        """Print the code, and the code of the subgraphs below it, unless `print_output=False`. Returns the text."""
         inner = [
             f"# self.{name}\n{value.print_readable(print_output=False)}"
             for name, value in self.graph.attributes.items()
@@ -35,7 +35,7 @@ class GraphModule:
         return text
 
     def recompile(self) -> None:
-        """Call after editing `graph`, so that the next call runs the new text."""
+        """Call this after you edit `graph`, so that the next call runs the new graph."""
         self.__dict__.pop("_function", None)
 
     @cached_property

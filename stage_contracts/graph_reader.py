@@ -31,13 +31,13 @@ def parse_graph(
 ) -> Graph:
     """Read back `str(graph)`.
 
-    `operators` maps printed names (`"core.exp"`) to operators, `attributes` gives what `self.<name>` was,
+    `operators` maps printed names (`"core.exp"`) to operators, `attributes` has the objects behind `self.<name>`, and
     `symbols` the symbolic sizes by name. Raises ValueError with the line that could not be read.
     """
     lines = text.splitlines()
     function = ast.parse(text).body[0]
     if not isinstance(function, ast.FunctionDef):
-        raise ValueError("expected the text of one graph: a single def")
+        raise ValueError("expected the text of one graph, which is a single def")
     graph = Graph(function.name)
     graph.attributes = dict(attributes or {})
     nodes: dict[str, Node] = {}

@@ -20,7 +20,7 @@ from stage_contracts.origin import Origin
 
 
 def target_name(target: Any) -> str:
-    """How an operator is written in a graph: its `qualname` (`core.exp`, `cutaway.relu`)."""
+    """The name of an operator in the text of a graph: its `qualname` (`core.exp`, `cutaway.relu`)."""
     return getattr(target, "qualname", None) or f"{target.__module__}.{target.__qualname__}"
 
 
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 
 def target_names(graph: Graph) -> dict[int, str]:
-    """The name of each target in the text of `graph`, by id: operators made for one call may have one name."""
+    """The name of each target in the text of `graph`, by the target's id: operators made for one call may share a
+    name."""
     names: dict[int, str] = {}
     for node in graph.calls:
         if node.target is not operator.getitem and id(node.target) not in names:
@@ -79,7 +80,7 @@ def print_graph(graph: Graph) -> str:
     previous: tuple[Origin, ...] = ()
     for node in graph.nodes:
         if node.op in ("call_function", "get_attr") and node.origins and node.origins != previous:
-            # an expression of several lines is put on one, so that it stays a comment
+            # an expression of several lines is joined to one line, so that all of it is in the comment
             lines += [f"    # {' '.join(origin.describe().split())}" for origin in node.origins]
             previous = node.origins
         if node.op == "get_attr":
@@ -99,7 +100,7 @@ def _call(node: Node, names: Mapping[int, str]) -> str:
 
 
 def compile_graph(graph: Graph) -> Any:
-    """The graph as a Python function object, run from its own printed text."""
+    """The graph as a Python function, compiled from its printed text."""
     import linecache
 
     text = print_graph(graph)

@@ -1,4 +1,4 @@
-"""Checks a graph: the order of its nodes, who reads whom and, on request, each node against its meta rule.
+"""Checks a graph: the order of its nodes, the links between them and, on request, each node against its meta rule.
 
 Input: `Graph.verify()`, after every pass. The second part runs each operator's meta rule again, so it is off unless
 `config.autograd.verify_passes` or the tests switch it on.
@@ -22,16 +22,17 @@ from stage_contracts.tensor_meta import TensorMeta
 if TYPE_CHECKING:
     from stage_contracts.graph import Graph
 
-ALWAYS_CHECK_METAS = False  # the tests set it, in conftest.py
+ALWAYS_CHECK_METAS = False  # conftest.py sets it for the tests
 
 
 def checks_metas() -> bool:
-    """Whether verify() also checks what each node's `meta` says."""
+    """Whether verify() also checks the `meta` of each node."""
     return ALWAYS_CHECK_METAS or config.current().autograd.verify_passes
 
 
 def verify_graph(graph: Graph, allowed: Callable[[Any], bool] | None = None) -> None:
-    """Raise GraphError, naming the node, where a rule of graphs is broken. `allowed(target)`: may it be called here?"""
+    """Raise GraphError, with the node's name, if a rule of graphs is broken. `allowed(target)`: whether this graph may
+    call the target."""
     nodes = graph.nodes
     if not nodes or nodes[-1].op != "output":
         raise GraphError(f"graph {graph.name!r} does not end in an output node")
@@ -57,7 +58,8 @@ def verify_graph(graph: Graph, allowed: Callable[[Any], bool] | None = None) -> 
 
 
 def _verify_target(graph: Graph, node: Node, allowed: Callable[[Any], bool] | None) -> None:
-    """That the node's op exists, and what it names: an attribute of the graph, or an operator that may occur."""
+    """Check that the node's op exists, and that its target is an attribute of the graph, or an operator that is
+    allowed."""
     if node.op not in OPS:
         raise GraphError(f"{node.name}: unknown op {node.op!r}; expected one of {OPS}")
     if node.op == "get_attr":
@@ -70,12 +72,14 @@ def _verify_target(graph: Graph, node: Node, allowed: Callable[[Any], bool] | No
 
 
 def _verify_links(node: Node, seen: set[Node]) -> None:
-    """That what the node reads is computed before it, and that both sides know of each other."""
+    """Check that the values that the node reads are computed before it, and that `users` lists every reader."""
     for used in nodes_in((node.args, node.kwargs)):
         if used not in seen:
             raise GraphError(f"{node.name} reads {used.name}, which is not computed before it")
         if node not in used.users:
-            raise GraphError(f"{used.name}.users lacks {node.name}: edited behind the graph's back")
+            raise GraphError(
+                f"{used.name}.users lacks {node.name}, which reads it: edit nodes through the graph's methods only"
+            )
     for user in node.users:
         if node not in user.all_input_nodes:
             raise GraphError(f"{node.name}.users has {user.name}, which does not read it")
@@ -85,7 +89,7 @@ def _verify_links(node: Node, seen: set[Node]) -> None:
 
 
 def verify_keys(node: Node) -> None:
-    """That each key of its meta is declared in node_meta.py, belongs on such a node, and has a value that fits."""
+    """Check that node_meta.py declares each key of the node's meta, for such a node and with a value of this type."""
     for key, value in node.meta.items():
         row = META_KEYS.get(key)
         if row is None and "." not in key:
@@ -99,25 +103,26 @@ def verify_keys(node: Node) -> None:
 
 
 def verify_val(node: Node) -> None:
-    """That a call's val is what its operator's meta rule says of its arguments. unchecked() names the exceptions."""
+    """Check that a call's val is what its operator's meta rule returns for its arguments. unchecked() has the
+    exceptions."""
     if unchecked(node):
         return
     try:
         promised = promised_val(node)
     except (Unsupported, DataDependentError):
-        return  # only the data knows
+        return  # it depends on the data
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
         raise GraphError(f"{node.name}: {node.target!r} does not take these arguments: {error}") from error
     if not _agree(node.val, promised) and not _was_promised(node):
         raise GraphError(
-            f"{node.name}.val is {_words(node.val)}, but the meta rule of {node.target!r} says {_words(promised)}; "
-            "what made this node, or changed what it reads, has to update val"
+            f"{node.name}.val is {_words(node.val)}, but the meta rule of {node.target!r} gives {_words(promised)}; "
+            "the pass that created this node, or changed its arguments, has to update val"
         )
 
 
 def _was_promised(node: Node) -> bool:
-    """Whether the rule said so when less was known of the open sizes. What was said then stays true; a size that was
-    found to be 1 later would only leave another layout to choose."""
+    """Whether the rule returned this val earlier, when less was known of the open sizes. Such a val is still right: a
+    size that was found to be 1 later would only give another layout."""
     args, kwargs = map_args((node.args, node.kwargs), lambda n: n.val)
     for env in {id(env): env for n in (node, *node.all_input_nodes) for env in envs_of(n.val)}.values():
         with assuming_nothing([env]):
@@ -125,14 +130,14 @@ def _was_promised(node: Node) -> bool:
                 try:
                     if _agree(node.val, node.target.meta(*args, **kwargs)):
                         return True
-                # the rule needs what was found out only later
+                # the rule needs a fact that was found only later
                 except (RuntimeError, TypeError, ValueError, IndexError):
                     continue
     return False
 
 
 def unchecked(node: Node) -> str:
-    """Why the val of a node is not held against a rule; "" where it is."""
+    """Why the val of a node is not checked against a rule; "" if it is checked."""
     if node.op != "call_function":
         return "nothing computes it"
     if any(n.val is None for n in node.all_input_nodes):
@@ -149,7 +154,7 @@ def unchecked(node: Node) -> str:
 
 
 def promised_val(node: Node) -> Any:
-    """The val by the rule."""
+    """The val that the rule returns."""
     if node.target is operator.getitem:
         return node.args[0].val[node.args[1]]
     args, kwargs = map_args((node.args, node.kwargs), lambda n: n.val)
@@ -160,20 +165,21 @@ def promised_val(node: Node) -> Any:
         return node.target.meta(*args, **kwargs)
     try:
         return _core_rule(node.target, *args)
-    except TypeError:  # a list among the arguments
+    except TypeError:  # an argument is a list
         return node.target.meta(*args)
 
 
 @lru_cache(maxsize=4096, typed=True)
 def _core_rule(op: Any, *args: Any) -> Any:
-    """The rule of a core operator, which depends on nothing but its arguments: passes copy most of a graph."""
+    """The rule of a core operator, cached, because it depends only on its arguments, and passes copy most of a
+    graph."""
     return op.meta(*args)
 
 
 def _agree(val: Any, promised: Any) -> bool:
-    """Whether two descriptions are of one value; open sizes are compared at their hints.
+    """Whether two vals describe the same value. Open sizes are compared at their hints.
 
-    Gradients are not asked, nor the strides of dimensions of one element, which no step is taken along."""
+    requires_grad is not compared, nor are the strides of dimensions of size 1, which no index uses."""
     if isinstance(promised, (tuple, list)):
         return (
             isinstance(val, (tuple, list)) and len(val) == len(promised) and all(map(_agree, val, promised))
@@ -196,7 +202,7 @@ def _words(val: Any) -> str:
 
 @contextmanager
 def assuming_nothing(envs: list[ShapeEnv]) -> Iterator[None]:
-    """What a rule assumes of open sizes is forgotten again: the compiled code does not rest on a check."""
+    """After the block, forget what a rule assumed about open sizes: compiled code must not depend on a check."""
     before = [{name: _copied(value) for name, value in vars(env).items()} for env in envs]
     try:
         yield

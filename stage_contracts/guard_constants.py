@@ -1,4 +1,4 @@
-"""Constants that `==` cannot tell apart, or that differ from themselves: -0.0 and 0.0, 1 and True, NaN.
+"""Comparing constants where `==` is not enough: -0.0 and 0.0, 1 and True, and NaN, which differs from itself.
 
 Input: guards on constants and on the members of a class. No user code runs: neither an `==` nor a hash.
 """
@@ -13,7 +13,7 @@ import numpy as np
 
 
 def same_constant(found: Any, wanted: Any) -> bool:
-    """Whether a program cannot tell two constants apart, but for `is`."""
+    """Whether two constants are the same for a program, unless it uses `is`."""
     if type(found) is not type(wanted):
         return False
     rule = _RULES.get(type(wanted)) or (_by_text if isinstance(wanted, np.generic) else _by_equality)
@@ -21,7 +21,7 @@ def same_constant(found: Any, wanted: Any) -> bool:
 
 
 def _by_text(found: Any, wanted: Any) -> bool:
-    """Whose text has every bit of the value that a program can see, and no more."""
+    """Whether the text of the value determines it completely."""
     return repr(found) == repr(wanted)
 
 
@@ -30,7 +30,7 @@ def _by_equality(found: Any, wanted: Any) -> bool:
 
 
 def _in_order(found: Any, wanted: Any) -> bool:
-    """Sets too: a program that walks over one sees their order."""
+    """The members in order; also of a set, because a program that iterates over it sees the order."""
     return len(found) == len(wanted) and all(map(same_constant, found, wanted))
 
 
@@ -45,22 +45,22 @@ _RULES: dict[type, Callable[[Any, Any], bool]] = {
 
 
 def is_told_by_equality(constant: Any) -> bool:
-    """Whether type and `==` say all about a constant, so that its guard needs no call."""
+    """Whether type and `==` are enough to compare a constant, so that its guard needs no call."""
     return type(constant) in (str, bytes, int, bool, type(None)) or (
         type(constant) is float and abs(constant) > 0
     )
 
 
 def computes(cls: type, name: str) -> bool:
-    """Whether looking the name up on the class or on an object of it asks a descriptor that may be Python code."""
+    """Whether reading the name from the class, or from an object of it, may run Python code (a descriptor)."""
     found = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
     return type(found) not in _PLAIN and not lacks(type(found), "__get__")
 
 
 def lacks(cls: type, name: str) -> bool:
-    """Whether neither the class nor a base of it has the name. A metaclass is not asked."""
+    """Whether neither the class nor a base of it has the name. Metaclasses are not searched."""
     return not any(name in base.__dict__ for base in cls.__mro__)
 
 
-# What runs no Python code though it has a `__get__`.
+# Descriptors that have a `__get__`, but run no Python code.
 _PLAIN = frozenset((types.FunctionType, types.MemberDescriptorType, staticmethod))

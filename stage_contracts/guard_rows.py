@@ -1,7 +1,8 @@
-"""Facts about many values at once: a written value shares no memory with the others; no gradient is there yet.
+"""Guards on many values at once: a value that is written shares no memory with the others; no gradient exists yet.
 
-Input: guards whose source is a RowSource. Checked pair by pair, such facts would cost the square of the number of
-parameters. Here each value is read once, and values that the structure epoch fixes only when the epoch has changed.
+Input: guards whose source is a RowSource. If such facts were checked for each pair, the cost would be the square of the
+number of parameters. Here each value is read once. Values in module trees are read only when the structure epoch has
+changed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 
 class Row:
-    """Objects with what is checked of them: their identity, and for tensors whose memory they are views of."""
+    """Objects, with what is checked about them: their identity and, for views, the tensors whose memory they share."""
 
     __slots__ = ("bases", "ids", "objects")
 
@@ -26,13 +27,13 @@ def row(objects: Any) -> Row:
 
 
 def apart(changed: Any, others: Any) -> bool:
-    """Whether each of `changed` is there once, and none of `others` is one of them."""
+    """Whether each of `changed` occurs once, and none of `others` is among them."""
     changed, others = row(changed), row(others)
     return len(changed.ids) == len(changed.objects) and changed.ids.isdisjoint(others.ids)
 
 
 def written_apart(written: Any, others: Any) -> bool:
-    """As apart; moreover none of `written` is a view, and none of `others` a view of one."""
+    """The same as apart. Also, none of `written` is a view, and none of `others` is a view of one of them."""
     written, others = row(written), row(others)
     return not written.bases and apart(written, others) and written.ids.isdisjoint(others.bases)
 
@@ -43,6 +44,6 @@ def no_gradients(tensors: Any) -> bool:
 
 
 def same_objects(found: Iterable[Any], wanted: tuple) -> bool:
-    """Whether two rows of objects are the same ones, in order. Asks none of them whether it is equal."""
+    """Whether two rows have the same objects in the same order. It compares identities and never calls `==`."""
     seen = tuple(found)
     return len(seen) == len(wanted) and all(map(operator.is_, seen, wanted))

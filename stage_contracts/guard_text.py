@@ -1,8 +1,8 @@
-"""Reads each path once: guards that begin with the same attributes and items share the reads.
+"""Makes guards share reads: each path of attributes and items that several guards begin with is read once.
 
-Input: guards in the order of their checks. A path that several guards begin with (`model.layers[0]`) gets a name at its
-first read, and the later guards use the name. Checks run from left to right and stop at the first that fails, so a name
-is always set before its use.
+Input: guards in the order of their checks. A shared path (`model.layers[0]`) gets a name at its first read, and later
+guards use the name. Checks run from left to right and stop at the first that fails, so a name is always set before its
+use.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ _NAMED = re.compile(r"\((_at_\d+) := ")
 
 
 class PathNames:
-    """The paths that are read more than once, and the names that they have by now."""
+    """The paths that are read more than once, and the names that were given so far."""
 
     def __init__(self, guards: Sequence[Any]) -> None:
         self.count: Counter[str] = Counter()
         for guard in guards:
             self.count.update({p for s in (guard.source, guard.expected) for p in _paths(s)})
-            # which asks for its type, then for its value
+            # it reads the type, then the value
             if guard.kind == "EQUALS" and guard.source is not None:
                 self.count[guard.source.expression()] += 1
         self.names: dict[str, str] = {}
 
     def check(self, guard: Any, name_of: Callable[[Any], str]) -> str:
         """The guard's check."""
-        if guard.kind == "SHAPE":  # text already
+        if guard.kind == "SHAPE":  # it is text already
             return _PATH.sub(lambda m: self.names.get(m[0], m[0]), guard.expression(name_of))
-        # keys that are not words are read in a comprehension, where no name can be given
+        # other keys are read in a comprehension, where a name cannot be set
         naming = guard.kind != "KEYS" or all(type(key) is str for key in guard.expected)
         if not isinstance(guard.source, _PATHS) and not isinstance(guard.expected, Source):
-            return guard.expression(name_of)  # of a parameter, as most are: there is nothing to name
+            return guard.expression(name_of)  # the usual case, a parameter: there is nothing to name
         source, expected = (
             ExpressionSource(self.text(s, naming)) if isinstance(s, Source) else s
             for s in (guard.source, guard.expected)
@@ -57,7 +57,7 @@ class PathNames:
         return check
 
     def text(self, source: Source, naming: bool = True) -> str:
-        """How to read a source: by its name, or giving it one."""
+        """The expression that reads a source: its name, or an expression that sets the name."""
         if isinstance(source, RowSource):
             return f"({''.join(f'{self.text(s)}, ' for s in source.sources)})"
         path = source.expression()
@@ -77,8 +77,8 @@ class PathNames:
         return f"({self.names[path]} := {text})"
 
     def _registered(self, source: AttrSource) -> str:
-        """What a module registered, as Python finds it, but without the call of its `__getattr__`, which takes several
-        times as long. That its class has nothing of the name, nor a `__getattr__` of its own, is guarded."""
+        """Read a registered member of a module from the module's dict, because `__getattr__` takes several times as
+        long. Other guards check that the class has neither this name nor a `__getattr__` of its own."""
         place = AttrSource(source.base, "__dict__")
         self.count[place.expression()] += 2
         first, again = self.text(place), self.text(place)
@@ -87,7 +87,7 @@ class PathNames:
 
 
 def _paths(source: Any) -> Iterator[str]:
-    """The paths that reading a source goes through, itself included."""
+    """The paths of the values that are read on the way to a source, and its own path."""
     if isinstance(source, RowSource):
         for one in source.sources:
             yield from _paths(one)
@@ -97,9 +97,9 @@ def _paths(source: Any) -> Iterator[str]:
 
 
 def past_parameters(text: str, signature: str, namespace: dict[str, Any]) -> str:
-    """The text of a check, where a parameter has the name of a function that checks call: `def f(x, type)`.
+    """The text of a check if a parameter has the name of a function that checks call: `def f(x, type)`.
 
-    The function gets another name, which is entered into the namespace."""
+    The function gets another name, which is added to the namespace."""
     parameters = {name for name in _NAME.findall(signature) if name in namespace or name in vars(builtins)}
     if not parameters:
         return text

@@ -1,4 +1,4 @@
-"""Guards: the facts that compiled code relies on, each printed as the Python expression that checks it.
+"""Guards: the facts that compiled code relies on. Each prints as the Python expression that checks it.
 
 Input: capture (and any later stage until `build`) records a Guard for each fact it used. GUARD_KINDS lists what can be
 guarded, cheapest first; `dispatch` compiles all guards of an entry to one function.
@@ -23,8 +23,9 @@ from stage_contracts.source import AttrSource, ExpressionSource, RowSource, Sour
 
 @dataclass(frozen=True)
 class GuardKind:
-    """`template` has {s} for the source's expression and {e} for the expected value. Lower rank runs first, among
-    what is reached in as many steps: what is read on the way to a value is guarded before the value is read."""
+    """`template` has {s} for the source's expression and {e} for the expected value. Guards run in the order of the
+    number of reads that lead to the source, so that a value is guarded before its attributes are read. Among guards
+    with the same number, the lower rank runs first."""
 
     rank: int
     template: str
@@ -78,10 +79,11 @@ GUARD_KINDS: dict[str, GuardKind] = {
 
 @dataclass(frozen=True)
 class Guard:
-    """One fact: `kind` of GUARD_KINDS, the source it is about, what is expected, the user's line that needed it.
+    """One fact: its `kind` (of GUARD_KINDS), the source that it is about, the expected value, and the user's line that
+    needed it.
 
-    under_epoch: the fact lies inside a module tree (a parameter's meta, `training`, a submodule), so it still holds
-    while no module anywhere changed: it is checked only when the structure epoch is not the one it last held at.
+    under_epoch: the fact is about a module tree (a parameter's meta, `training`, a submodule), so it holds as long as
+    no module changes. It is checked only if the structure epoch has changed since the last time that it held.
     """
 
     kind: str
@@ -111,7 +113,7 @@ class Guard:
         return GUARD_KINDS[self.kind].template.format(s=source, e=self._expected_text(named))
 
     def _expected_text(self, named: Callable[[Any], str]) -> str:
-        """The expected value in the template of its kind: a source, a literal, or a name."""
+        """The expected value as text for the template: a source, a literal, or a name."""
         if isinstance(self.expected, Source):
             return self.expected.expression()
         if self.kind == "SHAPE":
@@ -128,7 +130,7 @@ def _is_singleton(value: Any) -> bool:
 
 
 def _is_often_the_same(value: Any) -> bool:
-    """Whether the constant found is most often the very object it was: then a check asks for nothing else."""
+    """Whether the value is usually the very same object: then the check first compares with `is`."""
     return type(value) in (int, float, str, bytes) and is_told_by_equality(value)
 
 
@@ -148,17 +150,18 @@ def _readable(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Spelling:
-    """How a kind is written for expected values that its own template would not tell from others."""
+    """Another template of a kind, for expected values that the kind's own template would confuse with others."""
 
     fits: Callable[[Any], bool]
-    template: str  # as GuardKind.template
-    written: Callable[[Any, Callable[[Any], str]], str]  # the expected value, and what names one -> {e}
+    template: str  # the same as GuardKind.template
+    # (the expected value, a function that names a value) -> the text of {e}
+    written: Callable[[Any, Callable[[Any], str]], str]
 
 
-# In order; the first that fits is written, and the kind's own template where none does.
+# In order: the first that fits is used; if none fits, the kind's own template.
 SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     "EQUALS": (
-        Spelling(  # 0.0 == -0.0 and NaN != NaN, but a program can tell the first two apart and not the others
+        Spelling(  # 0.0 == -0.0 and NaN != NaN, but for a program the first two differ, and two NaNs do not
             lambda value: type(value) is float and not abs(value) > 0,
             "type({s}) is float and {s}.hex() == {e}",
             lambda value, named: repr(value.hex()),
@@ -179,12 +182,12 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
         ),
     ),
     "KEYS": (
-        Spelling(  # objects: each is itself and no other
+        Spelling(  # objects: compared by identity
             lambda keys: not _are_strings(keys) and not _is_literal(keys),
             "same_objects({s}, {e})",
             lambda keys, named: named(keys),
         ),
-        Spelling(  # 1, 1.0 and True are equal as keys, and not the same to a program that walks over them
+        Spelling(  # 1, 1.0 and True are equal as keys, but differ for a program that iterates over them
             lambda keys: not _are_strings(keys),
             "[(type(k).__name__, k) for k in {s}] == {e}",
             lambda keys, named: repr([(type(k).__name__, k) for k in keys]),
@@ -199,18 +202,19 @@ def _are_strings(keys: tuple) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TensorOf:
-    """What is expected of a tensor. Its class is checked first: a user-defined class may have its own `meta`."""
+    """The expected class and meta of a tensor. The class is checked first: a user-defined class may have its own
+    `meta`."""
 
     cls: Any
-    meta: Any  # a TensorMeta; an OpenMeta where sizes are left open
+    meta: Any  # a TensorMeta, or an OpenMeta if some sizes are open
 
     def __str__(self) -> str:
         return str(self.meta)
 
 
 def check_tensor(tensor: Any, wanted: TensorOf) -> bool:
-    """Whether a tensor is what is wanted. Reads attributes only."""
-    # metas of arrays are made once and kept, so that most often it is the very same one
+    """Whether a tensor agrees with `wanted`. It only reads attributes."""
+    # the metas of arrays are cached, so it is usually the very same object
     return type(tensor) is wanted.cls and (tensor.meta is wanted.meta or _fits(tensor, wanted.meta))
 
 
@@ -225,7 +229,7 @@ def _fits(tensor: Any, meta: Any) -> bool:
 
 
 def check_open_tensor(tensor: Any, wanted: TensorOf) -> bool:
-    """Whether a tensor is what is wanted, at any of the open sizes."""
+    """Whether a tensor agrees with `wanted`, with any values of the open sizes."""
     if type(tensor) is not wanted.cls:
         return False
     meta, shape = wanted.meta, tensor.shape
@@ -239,7 +243,7 @@ def check_open_tensor(tensor: Any, wanted: TensorOf) -> bool:
     )
 
 
-# What the text of a guard may call.
+# The functions that the text of a guard may call.
 CHECKS = {
     f.__name__: f
     for f in (
@@ -265,15 +269,15 @@ _FAILURES = "(AttributeError, LookupError, TypeError, NameError, ValueError, Ari
 def compile_guards(guards: Iterable[Guard], signature: str, names: Mapping[str, Any]) -> Callable[..., bool]:
     """One Python function that checks all guards, cheapest kinds first, each expression once.
 
-    `signature` is the parameter list of the guarded function (`"x, y=None, *, flag=False"`); `names` binds what
-    the templates call: `G`, `C`, `__function__`, `is_grad_enabled`, `modes`, `module_epoch`, and the signature's
-    default values. Guards under_epoch cost one integer comparison while `module_epoch()` stands still; when it moved
-    they all run, and if they hold the new epoch is remembered, with the rows that are kept until it moves again. An
-    attribute or item that is gone counts as a failed guard. The function's text is kept as `check.source_text`.
+    `signature` is the parameter list of the guarded function (`"x, y=None, *, flag=False"`). `names` has the names that
+    templates use: `G`, `C`, `__function__`, `is_grad_enabled`, `modes`, `module_epoch`, and the signature's default
+    values. Guards under_epoch cost one integer comparison while `module_epoch()` does not change. If it has changed,
+    they all run; if they hold, the new epoch is stored, together with the rows that stay valid until it changes again.
+    A missing attribute or item counts as a failed guard. The function's text is kept as `check.source_text`.
     """
     namespace: dict[str, Any] = {
         **CHECKS,
-        "__held": [(-1,)],  # the epoch that what is under_epoch held at, and the kept rows as they are since
+        "__held": [(-1,)],  # the epoch at which the guards under_epoch held, and the rows read then
         **names,
     }
     lines = [
@@ -287,16 +291,16 @@ def compile_guards(guards: Iterable[Guard], signature: str, names: Mapping[str, 
     text = past_parameters("\n".join(lines), signature, namespace)
     exec(compile(text, "<cutaway guards>", "exec"), namespace)
     check = namespace["check"]
-    if "__function__" in names:  # a call that does not fit is an error of the function's
+    if "__function__" in names:  # a call that does not fit the signature must raise in the user's function
         check.__qualname__ = names["__function__"].__qualname__
     check.source_text = text
     return check
 
 
 def _names_in(namespace: dict[str, Any]) -> Callable[[Any], str]:
-    """A function that gives an expected value a name in the namespace, always the same one.
+    """A function that adds an expected value to the namespace and returns its name, always the same one.
 
-    By identity: an expected object is never hashed or compared, which may be user code.
+    It goes by identity: an expected object is never hashed or compared, because that may run user code.
     """
     named: dict[int, str] = {}
 
@@ -310,7 +314,8 @@ def _names_in(namespace: dict[str, Any]) -> Callable[[Any], str]:
 
 
 def _statements(guards: list[Guard], name_of: Callable[[Any], str]) -> list[str]:
-    """What `check` does: what always runs, what runs when the module epoch moved, what reads the rows kept then."""
+    """The statements of `check`: the guards that always run, those that run if the module epoch has changed, and those
+    that read the rows kept at that time."""
     kept, paths = _kept_rows(guards), PathNames(guards)
     outside = [g for g in guards if not g.under_epoch]
     inside = [g for g in guards if g.under_epoch]
@@ -320,7 +325,7 @@ def _statements(guards: list[Guard], name_of: Callable[[Any], str]) -> list[str]
         return [f"        return ({always})"]
     known = dict(paths.names)
     last = _conjunction([_on_kept_rows(g, kept) for g in on_rows], paths, name_of)
-    paths.names = known  # what runs before `last` may only use what is named before it
+    paths.names = known  # statements before `last` may only use names set before it
     moved = _conjunction(inside, paths, name_of)
     rows = "".join(f", Row({paths.text(source)})" for source in kept)
     return [
@@ -336,22 +341,22 @@ def _statements(guards: list[Guard], name_of: Callable[[Any], str]) -> list[str]
 
 
 def _conjunction(guards: Iterable[Guard], paths: PathNames, name_of: Callable[[Any], str]) -> str:
-    """All of the guards as one expression, each check once: what is near first, and of that the cheapest."""
+    """All guards as one expression, each check once: first those with the fewest reads, and among them the cheapest."""
     ordered = sorted(guards, key=_turn)
     checks = dict.fromkeys(paths.check(g, name_of) for g in ordered)
     return "\n            and ".join(f"({c})" for c in checks) or "True"
 
 
-# Checked before an object's attributes are read, so that the read runs no user code.
+# These are checked before the attributes of an object are read, so that the read does not run user code.
 _BEFORE_READS = {"CLASS": "__class__", "PRESENT": "__dict__"}
 
 
 def _turn(guard: Guard) -> tuple[int, int]:
-    """When a guard is checked. Reading `o.bar` of an object whose class is another by now, or computes `bar` by now,
-    may run the user's code, so `type(o)` and what `o.__class__` has are asked before; looking for what is absent reads
-    it too."""
+    """The place of a guard in the order of checks. If the class of `o` has changed, or computes `bar` now, reading
+    `o.bar` may run user code. So `type(o)`, and what the class has, are checked before. A check that an attribute is
+    absent reads the attribute, too."""
     if guard.kind == "SHAPE" or isinstance(guard.source, ExpressionSource):
-        steps = DEEPEST  # text, of any path
+        steps = DEEPEST  # its text may have any path
     else:
         steps = max(map(depth, (guard.source, guard.expected)))
         steps -= isinstance(guard.source, AttrSource) and guard.source.name == _BEFORE_READS.get(guard.kind)
@@ -359,18 +364,18 @@ def _turn(guard: Guard) -> tuple[int, int]:
 
 
 def _kept_rows(guards: Iterable[Guard]) -> dict[Source, str]:
-    """The rows of values that are read once for each module epoch, and where `check` keeps them."""
+    """The rows of values that are read once for each module epoch, and the names under which `check` keeps them."""
     sources = (s for g in guards for s in (g.source, g.expected) if isinstance(s, RowSource) and s.kept)
     return {source: f"__kept[{k}]" for k, source in enumerate(dict.fromkeys(sources), start=1)}
 
 
 def _rows_of(guard: Guard) -> set[Source]:
-    """The rows of values that a guard is about."""
+    """The RowSources that a guard is about."""
     return {s for s in (guard.source, guard.expected) if isinstance(s, RowSource)}
 
 
 def _on_kept_rows(guard: Guard, kept: Mapping[Source, str]) -> Guard:
-    """The guard, with each kept row read from where it is kept."""
+    """The guard, with each kept row read from its name."""
     source, expected = (
         ExpressionSource(kept[s]) if isinstance(s, RowSource) and s in kept else s
         for s in (guard.source, guard.expected)

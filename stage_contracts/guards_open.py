@@ -1,4 +1,4 @@
-"""The guard of a tensor or array with open sizes: the expected value of everything that is fixed about it.
+"""The expected value of a guard on a tensor or array with open sizes: everything about it that is not open.
 
 Input: capture makes one from the sizes of a call and the policy that leaves some of them open.
 """
@@ -15,9 +15,9 @@ from stage_contracts.tensor_meta import contiguous_strides
 
 @dataclass(frozen=True)
 class OpenMeta:
-    """What is fixed of a tensor some of whose sizes are open: `sizes` has None there.
+    """What is fixed about a tensor with open sizes. `sizes` has None for an open size.
 
-    order: its dimensions from the slowest to the fastest; the strides are those of a dense array in this order.
+    order: its dimensions from the largest stride to the smallest. The strides are those of a dense array in this order.
     """
 
     dtype: DType

@@ -1,4 +1,4 @@
-"""What a program's C++ `run` knows about its process: the memory layout of arrays, and a table of addresses.
+"""What a program's C++ function `run` knows about its process: the memory layout of arrays, and a table of addresses.
 
 Input: none; both sides read this file. The emitter puts HOST_CPP into the unit; the launcher fills the table in the
 order of HOST_FIELDS. `run` is an ordinary built-in function of Python (METH_FASTCALL). It is built without Python's
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from stage_contracts.dtype import DTYPES
 
-# The table's entries, each one address, in order.
+# The entries of the table in order. Each is one address.
 HOST_DTYPES = tuple(f"{name}_dtype" for name in DTYPES)
 HOST_BLAS = ("sgemm", "dgemm", "sgemv", "dgemv")
 HOST_THREADS = ("get_blas_threads", "set_blas_threads")
@@ -26,7 +26,7 @@ HOST_FIELDS = (
     *HOST_STAMPS,
 )
 
-# What `run` returns: 0, or the number of the kernel (from 1) that met an index out of range, or this.
+# The result of `run`: 0, or the number (from 1) of the kernel that found an index out of range, or this.
 NOT_AS_COMPILED = -1
 
 HOST_CPP = f"""\
@@ -97,7 +97,7 @@ template <int most> static bool fits(const Host& host, const Array* array, const
 }}
 """
 
-# What a unit with blocks of rows has besides.
+# The additional text of a unit with blocks of rows.
 BLAS_TEAM_CPP = """\
 // While it lives a product runs in the thread that asks for it: the threads of a team each do their own.
 struct OneBlasThread {
@@ -111,4 +111,17 @@ struct OneBlasThread {
         if (before > 1) host.set_blas_threads(before);
     }
 };
+
+#ifdef _OPENMP
+extern "C" int omp_get_max_threads();
+#else
+static inline int omp_get_max_threads() { return 1; }
+#endif
+// How many rows a block has, at most `most`: as many as leave each thread of the team two blocks.
+static inline int64_t shared_rows(int64_t count, int64_t points, int64_t most) {
+    const int64_t threads = omp_get_max_threads();
+    if (threads == 1) return most;
+    const int64_t each = (points * count + 2 * threads - 1) / (2 * threads), rows = each < 32 ? 32 : each;
+    return rows < most ? rows : most;
+}
 """

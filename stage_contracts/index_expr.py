@@ -15,7 +15,7 @@ from sympy.printing.str import StrPrinter
 
 
 class FloorDiv(sympy.Function):
-    """a // b for non-negative a and positive b (where Python computes it, any a); divides out what it can."""
+    """a // b for non-negative a and positive b (any a if Python computes it). It is simplified where possible."""
 
     nargs = (2,)
     is_integer = True
@@ -23,7 +23,7 @@ class FloorDiv(sympy.Function):
 
     @classmethod
     def eval(cls, a: Any, b: Any) -> Any:
-        if b == 1 or b == 0:  # 0: an open size that is 0 at this call, so that there is no point to compute
+        if b == 1 or b == 0:  # b is 0 if an open size is 0 at this call; then nothing is computed
             return a
         if a.is_Integer and b.is_Integer:
             return sympy.Integer(int(a) // int(b))
@@ -37,7 +37,7 @@ class Mod(sympy.Function):
     """a % b for non-negative a and positive b."""
 
     nargs = (2,)
-    precedence = 1000  # it prints its own parentheses (sympy knows a Mod of that name)
+    precedence = 1000  # it prints its own parentheses (sympy has another Mod)
     is_integer = True
     is_nonnegative = True
 
@@ -56,11 +56,11 @@ class Mod(sympy.Function):
 def split_multiple(a: Any, b: Any) -> tuple[Any, Any]:
     """a == b * whole + rest, moving every term that is a multiple of `b` (a number, or a product) into `whole`.
 
-    `rest` is as little negative as `a`. 2*(i0 - 2) + (i1 - 1), an element behind a pad, is 2*i0 + i1 - 5: divided by 2,
-    the rest is i1 + 1, not i1 - 5.
+    `rest` is non-negative if `a` is. For example, 2*(i0 - 2) + (i1 - 1), an element behind a pad, is 2*i0 + i1 - 5:
+    divided by 2, the rest is i1 + 1, not i1 - 5.
     """
     whole, rest = sympy.Integer(0), sympy.Integer(0)
-    if b.is_Integer:  # the usual case, and quick
+    if b.is_Integer:  # the usual case, done quickly
         for term in sympy.Add.make_args(a):
             number, factor = term.as_coeff_Mul()
             if number.is_Integer and int(number) % int(b) == 0:
@@ -85,7 +85,7 @@ def split_multiple(a: Any, b: Any) -> tuple[Any, Any]:
 
 @lru_cache(maxsize=4096)
 def symbol(name: str) -> sympy.Symbol:
-    """The loop variable or value called `name`."""
+    """The symbol of the loop variable or value with this name."""
     return sympy.Symbol(name, integer=True, nonnegative=True)
 
 
@@ -96,7 +96,7 @@ class _Printer(StrPrinter):
     def _print_Mod(self, expr: Any) -> str:
         return f"({self._atom(expr.args[0])} % {self._atom(expr.args[1])})"
 
-    def _print_Pow(self, expr: Any, rational: bool = False) -> str:  # C++ has no power of integers
+    def _print_Pow(self, expr: Any, rational: bool = False) -> str:  # C++ has no operator for integer powers
         return "*".join([self._atom(expr.base)] * int(expr.exp))
 
     def _atom(self, expr: Any) -> str:

@@ -1,4 +1,4 @@
-"""What stage 2's seams exchange besides plain graphs: functional graphs, joint graphs, partitions.
+"""What the seams of stage 2 exchange besides plain graphs: functional graphs, joint graphs, partitions.
 
 Input: functionalize, differentiate and partition make these; the run-time wrapper reads them. Conventions follow
 AOTAutograd: inputs are primals, then tangents; outputs are outputs, then gradients; everything is flat.
@@ -24,15 +24,15 @@ class FunctionalGraph:
 
     graph: outputs are the tensors it makes for the user (`num_outputs` of them, none sharing memory with
         another or with an input), then the new value of each input in `writes`.
-    writes: indices of the user's inputs that eager would have written to, in order.
-    rng_calls: how many calls of the random counter it makes. When not 0 the last placeholder has role
+    writes: the indices of the user's inputs that eager writes to, in order.
+    rng_calls: how many calls of the random counter the graph makes. If this is not 0, the last placeholder has role
         "rng": int64[2], (seed, counter) at entry; the caller advances its generator by rng_calls.
     results: how each result of the user's function is made, once the written inputs are written back:
         ("output", i) is the graph's i-th output, ("input", i) the i-th input itself, ("constant", name) a constant
         of the graph; after these come view operators with their arguments, to be called one after another:
         ("input", 0, (core.slice, (0, 1, 2, 1))) is x[1:2]. None: the outputs as they are.
-    silent: those of `writes` that autograd does not see, being under no_grad or through detach().
-    versions: for each output of `graph`, how many writes eager's version counter has seen; () for one per written
+    silent: those of `writes` that autograd does not see, because they happen under no_grad or through detach().
+    versions: for each output of `graph`, how many writes eager's version counter counts. () means one per written
         input.
     """
 
@@ -49,17 +49,22 @@ class FunctionalGraph:
         self.graph.verify()
         if len(self.graph.outputs) != self.num_outputs + len(self.writes):
             raise GraphError(
-                f"functional graph: {len(self.graph.outputs)} outputs, expected {self.num_outputs} of the "
-                f"user and {len(self.writes)} written inputs"
+                f"functional graph: {len(self.graph.outputs)} outputs, expected {self.num_outputs} that the function "
+                f"returns and {len(self.writes)} for the inputs that it writes"
             )
         for node in self.graph.calls:
             if getattr(node.target, "mutates", ()):
                 raise GraphError(f"functional graph: {node.name} writes to its argument")
         if not set(self.silent) <= set(self.writes):
-            raise GraphError(f"functional graph: silent writes {self.silent} are not among {self.writes}")
+            raise GraphError(
+                f"functional graph: the writes under no_grad {self.silent} are not all among the writes {self.writes}"
+            )
         roles = [n.meta.get("role") for n in self.graph.placeholders]
         if ("rng" in roles) != bool(self.rng_calls) or "rng" in roles[:-1]:
-            raise GraphError(f"functional graph: {self.rng_calls} random calls, placeholder roles {roles}")
+            raise GraphError(
+                f"functional graph: it has {self.rng_calls} random calls, which needs one rng placeholder at most, "
+                f"but the roles of its placeholders are {roles}"
+            )
         return self
 
 
@@ -93,7 +98,10 @@ class JointGraph:
             )
         for node in self.graph.calls:
             if node.meta.get("region") not in ("forward", "backward"):
-                raise GraphError(f"joint graph: {node.name} is in neither region")
+                raise GraphError(
+                    f"joint graph: {node.name} is in neither region; expected meta['region'] to be 'forward' or "
+                    "'backward'"
+                )
         tangents = set(inputs[self.num_primals :])
         for node in self.graph.calls:
             if node.meta["region"] == "forward" and tangents & set(node.all_input_nodes):
@@ -103,7 +111,7 @@ class JointGraph:
 
 @dataclass(frozen=True)
 class SavedTensor:
-    """One value kept from forward to backward, and why it was not recomputed."""
+    """One value that is saved for the backward, and why it is not recomputed."""
 
     name: str
     meta: TensorMeta
@@ -130,11 +138,11 @@ class Partition:
 
     @property
     def recomputed(self) -> list[Node]:
-        """The forward values that the backward computes again instead of reading them."""
+        """The forward values that the backward recomputes."""
         return [n for n in self.backward.calls if n.meta.get("recomputed")]
 
     def report(self) -> str:
-        """What is saved and what is computed again: bytes, the user's line, and why, largest first."""
+        """What is saved and what is recomputed: bytes, the user's line, and why. The largest value comes first."""
         saved = sorted(self.saved, key=lambda s: -bytes_at_hints(s.meta))
         rows = [(s.meta, s.name, _line(s.origins), s.reason) for s in saved]
         lines = [f"saved for the backward: {len(saved)} values, {self.saved_bytes:,} bytes", *_columns(rows)]
@@ -152,8 +160,8 @@ class Partition:
         self.backward.verify()
         if len(self.forward.outputs) != self.num_outputs + len(self.saved):
             raise GraphError(
-                f"partition: forward yields {len(self.forward.outputs)} values, expected {self.num_outputs} "
-                f"outputs and {len(self.saved)} saved"
+                f"partition: the forward graph has {len(self.forward.outputs)} outputs, expected {self.num_outputs} "
+                f"that the function returns and {len(self.saved)} saved for the backward"
             )
         wanted = [n.name for n in self.backward.placeholders if n.meta.get("role") != "tangent"]
         saved = [s.name for s in self.saved]
@@ -161,13 +169,14 @@ class Partition:
             lost = [n for n in wanted if n not in saved] or "them in this order"
             extra = [n for n in saved if n not in wanted]
             raise GraphError(
-                f"partition: backward wants {lost}, which forward does not save; unwanted: {extra}"
+                f"partition: the backward graph reads {lost}, which the forward graph does not save; saved but not "
+                f"read: {extra}"
             )
         return self
 
 
 def bytes_at_hints(meta: TensorMeta) -> int:
-    """Bytes of a value; where sizes are symbolic, of the example."""
+    """The bytes of a value, with symbolic sizes at their hints."""
     return math.prod(map(hinted, meta.shape)) * meta.dtype.itemsize
 
 

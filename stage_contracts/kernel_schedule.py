@@ -1,4 +1,4 @@
-"""KernelSchedule: how a kernel's loops run. It is data beside the nests, which say what is computed.
+"""KernelSchedule: how the loops of a kernel run. The loop nests say what is computed; the schedule is separate data.
 
 Input: the seam `schedule` makes one per kernel, for one target; the C++ and Triton emitters read it. Every schedule of
 a kernel gives the same values, up to the rounding of sums. The idea is Halide's (Ragan-Kelley et al., PLDI 2013).
@@ -18,20 +18,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KernelSchedule:
-    """Loops are named as in the nests: i0.. over the points, r0.. over what each point reduces.
+    """Loops have the names of the nests: i0.. over the points, r0.. over the elements that each point reduces.
 
-    It prints on one line and reads back: `order=i1,i0 tiles=i0:32,i1:32 vector=i0 parallel=i1 scratch=buf2`.
+    It prints as one line, which reads back: `order=i1,i0 tiles=i0:32,i1:32 vector=i0 parallel=i1 scratch=buf2`.
     """
 
     order: tuple[str, ...]  # the outer loops, outermost first
-    tiles: tuple[tuple[str, int], ...] = ()  # loop and size: these loops run block by block, blocks outermost
-    vector: str = ""  # the loop whose steps are SIMD lanes; an outer one keeps a row of accumulators
-    parallel: tuple[str, ...] = ()  # the loops whose steps are shared among threads; the first ones of order
+    # (loop, size): these loops run block by block; the loops over blocks are outermost
+    tiles: tuple[tuple[str, int], ...] = ()
+    vector: str = (
+        ""  # the loop whose steps are SIMD lanes; with an outer loop, a reduction has a row of accumulators
+    )
+    # the loops whose steps are divided among threads; they are the first ones of `order`
+    parallel: tuple[str, ...] = ()
     split: int = (
         0  # a reduction without outer loops: how many parts, reduced apart and combined in order; 0: one
     )
-    scratch: tuple[str, ...] = ()  # internal buffers that a thread keeps in memory of its own, a row each
-    # of a kernel with a table: threads share the rows (`across`), the parallel loops of each row (`within`), or nothing
+    scratch: tuple[str, ...] = ()  # internal buffers that each thread keeps as a row in its own memory
+    # for a kernel with a table: threads divide the rows (`across`), the parallel loops of each row (`within`), or
+    # nothing
     table: str = ""
     # of a pointwise kernel: a loop, and where its pieces begin and end; each is written apart, with masks that hold
     # all through it left out

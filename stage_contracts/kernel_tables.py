@@ -1,7 +1,7 @@
-"""Kernels that run over a table: gets one row alone, or a program with its tables taken apart.
+"""Kernels that run over a table: makes a kernel of one row, or a program without tables.
 
-Input: a Kernel with rows (program.py), which horizontal fusion makes: the same nests over other buffers and sizes. If a
-target's emitter does not read tables, it launches the rows one by one.
+Input: a Kernel with rows (program.py), which horizontal fusion makes: the same nests over different buffers and sizes.
+For a target whose emitter does not support tables, the rows are launched one by one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from stage_contracts.size_vars import at_sizes
 
 
 def row_kernel(kernel: Kernel, row: int) -> Kernel:
-    """What a row of the table runs, as a kernel of its own. A kernel without a table is its only row."""
+    """The kernel that one row of the table runs. A kernel without a table is itself this kernel."""
     if not kernel.rows:
         return kernel
     numbers: dict[Any, Any] = {symbol(name): column[row] for name, column in kernel.row_sizes.items()}
@@ -26,7 +26,8 @@ def row_kernel(kernel: Kernel, row: int) -> Kernel:
 
 
 def arguments(kernel: Kernel, buffers: Sequence[str], address: Callable[[str], int]) -> list[Any]:
-    """What a C call of the kernel takes for its params: an address, of a column an array of its rows' addresses."""
+    """The arguments of the kernel's C function: an address for each param; for a column, an array of the addresses of
+    its rows."""
     bound = kernel.bindings(buffers)
     found: list[Any] = []
     for param in kernel.params:
@@ -36,7 +37,7 @@ def arguments(kernel: Kernel, buffers: Sequence[str], address: Callable[[str], i
 
 
 def rows_apart(program: Program) -> Program:
-    """The program with a launch for each row of a table; rows of equal sizes launch one kernel."""
+    """The program with one launch for each row of a table. Rows with equal sizes launch the same kernel."""
     kernels: dict[str, Kernel] = {}
     made: dict[Any, str] = {}
     steps: list[Any] = []

@@ -1,7 +1,7 @@
 """Layouts: whether strides are dense, which strides a result has, and when a new shape is a view of the old memory.
 
-Input: shapes and strides of TensorMetas, in elements. These functions make no guard on open sizes: they answer yes only
-if it holds for every size.
+Input: shapes and strides of TensorMetas, in elements. Unless a docstring says otherwise, these functions add no guard
+on open sizes: they return True only if it holds for every size.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
 
 def elementwise_strides(shape: tuple[Any, ...], metas: Sequence[TensorMeta]) -> tuple[Any, ...]:
-    """A dense result keeps its operands' layout when all full-shaped ones agree, else it is row-major."""
+    """The strides of an elementwise result: the layout of the operands with its full shape if they agree, else
+    row-major."""
     full = [m for m in metas if same_shape(m.shape, shape)]
     if all(m.is_contiguous for m in full):
         return contiguous_strides(shape)
-    # no element is found by the stride of a dimension of one
+    # no index uses the stride of a dimension of size 1
     layouts = {
         tuple(0 if same_size(n, 1) else s for s, n in zip(m.strides, shape, strict=True)): m.strides
         for m in full
@@ -31,7 +32,8 @@ def elementwise_strides(shape: tuple[Any, ...], metas: Sequence[TensorMeta]) -> 
 
 
 def packed_strides(shape: Sequence[Any], strides: Sequence[Any]) -> tuple[Any, ...]:
-    """The same order of dimensions without gaps: a size of 1 may have any stride in an operand, not in a result."""
+    """Strides with the same order of dimensions, without gaps. A dimension of size 1 may have any stride in an operand,
+    but not in a result."""
     packed, stride = [0] * len(shape), 1
     for d in sorted(range(len(shape)), key=lambda d: (hinted(strides[d]), -d)):
         packed[d] = stride
@@ -40,7 +42,7 @@ def packed_strides(shape: Sequence[Any], strides: Sequence[Any]) -> tuple[Any, .
 
 
 def is_dense(shape: Sequence[Any], strides: Sequence[Any]) -> bool:
-    """Non-overlapping and without gaps, in some order of the dimensions. Of open sizes nothing is asked."""
+    """Whether the elements do not overlap and have no gaps, in some order of the dimensions. Adds no guard."""
     expected: Any = 1
     in_memory = sorted(zip(strides, shape, strict=True), key=lambda pair: (hinted(pair[0]), hinted(pair[1])))
     for stride, size in in_memory:
@@ -53,7 +55,7 @@ def is_dense(shape: Sequence[Any], strides: Sequence[Any]) -> bool:
 
 
 def turns_contiguous(meta: TensorMeta) -> bool:
-    """Whether strides that are not row-major for all sizes are so for these. Asks open sizes, which guards them."""
+    """Whether strides that are not row-major for all sizes are row-major for the sizes of this call. Adds guards."""
     if meta.is_contiguous or not any(isinstance(n, SymInt) for n in (*meta.shape, *meta.strides)):
         return False
     steps = zip(meta.shape, meta.strides, contiguous_strides(meta.shape), strict=True)
@@ -65,15 +67,15 @@ def turns_contiguous(meta: TensorMeta) -> bool:
 def view_strides(
     meta: TensorMeta, shape: Sequence[Any], holds: Callable[[Any], bool] = statically_known_true
 ) -> tuple[Any, ...] | None:
-    """The strides with which `shape` is a view of `meta`'s storage, or None where only a copy will do.
+    """The strides with which `shape` is a view of `meta`'s storage, or None if it needs a copy.
 
-    As NumPy's reshape, also for sizes of 1, whose strides no index ever uses. Of open sizes nothing is asked, so
-    None means that it depends, or never holds; `holds=bool` asks.
+    The same as NumPy's reshape, also for sizes of 1, whose strides no index uses. By default this adds no guard on open
+    sizes, so None means that it needs a copy for some sizes. `holds=bool` adds guards.
     """
     if same_shape(meta.shape, tuple(shape)):
         return meta.strides
     if holds is bool and (for_all := view_strides(meta, shape)) is not None:
-        return for_all  # no question, hence no guard
+        return for_all  # it holds for all sizes, so no guard is needed
     no_elements = any(holds(size == 0) for size in meta.shape) or any(same_size(size, 0) for size in shape)
     if meta.is_contiguous or no_elements:
         return contiguous_strides(shape)
@@ -81,11 +83,11 @@ def view_strides(
     return _split_runs(blocks, shape, holds) if blocks else contiguous_strides(shape)
 
 
-Blocks = list[tuple[Any, Any]]  # (size, stride) of runs that are contiguous among themselves
+Blocks = list[tuple[Any, Any]]  # (size, stride) of runs of dimensions that are contiguous
 
 
 def _contiguous_runs(meta: TensorMeta, holds: Callable[[Any], bool]) -> Blocks:
-    """The dimensions, neighbours that step through memory as one merged, without those of size 1."""
+    """The dimensions without those of size 1; neighbours that are contiguous in memory are merged into one run."""
     blocks: Blocks = []
     sizes = zip(meta.shape, meta.strides, strict=True)
     for size, stride in [(size, stride) for size, stride in sizes if not holds(size == 1)]:
@@ -97,10 +99,11 @@ def _contiguous_runs(meta: TensorMeta, holds: Callable[[Any], bool]) -> Blocks:
 
 
 def _split_runs(blocks: Blocks, shape: Sequence[Any], holds: Callable[[Any], bool]) -> tuple[Any, ...] | None:
-    """The strides of `shape` where its dimensions divide the runs, from the innermost out; None where they do not."""
+    """The strides of `shape`, whose dimensions must divide the runs, from the innermost outwards. None if they do
+    not."""
     strides: list[Any] = []
     step: Any = blocks[-1][1]
-    left: Any = 1  # what remains of the innermost block that is being split
+    left: Any = 1  # the rest of the run that is being split
     for size in reversed(tuple(shape)):
         if holds(size == 1):
             strides.append(step)

@@ -1,4 +1,5 @@
-"""The loop IR: a buffer is a loop nest with a body of single-assignment instructions against an `ops` handler.
+"""The loop IR: a buffer is a loop nest whose body is a list of single-assignment instructions, calls of an `ops`
+handler.
 
 Input: lowering makes one LoopNest per computed buffer, or an ExternCall where a library or the eager kernel
 does the work. One body, many readings: `run(nest, handler)` with different handlers gives dependencies, text,
@@ -20,7 +21,7 @@ from stage_contracts.origin import Origin
 from stage_contracts.printing import printed
 from stage_contracts.tensor_meta import TensorMeta
 
-# What an instruction may be, besides every pointwise core operator by its name (operands all of one dtype,
+# The ops of instructions, besides the pointwise core operators under their names (whose operands have the same dtype,
 # except where's condition; `cast` and `bitcast` take a value and a DType).
 LOOP_OPS = {
     "load": "(buffer, index) or (buffer, index, mask): the element of a buffer at an index, in elements from its "
@@ -41,7 +42,7 @@ _LOOP_VARIABLE = re.compile(r"[ir]\d+")
 
 
 class Value(str):
-    """The name of an instruction's result, where an argument is one."""
+    """An argument that is the result of another instruction: its name."""
 
     __slots__ = ()
 
@@ -54,7 +55,9 @@ class Instr:
     op: str
     args: tuple[Any, ...]
     dtype: DType | None
-    origins: tuple[Origin, ...] = ()  # in a fused nest, where this instruction came from; (): as its nest
+    origins: tuple[
+        Origin, ...
+    ] = ()  # in a fused nest: where this instruction came from; (): the same as the nest
 
     def __str__(self) -> str:
         words = [_print_arg(a) for a in self.args]
@@ -81,7 +84,7 @@ class LoopNest:
     a pointwise section of a fused reduction kernel is written). Sizes are ints or symbolic expressions.
     """
 
-    name: str  # the buffer it defines
+    name: str  # the buffer that it defines
     ranges: tuple[Any, ...]
     reduction_ranges: tuple[Any, ...]
     body: tuple[Instr, ...]
@@ -97,7 +100,7 @@ class LoopNest:
 
     @property
     def sizes(self) -> tuple[str, ...]:
-        """The open sizes it uses, by name."""
+        """The names of the open sizes that it uses."""
         made = {i.name for i in self.body} | {
             v.name for v in (*self.loop_variables, *self.reduction_variables)
         }
@@ -110,7 +113,7 @@ class LoopNest:
 
     @property
     def split(self) -> int:
-        """How many instructions run in the full nest."""
+        """The number of instructions that run in the full nest."""
         last = [k for k, instr in enumerate(self.body) if instr.op == "reduction"]
         return last[-1] + 1 if last else len(self.body)
 
@@ -136,11 +139,11 @@ class LoopNest:
                 raise GraphError(f"{self.name}: {instr.name} is assigned twice")
             defined.update({instr.name} - {""})
         if not self.writes:
-            raise GraphError(f"{self.name}: a loop nest that stores nothing")
+            raise GraphError(f"{self.name}: the loop nest has no store; expected at least one")
         return self
 
     def _misused(self, instr: Instr, buffers: Mapping[str, TensorMeta] | None) -> str:
-        """What is wrong with the op, its kind or its buffer; "" if nothing."""
+        """What is wrong with an instruction's op, kind or buffer, in words; "" if nothing is."""
         if instr.op not in LOOP_OPS and getattr(CORE_OPS.get(instr.op), "kind", "") != "pointwise":
             return f"unknown loop op {instr.op!r}"
         if instr.op == "reduction" and instr.args[0] not in REDUCTION_KINDS:
@@ -153,7 +156,7 @@ class LoopNest:
 
 
 def _undefined(instr: Instr, defined: Collection[str], variables: Collection[str]) -> str:
-    """The value or the index it reads that nothing before it defines, in words; "" if all are there."""
+    """A value or index that an instruction reads, but that no earlier one defines, in words; "" if there is none."""
     for arg in instr.args:
         if isinstance(arg, Value) and arg not in defined:
             return f"{instr} reads {arg}, which is not defined before it"
@@ -164,10 +167,10 @@ def _undefined(instr: Instr, defined: Collection[str], variables: Collection[str
 
 
 def run(nest: LoopNest, ops: Any) -> dict[str, Any]:
-    """Read a body with a handler: each instruction calls `ops.<op>(*args)` with values in place of names.
+    """Run a body with a handler: each instruction calls `ops.<op>(*args)`, with values in place of names.
 
-    Returns every value by name. A handler without `__getattr__` must have a method per op it meets; indices
-    arrive as sympy expressions. The instruction being read is `ops.current` when the handler has that attribute.
+    Returns every value by name. A handler without `__getattr__` must have a method for each op in the body. Indices are
+    sympy expressions. If the handler has an attribute `current`, it is set to the instruction that runs.
     """
     values: dict[str, Any] = {}
     tracks = hasattr(ops, "current")
@@ -182,7 +185,7 @@ def run(nest: LoopNest, ops: Any) -> dict[str, Any]:
 
 
 def print_sizes(sizes: tuple[Any, ...]) -> str:
-    """A shape or strides as a Python tuple; open sizes as expressions of their names."""
+    """A shape or strides as the text of a Python tuple; open sizes as expressions of their names."""
     return f"({', '.join(map(print_index, sizes))}{',' * (len(sizes) == 1)})"
 
 
@@ -204,8 +207,8 @@ class BufferRef:
 
 @dataclass(frozen=True)
 class SubgraphRef:
-    """A subgraph of control flow among an external call's arguments. Its program is compiled apart; the callable is
-    given to `launch` under this name, as a constant is."""
+    """A subgraph of control flow as an argument of an external call. Its program is compiled separately. `launch` gets
+    the callable under this name, like a constant."""
 
     name: str
 
@@ -217,10 +220,10 @@ class SubgraphRef:
 
 @dataclass(frozen=True)
 class ExternCall:
-    """`outputs = target(*args)`: a core operator done by a library or its eager kernel, not by a loop nest."""
+    """`outputs = target(*args)`: a core operator that a library or its eager kernel computes, not a loop nest."""
 
     outputs: tuple[str, ...]
-    target: str  # name of a core operator; qualname of an opaque one (its kernel finds itself by that)
+    target: str  # the name of a core operator, or the qualname of an opaque one (its kernel is found by that)
     args: tuple[Any, ...]  # BufferRefs, tuples of them, SubgraphRefs, and constants
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     origins: tuple[Origin, ...] = ()
@@ -266,7 +269,7 @@ class SizeVar:
 
 @dataclass(frozen=True)
 class LoweredGraph:
-    """What `lower` yields: buffers by name, the nests and calls that compute them in order, inputs and outputs.
+    """The result of `lower`: buffers by name, the nests and calls that compute them in order, inputs and outputs.
 
     A size is an int, or a sympy expression of the names in `sizes`; sizes are equal when their expressions are.
     """
@@ -274,16 +277,16 @@ class LoweredGraph:
     name: str
     buffers: Mapping[str, TensorMeta]
     inputs: tuple[str, ...]
-    constants: Mapping[str, Any]  # name -> array, for the graph's constant tensors
+    constants: Mapping[str, Any]  # name -> array, for each constant tensor of the graph
     nodes: tuple[LoopNest | ExternCall, ...]
     outputs: tuple[BufferRef | None | int | float | bool, ...]
-    sizes: tuple[SizeVar, ...] = ()  # what each call decides, in the order to compute it
+    sizes: tuple[SizeVar, ...] = ()  # the sizes that each call decides, in the order in which to compute them
 
     def __str__(self) -> str:
         return printed("LoweredGraph", self)
 
     def verify(self) -> LoweredGraph:
-        """Every buffer is defined before it is read, once. Raises GraphError."""
+        """Check that every buffer is defined once, before it is read. Raises GraphError."""
         known = {*self.inputs, *self.constants}
         for node in self.nodes:
             if isinstance(node, LoopNest):

@@ -19,7 +19,7 @@ from stage_contracts.index_expr import parse_index, print_index
 from stage_contracts.loop_ir import BufferRef, ExternCall, Instr, LoopNest, LoweredGraph, Value
 from stage_contracts.origin import Origin
 
-# Which argument of an op is an index expression; any other bare name is a value.
+# The position of an op's index expression. A name in any other argument is a value.
 INDEX_ARGUMENTS = {"load": 1, "store": 1, "index_expr": 0, "indirect_index": 1, "random_bits": 2}
 
 
@@ -47,9 +47,9 @@ def print_nest(nest: LoopNest) -> str:
 
 
 def with_comments(nest: LoopNest, header: bool = True) -> Iterator[tuple[list[str], Instr]]:
-    """Each instruction with the comment lines that belong above it: the user's lines where they change.
+    """Each instruction with the comment lines above it: the user's lines, where they change.
 
-    `header`: the nest's own origins stand above the nest already.
+    `header`: the nest's origins, which are printed above the nest already.
     """
     previous = nest.origins if header else ()
     for instr in nest.body:
@@ -68,7 +68,7 @@ def print_extern(call: ExternCall) -> str:
 
 
 def origin_comments(origins: tuple[Origin, ...]) -> list[str]:
-    """One comment line per origin; an expression of several lines is put on one."""
+    """One comment line per origin. An expression of several lines is joined to one line."""
     return [f"# {' '.join(origin.describe().split())}" for origin in origins]
 
 
@@ -83,7 +83,7 @@ def print_argument(value: Any) -> str:
 
 
 def print_lowered(lowered: LoweredGraph) -> str:
-    """All buffers with their types, then the nests and calls in order, then what is returned."""
+    """All buffers with their types, then the nests and calls in order, then the return."""
     given = {**dict.fromkeys(lowered.inputs, "input"), **dict.fromkeys(lowered.constants, "constant")}
     lines = [f"# lowered graph {lowered.name}"]
     lines += [f"# {given.get(name, 'buffer')} {name}: {meta}" for name, meta in lowered.buffers.items()]
@@ -105,7 +105,7 @@ def parse_nest(text: str) -> LoopNest:
     lines = text.splitlines()
     function = ast.parse(text).body[0]
     if not isinstance(function, ast.FunctionDef):
-        raise ValueError("expected the text of one loop nest: a single def")
+        raise ValueError("expected the text of one loop nest, which is a single def")
     ranges: dict[str, list[Any]] = {"i": [], "r": []}
     for arg in function.args.args[1:]:
         size = parse_index(ast.unparse(arg.annotation))  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ MESSAGES: dict[str, tuple[str, str, str, str]] = {
     "unknown_field": (
         "AttributeError",
         "options or config.patch names a field that the configuration does not have",
-        "no configuration field {name!r}{hint}",
+        "there is no configuration field {name!r}{hint}",
         "use one of the fields listed in stage_contracts/config.py",
     ),
     "unknown_field_of": (
@@ -52,7 +52,7 @@ MESSAGES: dict[str, tuple[str, str, str, str]] = {
     "unknown_log": (
         "ValueError",
         "set_logs gets the name of a log that does not exist",
-        "no log is called {name!r}{hint}",
+        "there is no log named {name!r}{hint}",
         "use one of these logs",
     ),
     "unknown_log_variable": (
@@ -89,18 +89,18 @@ MESSAGES: dict[str, tuple[str, str, str, str]] = {
         "ModuleNotFoundError",
         "code that runs under torch_api imports a torch module that Cutaway does not have",
         "Cutaway has no module {path}{hint}",
-        "what the message says; code that can do without it catches ImportError",
+        "follow the message; if your code also works without the module, catch ImportError",
     ),
     "name_missing": (
         "ImportError",
         "code that runs under torch_api imports a name that Cutaway's version of the torch module does not have",
         "Cutaway has no {path}{hint}",
-        "what the message says; code that can do without it catches ImportError",
+        "follow the message; if your code also works without the name, catch ImportError",
     ),
     "no_artifacts": (
         "IndexError",
         "you ask for artifacts before anything was compiled",
-        "{name} has no artifacts yet: nothing was compiled. Call it first; if you did call it, it ran eagerly, and "
+        "{name} has no artifacts yet: it was not compiled. Call it first; if you did call it, it ran eagerly, and "
         "cutaway.explain says why",
         "call the compiled function first",
     ),
@@ -113,13 +113,13 @@ MESSAGES: dict[str, tuple[str, str, str, str]] = {
     "seam_not_callable": (
         "SeamError",
         "a seam gets something that is not a function",
-        "seam {seam!r} is {got}, expected a function ({parameters}): {contract}",
+        "seam {seam!r} is {got}, expected a function with the parameters ({parameters}): {contract}",
         "pass a function with these parameters",
     ),
     "seam_signature": (
         "SeamError",
         "a function passed for a seam takes the wrong parameters; this is checked before anything runs",
-        "seam {seam!r}: {function}{got} cannot be called with its contract's parameters ({parameters}): {contract}",
+        "seam {seam!r}: {function}{got} cannot be called with the parameters of this seam ({parameters}): {contract}",
         "write the function with these parameters, in this order",
     ),
     "seam_result": (
@@ -144,15 +144,15 @@ MESSAGES: dict[str, tuple[str, str, str, str]] = {
     ),
     "verify_operator": (
         "VerifyError",
-        "debug.verify is on, and a compiled graph computes something else than its operators one by one",
+        "debug.verify is on, and a compiled graph gives other values than its operators run one by one",
         "verify: {graph}: {operator} is the first operator that differs; in {value} {both}\n{lines}",
         "run `cutaway bisect` on the program: it names the pass or switch that avoids it",
     ),
     "verify_whole": (
         "VerifyError",
-        "debug.verify is on, a compiled graph differs, and no shorter graph does: what is wrong needs all of it",
-        "verify: {graph} differs as a whole, no shorter graph does; in {value} {both}\n{lines}",
-        "run `cutaway bisect` on the program: fusion or reuse of memory is likely",
+        "debug.verify is on, a compiled graph gives other values, and no graph with fewer operators does",
+        "verify: {graph} differs as a whole; no graph with fewer of its operators does; in {value} {both}\n{lines}",
+        "run `cutaway bisect` on the program: the cause is probably fusion or the reuse of memory",
     ),
     "repro_saved": (
         "note",
@@ -219,8 +219,8 @@ MESSAGES: dict[str, tuple[str, str, str, str]] = {
     "backend_raised": (
         "BackendFailed",
         "a user-defined backend raised",
-        "backend {name!r} raised {error}\nits traceback is above; with config suppress_errors=True such graphs run "
-        "eagerly",
+        "backend {name!r} raised {error}\nits traceback is above; with config suppress_errors=True, a graph that the "
+        "backend cannot compile runs eagerly",
         "read the chained exception, which is the backend's own",
     ),
     "backend_not_callable": (
@@ -232,8 +232,8 @@ MESSAGES: dict[str, tuple[str, str, str, str]] = {
     "backend_result": (
         "BackendFailed",
         "the function that a user-defined backend made does not return a tuple of the graph's outputs",
-        "backend {name!r} made a function that returned {seen}, expected a tuple of the graph's outputs, {count} "
-        "here; for one output, return (out,)",
+        "the function that backend {name!r} made returned {seen}, expected a tuple with the graph's outputs (here "
+        "{count}); for one output, return (out,)",
         "return a tuple with one entry for each output",
     ),
 }  # fmt: skip
@@ -248,7 +248,8 @@ def say(row: str, /, **values: Any) -> str:
 
 
 def near(name: Any, known: Iterable[Any]) -> str | None:
-    """The known name that was probably meant: the same letters, or a few typing errors for its length. Else None."""
+    """The known name that was probably meant: it has the same letters, or differs by one or two typing errors. Else
+    None."""
     name = str(name)
     names = list(dict.fromkeys(map(str, known)))
     same = next((k for k in names if k != name and _letters(k) == _letters(name)), None)
@@ -257,7 +258,7 @@ def near(name: Any, known: Iterable[Any]) -> str | None:
     wanted, found = name.lower(), []
     for candidate in names:
         other, limit = candidate.lower(), 1 if min(len(name), len(candidate)) < 8 else 2
-        # one error takes at most one letter away and brings one: that tells most names apart at once
+        # one error removes and adds at most one letter; this quick test excludes most names
         if len(other) >= 4 and len({*wanted} ^ {*other}) <= 2 * limit:
             errors = distance(wanted, other)
             if errors <= limit:
@@ -276,7 +277,7 @@ def _letters(name: str) -> str:
 
 
 def distance(a: str, b: str) -> int:
-    """How many letters to change, add, drop or swap with their neighbour (Damerau 1964)."""
+    """The number of letters to change, add, remove or swap with their neighbour (Damerau 1964)."""
     before: list[int] = []
     row = list(range(len(b) + 1))
     for i, x in enumerate(a, 1):

@@ -14,16 +14,16 @@ from stage_contracts.tensor_meta import TensorMeta
 if TYPE_CHECKING:
     from stage_contracts.graph import Graph
 
-# What a node may be. The same words as torch.fx.
+# The kinds of nodes, with torch.fx's names.
 OPS = ("placeholder", "get_attr", "call_function", "output")
 
 
 class GraphError(AssertionError):
-    """A graph breaks its own rules: an internal error, with the offending node in the message."""
+    """A graph breaks a rule of graphs. This is an internal error; the message names the node."""
 
 
 class Node:
-    """One step. Read its fields freely; change them only through its graph, which keeps `users` right."""
+    """One step. You can read its fields, but change them only through its graph, which keeps `users` right."""
 
     __slots__ = ("_inputs", "args", "graph", "kwargs", "meta", "name", "op", "target", "users")
 
@@ -47,12 +47,12 @@ class Node:
 
     @property
     def all_input_nodes(self) -> list[Node]:
-        """The nodes this one reads, each once, in argument order."""
+        """The nodes that this one reads, each once, in the order of the arguments."""
         return list(self._inputs)
 
 
 def map_args(tree: Any, function: Callable[[Node], Any]) -> Any:
-    """A copy of nested tuples, lists, dicts and slices with `function` applied to every Node in it."""
+    """A copy of nested tuples, lists, dicts and slices, with `function` applied to every Node in them."""
     if isinstance(tree, Node):
         return function(tree)
     if isinstance(tree, (tuple, list)):
@@ -89,7 +89,7 @@ def meta_of(value: Any) -> TensorMeta:
     """The TensorMeta of a node or a meta. Raises GraphError when a node has none."""
     meta = value.val if isinstance(value, Node) else value
     if not isinstance(meta, TensorMeta):
-        raise GraphError(f"{value!r} has no tensor meta (got {meta!r})")
+        raise GraphError(f"expected {value!r} to be a tensor with a TensorMeta as its val, but got {meta!r}")
     return meta
 
 

@@ -18,7 +18,7 @@ COMPUTED = ("call_function", "get_attr")
 
 @dataclass(frozen=True)
 class MetaKey:
-    """`reads`: how its value is read back from the text of a graph; None where it does not print."""
+    """One key. `reads`: the function that reads the value back from the text of a graph; None if it does not print."""
 
     meaning: str
     ops: tuple[str, ...]
@@ -34,7 +34,7 @@ def _origins(value: Any) -> bool:
     return isinstance(value, tuple) and all(isinstance(o, Origin) for o in value)
 
 
-# In the order in which they print.
+# In the order in which the keys print.
 META_KEYS: dict[str, MetaKey] = {
     "val": MetaKey("what the node yields: a TensorMeta, a tuple of them, or a SymInt, SymFloat, SymBool", ANY,
                    lambda value: True),
@@ -59,5 +59,5 @@ PRINTED = {key: row.reads for key, row in META_KEYS.items() if row.reads is not 
 
 
 def input_marks(node: Any) -> dict[str, Any]:
-    """The part of a node's meta that an input may have: for a graph in which its value comes from outside."""
+    """The part of a node's meta that a placeholder may have: for a graph in which the node's value is an input."""
     return {k: v for k, v in node.meta.items() if k not in META_KEYS or "placeholder" in META_KEYS[k].ops}

@@ -1,7 +1,7 @@
-"""What the stages may know about an operator without importing stage 0: its names, meta rule and rules.
+"""The interface of an operator, which the stages use without importing stage 0: its names and its meta rule.
 
-Input: stage 0 fills the table; the others receive an object with this interface. A graph's call target is an Operator,
-which is itself the public function: `node.target is cutaway.relu`.
+Input: stage 0 fills the table; the other stages get objects with this interface. The target of a graph's call is an
+Operator, which is the public function itself: `node.target is cutaway.relu`.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ class Operator(Protocol):
     name: str
     namespace: str  # "core" or "cutaway"
     core: Any  # the CoreOp row of a core operator, None for a composite
-    mutates: tuple[str, ...]  # names of the parameters it writes to
+    mutates: tuple[str, ...]  # the names of the parameters that it writes to
 
     @property
     def qualname(self) -> str:
-        """`core.exp`, `cutaway.relu`: how graphs print it and `parse_graph` finds it."""
+        """`core.exp`, `cutaway.relu`: the name in the text of graphs, under which `parse_graph` finds the operator."""
         ...
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
     def meta(self, *args: Any, **kwargs: Any) -> Any:
-        """The result's TensorMeta (or tuple) from arguments with metas for tensors."""
+        """The TensorMeta of the result (or a tuple of them), from arguments with a TensorMeta for each tensor."""
         ...
 
 

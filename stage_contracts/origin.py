@@ -1,6 +1,6 @@
-"""Where something in a graph came from in the user's program, and how an error points there with a caret.
+"""Origin: the place in the user's program that something in a graph came from. It prints with a caret, for errors.
 
-Input: code positions that capture reads from bytecode. An Origin survives every pass; fusion keeps the union.
+Input: code positions that capture reads from bytecode. Every pass keeps Origins; fusion keeps the union.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Origin:
         return f"{PurePath(self.file).name}:{self.line}"
 
     def describe(self) -> str:
-        """`model.py:31: relu(x)`, the form that comments in generated code use."""
+        """`model.py:31: relu(x)`, as in the comments of generated code."""
         return f"{self}: {self.text}" if self.text else str(self)
 
     def caret(self) -> str:
-        """The user's source line with a caret under the expression; the position alone if it cannot be read."""
+        """The user's source line with a caret under the expression. Only the position if the file cannot be read."""
         source = linecache.getline(self.file, self.line).rstrip("\n") or self.text
         where = f'  File "{self.file}", line {self.line}'
         if not source:
@@ -41,5 +41,5 @@ class Origin:
 
 
 def union(groups: Iterable[Iterable[Origin]]) -> tuple[Origin, ...]:
-    """All origins of several nodes, each once, in first-seen order."""
+    """All origins of several nodes, each once, in the order of their first occurrence."""
     return tuple(dict.fromkeys(origin for group in groups for origin in group))

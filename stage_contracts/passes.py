@@ -1,4 +1,4 @@
-"""Passes: a stage is a table of named functions that run in order; this file times, switches, prints and checks them.
+"""Passes: a stage is a table of named functions that run in order. This file times, switches, prints and checks them.
 
 Input: a PassTable, which a stage writes as data (name, function, summary; what must run before what, and why), and an
 artifact (a graph, a program). The order is checked when the table is made, at import.
@@ -19,24 +19,26 @@ from stage_contracts.node import GraphError
 
 Verify = Callable[[str, Any, Any], None]  # (pass, artifact before, after); raises GraphError naming the pass
 
-# The seams that are tables of passes. In a setting, `casts` is a pass of the first, `fuse.groups` one of `fuse`.
+# The seams that are tables of passes. In a setting, `casts` is a pass of the first one, `fuse.groups` a pass of `fuse`.
 TABLES = ("decompose", "lower", "fuse", "schedule", "plan_memory", "emit")
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One row. `run` changes the artifact in place, or gives another one, of another kind perhaps."""
+    """One row. `run` changes the artifact in place, or returns another one, possibly of another kind."""
 
     name: str
-    run: Callable[..., Any]  # of the artifact, and what the table is run with beside it (a target)
+    run: Callable[
+        ..., Any
+    ]  # a function of the artifact and of the table's further arguments (such as a target)
     summary: str
     needed: bool = False  # it cannot be switched off
-    rules: Mapping[str, Any] = field(default_factory=dict)  # its rewrites, by the operator each is about
+    rules: Mapping[str, Any] = field(default_factory=dict)  # its rewrites, by the operator that each rewrites
 
 
 @dataclass(frozen=True)
 class PassTable:
-    """The passes of a stage (or of a seam), in order. Raises ValueError where they break a constraint."""
+    """The passes of a stage (or of a seam), in order. Raises ValueError if their order breaks a constraint."""
 
     stage: str
     passes: tuple[Pass, ...]
@@ -57,9 +59,9 @@ class PassTable:
         return [p.name for p in self.passes]
 
     def chosen(self, option: str, words: str) -> set[str]:
-        """The passes of this table that a comma-separated setting names; "all" is all of all tables.
+        """The passes of this table that a comma-separated setting names. "all" means all passes of all tables.
 
-        Raises ValueError for a name that is no pass.
+        Raises ValueError for a name that is not a pass.
         """
         asked = {w.strip() for w in words.split(",") if w.strip()}
         here = {w.removeprefix(f"{self.stage}.") for w in asked if not self._of_another(w)} - {"all"}
@@ -70,18 +72,21 @@ class PassTable:
         return {*self.names} if "all" in asked else here
 
     def _of_another(self, word: str) -> bool:
-        """Whether a setting's word is for another table: one before a dot, and no dot is the first table's."""
+        """Whether a word of a setting is for another table, whose name is before the dot. Without a dot, it is for the
+        first."""
         table = word.rpartition(".")[0]
         if not table:
             return self.stage in TABLES[1:]
         return table in TABLES and table != self.stage
 
     def timed(self, name: str) -> AbstractContextManager[dict[str, Any]]:
-        """The block is this pass. By itself for a stage whose passes stand in code that branches, as capture's do."""
+        """Time the block as this pass. For a stage whose passes are not run by a table, such as capture."""
         return events.timed("pass", f"{self.stage}.{name}")
 
     def run_as_configured(self, artifact: Any, *given: Any, verify: Verify | None = None) -> Any:
-        """`run` with the switches of `config.autograd`; `verify_passes` checks by `verify`, or as `verifying` says."""
+        """`run` with the switches of `config.autograd`. If `verify_passes` is on, each pass is checked by `verify`, or
+            by the
+        check of `verifying`."""
         options = config.current().autograd
         return self.run(
             artifact,
@@ -99,9 +104,12 @@ class PassTable:
         shown: Collection[str] = (),
         verify: Verify | None = None,
     ) -> Any:
-        """`artifact` through all passes but those that are `off`; those `shown` print to stderr what they made."""
+        """Run all passes on `artifact`, except those that are `off`. The results of those `shown` are printed to
+        stderr."""
         if needed := sorted({p.name for p in self.passes if p.needed} & {*off}):
-            raise ValueError(f"pass {needed[0]} of {self.stage} is switched off, and it is needed")
+            raise ValueError(
+                f"pass {needed[0]} of {self.stage} cannot be switched off: later steps need its result"
+            )
         for step in self.passes:
             if step.name in off:
                 continue
@@ -118,12 +126,13 @@ class PassTable:
 
 
 def _as_it_is(artifact: Any) -> Any:
-    """A copy of what a pass may change; what is frozen is its own."""
+    """A copy of an artifact that a pass may change; a frozen artifact itself."""
     return artifact.copy() if hasattr(artifact, "copy") else artifact
 
 
 def _check(name: str, before: Any, after: Any, verify: Verify) -> None:
-    """Hold what a pass made against its own rules, then against what the pass was given. GraphError names the pass."""
+    """Check the result of a pass against the rules of its kind, then against the input of the pass. A GraphError names
+    the pass."""
     try:
         after.verify()
     except GraphError as error:
@@ -136,7 +145,7 @@ _VERIFY: ContextVar[Verify | None] = ContextVar("how passes are verified", defau
 
 @contextmanager
 def verifying(verify: Verify) -> Iterator[None]:
-    """While the block runs, `verify` checks the passes of the stages that have no interpreter of their own."""
+    """While the block runs, `verify` checks the passes of stages without an interpreter."""
     token = _VERIFY.set(verify)
     try:
         yield
@@ -152,7 +161,7 @@ _NAMES_SHOWN = 6
 
 @dataclass(frozen=True)
 class PassResult:
-    """What one pass made. It prints as the artifact does."""
+    """The result of one pass. It prints as the artifact."""
 
     name: str
     summary: str
@@ -163,31 +172,33 @@ class PassResult:
 
     @property
     def kind(self) -> str:
-        """What may be compared with it: artifacts of one type; a text (C++, guards) with those its step made."""
+        """Two results of the same kind can be compared. The kind is the artifact's type; for text (C++, guards) it is
+            the
+        step."""
         if isinstance(self.artifact, str):
             return f"text of {self.name.removesuffix('.forward').removesuffix('.backward')}"
         return type(self.artifact).__name__
 
 
 class PassResults(tuple[PassResult, ...]):
-    """Results in order; one by its name or its number. Printed, they are a list of the names."""
+    """The results in order. Read one by its name or its number; `print` lists the names."""
 
     def __getitem__(self, which: Any) -> Any:
         if not isinstance(which, str):
             return super().__getitem__(which)
         found = [r for r in self if r.name == which] or [r for r in self if f".{which}." in f".{r.name}."]
         if not found:
-            raise KeyError(f"no pass {which!r}; there are {', '.join(r.name for r in self)}")
-        return found[0]  # those of subgraphs, and of the backward, come later
+            raise KeyError(f"there is no pass {which!r}; expected one of {', '.join(r.name for r in self)}")
+        return found[0]  # the results of subgraphs, and of the backward, come later
 
     def __str__(self) -> str:
         width = max((len(r.name) for r in self), default=0)
         return "\n".join(f"{r.name:{width}}  {r.summary}" for r in self)
 
     def diff(self, before: str | int, after: str | int) -> str:
-        """What the passes from `before` to `after` changed, as a unified diff of the two artifacts' texts.
+        """The changes from the result of `before` to the result of `after`, as a unified diff of the two texts.
 
-        Raises ValueError for two of different kinds (a graph and a program): nothing of their texts would agree.
+        Raises ValueError for results of different kinds (a graph and a program), whose texts have nothing in common.
         """
         old, new = self[before], self[after]
         if old.kind != new.kind:
@@ -201,7 +212,7 @@ class PassResults(tuple[PassResult, ...]):
 
 
 def diff(before: PassResult, after: PassResult) -> str:
-    """A unified diff of what two passes made; "" where they made the same."""
+    """A unified diff of two results; "" if they are the same."""
     old, new = str(before).splitlines(), str(after).splitlines()
     return "\n".join(difflib.unified_diff(old, new, before.name, after.name, lineterm=""))
 
@@ -211,7 +222,8 @@ _KEPT: ContextVar[list[PassResult] | None] = ContextVar("kept passes", default=N
 
 @contextmanager
 def keeping() -> Iterator[list[PassResult]]:
-    """What each pass makes while the block runs, in order. A compile keeps none: it would copy every graph."""
+    """A list of the results of all passes that run in the block. An ordinary compile does not keep them, because it
+    would have to copy every graph."""
     results: list[PassResult] = []
     token = _KEPT.set(results)
     try:
@@ -221,12 +233,12 @@ def keeping() -> Iterator[list[PassResult]]:
 
 
 def keep(name: str, summary: str, artifact: Any) -> None:
-    """Keep what a pass made, as it is now, if somebody asked for it."""
+    """Keep a copy of a pass's result, if a block of `keeping` is active."""
     keep_made(name, summary, lambda: artifact)
 
 
 def keep_made(name: str, summary: str, make: Callable[[], Any]) -> None:
-    """The same for what is made only to be kept: what a pass has after one of its rounds, say."""
+    """The same for a result that is made only to be kept, such as the state after one round of a pass."""
     results = _KEPT.get()
     if results is not None:
         results.append(PassResult(name, summary, _as_it_is(make())))

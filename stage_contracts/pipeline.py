@@ -1,4 +1,4 @@
-"""The seams: every function of the machine that you can replace, each a Protocol, collected in one dataclass.
+"""The seams: every function of the machine that you can replace. Each is a Protocol; one dataclass collects them.
 
 Input: `cutaway.compile(fn, pipeline=replace(cutaway.DEFAULT_PIPELINE, partition=mine))` swaps one. The defaults are
 named here as import paths only, so a contract imports no stage.
@@ -28,10 +28,10 @@ class Capture(Protocol):
     ) -> CapturedFrame:
         """Capture one call of a Python function into a graph of public operators, without running it.
 
-        `policy` says which sizes of the inputs to leave open (none: sizes.STATIC). One that knows no open sizes
-        takes it too, and leaves none open.
-        Never raises for the user's code: what it cannot do is a break in the frame. The graph's placeholders
-        carry "source" and "val" metas; its outputs are a flat tuple of tensors.
+        `policy` says which sizes of the inputs are open (sizes.STATIC: none). An implementation without open sizes
+        ignores it.
+        It never raises for the user's code: code that it cannot capture is a graph break. The graph's placeholders have
+        the metas "source" and "val"; its outputs are a flat tuple of tensors.
         """
         ...
 
@@ -53,7 +53,7 @@ class Differentiate(Protocol):
 
 class Decompose(Protocol):
     def __call__(self, graph: Graph) -> Graph:
-        """The same program in core operators only (stage_contracts.core_ops), marks and origins kept."""
+        """The same program in core operators only (stage_contracts.core_ops), with the same marks and origins."""
         ...
 
 
@@ -65,7 +65,7 @@ class Partitioner(Protocol):
 
 class Lower(Protocol):
     def __call__(self, graph: Graph) -> LoweredGraph:
-        """Core operators to loop nests and external calls. Refuses no core operator."""
+        """Core operators to loop nests and external calls. Must accept every core operator."""
         ...
 
 
@@ -77,7 +77,8 @@ class Fuse(Protocol):
 
 class Schedule(Protocol):
     def __call__(self, program: Program, target: Target) -> Program:
-        """Give every kernel a KernelSchedule for the target: loop order, tiles, SIMD, threads. Same values."""
+        """Give every kernel a KernelSchedule for the target: loop order, tiles, SIMD, threads. The values stay the
+        same."""
         ...
 
 
@@ -104,19 +105,19 @@ class Launcher(Protocol):
     def __call__(
         self, program: Program, kernels: Mapping[str, Any], constants: Mapping[str, Any]
     ) -> Callable[..., tuple]:
-        """A callable: arrays of the program's device (NumPy or CuPy), one per input, to a tuple of new arrays."""
+        """Make a callable: arrays on the program's device (NumPy or CuPy), one per input -> a tuple of new arrays."""
         ...
 
 
 @dataclass(eq=False)
 class Entry:
-    """One compiled version of a code object: its guards, as data and as one function, and what to run.
+    """One compiled version of a code object: its guards, as data and as one function, and the function to run.
 
-    An entry equals itself alone: what its guards expect may be tensors, whose == is elementwise.
+    Entries are compared by identity: the expected values of guards may be tensors, whose == is elementwise.
     """
 
     guards: tuple[Guard, ...]
-    check: Callable[..., bool]  # the call's arguments -> do all guards hold
+    check: Callable[..., bool]  # the call's arguments -> whether all guards hold
     run: Callable[..., Any]  # the call's arguments -> the user's result
     frame: CapturedFrame
     artifacts: Mapping[str, Any] = field(default_factory=dict)
@@ -124,14 +125,14 @@ class Entry:
 
 class Dispatch(Protocol):
     def __call__(self, entries: Sequence[Entry], args: tuple, kwargs: dict[str, Any]) -> Entry | None:
-        """The entry whose guards hold for this call, or None: compile a new one. `entries` is never changed."""
+        """The entry whose guards hold for this call, or None, to compile a new one. Must not change `entries`."""
         ...
 
 
 @checks_fields
 @dataclass(frozen=True)
 class Pipeline:
-    """All seams of the machine, in the order the program flows through them."""
+    """All seams of the machine, in the order in which a program passes through them."""
 
     capture: Capture
     functionalize: Functionalize
@@ -148,7 +149,7 @@ class Pipeline:
     dispatch: Dispatch
 
 
-# Where the implementations live, as "module:object": the ones compile() uses, and the one-screen ones.
+# The implementations as "module:object": those that compile() uses, and the tiny ones.
 DEFAULT_SEAMS: dict[str, str] = {
     "capture": "stage1_capture.capture:capture",
     "functionalize": "stage2_autograd.functionalize:functionalize",
@@ -164,7 +165,7 @@ DEFAULT_SEAMS: dict[str, str] = {
     "launch": "stage4_runtime.runtime:launch",
     "dispatch": "stage4_runtime.runtime:dispatch",
 }
-# Parts of one stage that can be replaced likewise, and have conformance tests, but are no part of a Pipeline.
+# Parts of one stage that you can replace, too. They have conformance tests, but are not in the Pipeline.
 INNER_SEAMS: dict[str, str] = {
     "interpret": "stage1_capture.frame.interpret:interpret",
     "resume": "stage1_capture.breaks.resume:break_function",
@@ -176,7 +177,7 @@ TINY_SEAMS: dict[str, str] = {
 
 
 def load_seam(path: str) -> Any:
-    """The object that "module:object" names."""
+    """Import the object that "module:object" names."""
     import importlib
 
     module, _, name = path.partition(":")
@@ -184,5 +185,5 @@ def load_seam(path: str) -> Any:
 
 
 def load_pipeline(seams: Mapping[str, str]) -> Pipeline:
-    """The Pipeline whose implementations `seams` names."""
+    """The Pipeline with the implementations that `seams` names."""
     return Pipeline(**{seam: load_seam(path) for seam, path in seams.items()})

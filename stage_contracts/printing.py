@@ -1,6 +1,6 @@
 """Which module prints each intermediate representation. Printers import the IRs, not the other way round.
 
-Input: any IR. The printers are named here as import paths only, and loaded when something is first printed.
+Input: an IR. The printers are named here as import paths only, and imported when they are first used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Program: what the runtime executes. Kernels, buffers, and steps in order. Data only.
+"""Program: kernels, buffers, and steps in order. The runtime executes it. It is only data.
 
 Input: `fuse` makes it, `plan_memory` adds slots and allocate/free steps, `emit` adds source units. It prints as Python
 (`program_text`), is saved as JSON plus source files (`program_json`), and is never pickled.
@@ -25,7 +25,7 @@ from stage_contracts.tensor_meta import TensorMeta
 
 @dataclass(frozen=True)
 class Target:
-    """What `emit` writes for. name: "cpp" or "triton"; arch: "" for this machine, "sm_90" for a GPU."""
+    """The target of `emit`. name: "cpp" or "triton"; arch: "" for this machine, or a GPU's, such as "sm_90"."""
 
     name: str
     device: Device = CPU
@@ -39,7 +39,7 @@ class PoolSlot:
 
     pool: int
     offset: int
-    nbytes: Any  # an expression where open sizes decide
+    nbytes: Any  # an expression if it depends on open sizes
 
 
 BUFFER_ROLES = ("input", "constant", "temporary", "output", "local")  # local: scratch of one RowBlocks step
@@ -47,7 +47,7 @@ BUFFER_ROLES = ("input", "constant", "temporary", "output", "local")  # local: s
 
 @dataclass(frozen=True)
 class Buffer:
-    """A named array of the program. `slot` is None for inputs, constants, and what gets memory of its own."""
+    """A named array of the program. `slot` is None for inputs, constants, and buffers with their own memory."""
 
     name: str
     meta: TensorMeta
@@ -57,10 +57,11 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Kernel:
-    """Loop nests that run as one: equal `ranges`, and `reduction_ranges` that are equal or empty, in order.
+    """Loop nests that run as one kernel, in order. They have equal `ranges`, and `reduction_ranges` that are equal or
+    empty.
 
-    params: the buffers it takes as pointers, in the order of its parameters. `internal` buffers live only
-    inside the kernel (registers, or a row on the stack): no memory, not a parameter.
+    params: the buffers that it takes as pointers, in the order of its parameters. `internal` buffers exist only inside
+    the kernel (in registers, or as a row on the stack), so they have no memory and are not parameters.
 
     Binary interface. C++: `extern "C" int64_t <name>(T0* p0, T1* p1, ..., int64_t s0, ...)`, one pointer per param,
     then the open sizes in `sizes`, returning 0, or 1 when an indirect index was out of range. Triton:
@@ -68,31 +69,31 @@ class Kernel:
     "num_warps": n, "constants": {...}, "signature": {param: "*fp32", size: "i64"}}; with open sizes x is their
     expression, as text.
 
-    A kernel with `rows` runs its nests once per row of a table, rows in any order: the `columns`, its last params, are
-    other buffers in each row, and so are the numbers that `row_sizes` gives for a size. A column is passed as a pointer
-    to its `rows` pointers; `bindings` says which buffer is what.
+    A kernel with `rows` runs its nests once for each row of a table, in any order. In each row, the `columns` (its last
+    params) are different buffers, and the sizes in `row_sizes` have different values. A column is passed as a pointer
+    to its `rows` pointers. `bindings` says which buffer each parameter is.
     """
 
     name: str
     nests: tuple[LoopNest, ...]
     params: tuple[str, ...]
     internal: tuple[str, ...] = ()
-    unit: str = ""  # the SourceUnit that defines it, once emitted
+    unit: str = ""  # the SourceUnit that defines it, after `emit`
     grid: Mapping[str, Any] = field(default_factory=dict)  # Triton: constants, num_warps, grid size
-    schedule: KernelSchedule | None = None  # how its loops run, once the seam `schedule` has decided
-    rows: int = 0  # 0: no table, it runs once
+    schedule: KernelSchedule | None = None  # how its loops run, after the seam `schedule`
+    rows: int = 0  # 0: no table, so it runs once
     columns: tuple[str, ...] = ()
-    row_sizes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # size -> its number in each row
+    row_sizes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # size -> its value in each row
 
     @property
     def sizes(self) -> tuple[str, ...]:
-        """The open sizes that it takes after its buffers, by name."""
+        """The names of the open sizes that it takes after its buffers."""
         return tuple(sorted({name for nest in self.nests for name in nest.sizes} - set(self.row_sizes)))
 
     def bindings(self, buffers: Sequence[str]) -> list[dict[str, str]]:
-        """What each parameter stands for when it is launched on `buffers`: one for each row, or one.
+        """The buffer of each parameter when the kernel is launched on `buffers`: one mapping for each row, or only one.
 
-        The buffers are those of the params that all rows share, then those of the columns, row by row.
+        `buffers` has the params that all rows share, then the columns, row by row.
         """
         if not self.rows:
             return [dict(zip(self.params, buffers, strict=True))]
@@ -104,7 +105,7 @@ class Kernel:
 
     @property
     def row_buffers(self) -> tuple[str, ...]:
-        """The internal buffers with an element per reduction point: a row for each point."""
+        """The internal buffers that have one element per reduction point, which is a row for each point."""
         reductions = [nest for nest in self.nests if nest.reduction_ranges]
         stores = [i.args[0] for nest in reductions for i in nest.body[: nest.split] if i.op == "store"]
         return tuple(name for name in stores if name in self.internal)
@@ -114,21 +115,21 @@ class Kernel:
         return tuple(dict.fromkeys(o for nest in self.nests for o in nest.origins))
 
     def may_write_over(self, out: str, into: str) -> bool:
-        """Whether it reads each element of the param `into` at the place, and before, it writes the param `out`."""
+        """Whether it reads each element of the param `into` before it writes the param `out`, at the same index."""
         stored, read = self._places("store", out), self._places("load", into)
         if not stored or any(when > stored[0][0] for when, _ in read):
             return False
         return all(index == stored[-1][1] for _, index in read)
 
     def _places(self, op: str, param: str) -> list[tuple[int, Any]]:
-        """When and at which index it loads from or stores to a parameter, in order."""
+        """The loads and stores of a parameter in order: when, and at which index."""
         body = (instr for nest in self.nests for instr in nest.body)
         return [(when, i.args[1]) for when, i in enumerate(body) if i.op == op and i.args[0] == param]
 
     def verify(self) -> Kernel:
         """Check that points of the loops do not depend on one another. Raises GraphError.
 
-        Points run in any order, so what a kernel writes it may read only at the very index it is written at.
+        Points run in any order, so a kernel may read a buffer that it writes only at the index of the write.
         """
         if self.schedule is not None:
             self.schedule.verify(self)
@@ -138,7 +139,8 @@ class Kernel:
             nest.verify()
             if nest.ranges != self.nests[0].ranges:
                 raise GraphError(
-                    f"kernel {self.name}: {nest.name} loops over {nest.ranges}, others over others"
+                    f"kernel {self.name}: all nests of a kernel have the same ranges, but {nest.name} has "
+                    f"{nest.ranges} and {self.nests[0].name} has {self.nests[0].ranges}"
                 )
             for instr in nest.body:
                 if instr.op == "load" and instr.args[1] != places.get(instr.args[0], instr.args[1]):
@@ -150,17 +152,19 @@ class Kernel:
         return self
 
     def _verify_table(self) -> None:
-        """A row must not see what another writes: what is written is a column, and so is of each row alone."""
+        """Check that no row depends on another: all buffers that it writes are columns, which belong to one row
+        each."""
         shared = self.params[: len(self.params) - len(self.columns)]
         written = {name for nest in self.nests for name in nest.writes}
         rows = {len(numbers) for numbers in self.row_sizes.values()}
         if self.rows < 0 or (not self.rows and (self.columns or self.row_sizes)) or rows - {self.rows}:
             raise GraphError(
-                f"kernel {self.name}: its table has {self.rows} rows, its row sizes have {sorted(rows)}"
+                f"kernel {self.name}: its table has {self.rows} rows, but its row sizes are for {sorted(rows)} rows"
             )
         if self.rows and (self.params[len(shared) :] != self.columns or written & set(shared)):
             raise GraphError(
-                f"kernel {self.name}: the columns {self.columns} must be its last params, and all that it writes"
+                f"kernel {self.name}: the columns {self.columns} must be its last params, and it may write to columns "
+                "only"
             )
 
 
@@ -173,7 +177,7 @@ class SourceUnit:
     text: str
     kernels: tuple[str, ...]  # entry points
     target: Target
-    # Triton: each kernel's `grid`, to compile
+    # Triton: the `grid` of each kernel, for the build
     grids: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
@@ -194,7 +198,8 @@ class Launch:
 
 @dataclass(frozen=True)
 class External:
-    """Call a library routine or an eager kernel. `into`: it writes to allocated outputs, else yields new ones."""
+    """Call a library routine or an eager kernel. `into`: it writes to allocated outputs; otherwise it returns new
+    ones."""
 
     target: str
     args: tuple[Any, ...]
@@ -206,7 +211,7 @@ class External:
 
 @dataclass(frozen=True)
 class Product:
-    """`out = a @ b`, of views with two dimensions, inside RowBlocks; `adds`: the blocks' products are added up."""
+    """`out = a @ b` of views with two dimensions, inside RowBlocks. `adds`: the products of the blocks are added."""
 
     a: BufferRef
     b: BufferRef
@@ -216,11 +221,12 @@ class Product:
 
 @dataclass(frozen=True)
 class RowBlocks:
-    """`steps` for each block of rows, so that what they pass on stays in the cache and is never written whole.
+    """`steps` that run for each block of rows, so that values between them stay in the cache, and never exist as a
+    whole.
 
-    The steps see as open sizes: an index per entry of `batch`, the block's first row of `count`, and how many rows it
-    has: `block`, the last one fewer. Blocks are independent, and each thread has `local` buffers of its own; only with
-    a product that `adds` do those of one batch point run in order.
+    The steps have these open sizes: an index for each entry of `batch`, the first row of the block among `count` rows,
+    and its number of rows, which is `block`, or fewer for the last one. Blocks are independent, and each thread has its
+    own `local` buffers. Only with a product that `adds`, the blocks of one batch point run in order.
     """
 
     batch: tuple[tuple[str, Any], ...]  # (the index's name, how many)
@@ -308,7 +314,7 @@ STEP_TYPES = (
 
 @dataclass(frozen=True)
 class Program:
-    """Device, buffers, kernels and steps. Inputs are bound in the order of `inputs`."""
+    """Device, buffers, kernels and steps. The arguments of a call are the buffers of `inputs`, in this order."""
 
     name: str
     device: Device
@@ -316,12 +322,12 @@ class Program:
     buffers: Mapping[str, Buffer]
     kernels: Mapping[str, Kernel]
     steps: tuple[Any, ...]  # of STEP_TYPES
-    pools: tuple[Any, ...] = ()  # bytes of each pool; an expression where open sizes decide
+    pools: tuple[Any, ...] = ()  # bytes of each pool; an expression if they depend on open sizes
     units: tuple[SourceUnit, ...] = ()
     decisions: tuple[FusionDecision, ...] = ()
-    # what each call decides; every other size is an expression of their names
+    # the sizes that each call decides; every other size is an expression of their names
     sizes: tuple[SizeVar, ...] = ()
-    # returned buffer -> the input that the caller then copies it into: its memory may hold the result at once
+    # returned buffer -> the input that the caller copies it into, so a kernel may write the result there directly
     updates: Mapping[str, str] = field(default_factory=dict)
 
     def with_(self, **changes: Any) -> Program:
@@ -336,12 +342,13 @@ class Program:
 
     @cached_property
     def written_inputs(self) -> tuple[str, ...]:
-        """The inputs whose memory a step writes to, in order."""
+        """The inputs that a step writes to, in order."""
         written = {name for step in self.steps for name in step_accesses(step, self.kernels)[1]}
         return tuple(name for name in self.inputs if name in written)
 
     def verify(self) -> Program:
-        """Check order, names and (once planned) that live buffers never overlap in a pool. Raises GraphError."""
+        """Check the order of steps, names and, if slots are planned, that live buffers do not overlap. Raises
+        GraphError."""
         ready = {b.name for b in self.buffers.values() if b.role in ("input", "constant")}
         live: set[str] = set()
         for kernel in self.kernels.values():
@@ -355,7 +362,9 @@ class Program:
                     raise GraphError(f"program {self.name}: {step} names the unknown buffer {name!r}")
             for name in reads:
                 if name not in ready:
-                    raise GraphError(f"program {self.name}: {step} reads {name}, which nothing wrote before")
+                    raise GraphError(
+                        f"program {self.name}: {step} reads {name}, which no earlier step writes"
+                    )
             match step:
                 case Allocate(buffer=name):
                     self._check_no_overlap(name, live)
@@ -383,7 +392,7 @@ class Program:
 
 
 def _kernel_accesses(kernel: Kernel, buffers: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(buffers read before the kernel writes them, buffers written) when it runs on these."""
+    """(buffers that it reads before it writes them, buffers that it writes) when the kernel runs on these buffers."""
     first_reads: set[str] = set()
     written: set[str] = set()
     for nest in kernel.nests:
@@ -397,7 +406,7 @@ def _kernel_accesses(kernel: Kernel, buffers: tuple[str, ...]) -> tuple[tuple[st
 def _block_accesses(
     steps: Sequence[Any], local: Sequence[str], kernels: Mapping[str, Kernel]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What the steps read before one of them writes it, and what they write that outlives a block."""
+    """The buffers that the steps read before one of them writes them, and the written buffers that outlive a block."""
     first_reads: dict[str, None] = {}
     written: dict[str, None] = dict.fromkeys(local)
     for step in steps:

@@ -1,7 +1,7 @@
 """A Program on disk: program.json and one source file per unit. Exact and readable, without pickle.
 
-Input: a Program and a folder. Each file appears whole or not at all, program.json last. It has the digest of every
-source file, so a folder with files from two saves is refused.
+Input: a Program and a folder. Each file is written completely or not at all; program.json is the last. It has the
+digest of every source file, so a folder with files from two saves is refused.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from stage_contracts.tensor_meta import TensorMeta, parse_meta
 FORMAT = 2
 _SUFFIX = {"cpp": ".cpp", "triton": ".py"}
 
-# Dataclasses that are written as {"<name>": {field: value}}.
+# The dataclasses that are written as {"<name>": {field: value}}.
 _RECORDS: dict[str, type] = {
     c.__name__: c
     for c in (
@@ -55,7 +55,7 @@ _RECORDS: dict[str, type] = {
 
 
 def save_program(program: Program, folder: str | os.PathLike[str]) -> Path:
-    """Write the folder, or replace what an earlier save left there. Returns the path of program.json."""
+    """Write the folder, or replace the files of an earlier save. Returns the path of program.json."""
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
     units = []
@@ -73,28 +73,30 @@ def save_program(program: Program, folder: str | os.PathLike[str]) -> Path:
 
 
 def load_program(folder: str | os.PathLike[str], symbols: dict[str, Any] | None = None) -> Program:
-    """Read back a saved program. Raises ValueError for a folder that is not one, or is damaged."""
+    """Read back a saved program. Raises ValueError if the folder has no saved program, or a damaged one."""
     path = Path(folder)
     try:
         record = json.loads((path / "program.json").read_text(encoding="utf-8"))
         if record.get("format") != FORMAT:
-            raise ValueError(f"format {record.get('format')!r}; expected {FORMAT}")
+            raise ValueError(f"its format is {record.get('format')!r}, expected {FORMAT}")
         units = []
         for entry in record["units"]:
             text = (path / Path(entry["file"]).name).read_bytes().decode("utf-8")
             if _digest(text) != entry["sha256"]:
-                raise ValueError(f"{entry['file']} is not the file that was saved with it")
+                raise ValueError(f"{entry['file']} was changed after it was saved")
             units.append(SourceUnit(text=text, **decode(entry["unit"], symbols)))
         program = Program(units=tuple(units), **decode(record["program"], symbols))
         for nest in (nest for kernel in program.kernels.values() for nest in kernel.nests):
             nest.body  # noqa: B018 - damaged text is told now
         return program
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} does not hold a saved program ({error}); save it again") from error
+        raise ValueError(
+            f"{path} does not hold a saved program that can be read ({error}); save the program again"
+        ) from error
 
 
 def record_of(program: Program) -> dict[str, Any]:
-    """A program and its sources as one JSON value. Raises TypeError for what has no word there."""
+    """A program and its sources as one JSON value. Raises TypeError for a value that cannot be written."""
     fields = {f.name: getattr(program, f.name) for f in dataclasses.fields(program) if f.name != "units"}
     units = [
         {f.name: encode(getattr(unit, f.name)) for f in dataclasses.fields(unit)} for unit in program.units
@@ -103,9 +105,10 @@ def record_of(program: Program) -> dict[str, Any]:
 
 
 def program_of(record: dict[str, Any]) -> Program:
-    """Read back `record_of(program)`; its nests when they are asked for. Raises ValueError, KeyError or TypeError."""
+    """Read back `record_of(program)`. Its nests are read when they are first used. Raises ValueError, KeyError or
+    TypeError."""
     if record.get("format") != FORMAT:
-        raise ValueError(f"format {record.get('format')!r}; expected {FORMAT}")
+        raise ValueError(f"its format is {record.get('format')!r}, expected {FORMAT}")
     units = [SourceUnit(**{name: decode(value) for name, value in unit.items()}) for unit in record["units"]]
     return Program(units=tuple(units), **decode(record["program"]))
 
@@ -127,7 +130,7 @@ def _digest(text: str) -> str:
 
 
 def encode(value: Any) -> Any:
-    """A value as JSON: what JSON has no word for becomes an object with one key that names its type."""
+    """A value as JSON. A value of a type that JSON lacks becomes an object with one key, which names the type."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float) and math.isfinite(value):
@@ -154,7 +157,7 @@ def decode(value: Any, symbols: dict[str, Any] | None = None) -> Any:
         if kind == word:
             return read(inner, symbols)
     if kind not in _RECORDS:
-        raise ValueError(f"unknown part {kind!r}")
+        raise ValueError(f"it has a part {kind!r} that this version does not know")
     return _RECORDS[kind](**{name: decode(v, symbols) for name, v in inner.items()})
 
 
@@ -167,8 +170,8 @@ def _once_read(method: Any) -> Any:
 
 
 class _StoredNest(LoopNest):
-    """A nest as text, until somebody asks for more than `reads`, `writes` and `origins`: a cached program runs without,
-    and to read an index expression takes half of sympy."""
+    """A nest that stays text until an attribute other than `reads`, `writes` and `origins` is used. A cached program
+    runs without them, and reading an index expression imports half of sympy."""
 
     def __init__(self, record: dict[str, Any]) -> None:
         self.__dict__["_record"] = record
@@ -180,10 +183,10 @@ class _StoredNest(LoopNest):
 
     def __getattr__(self, name: str) -> Any:
         record = self.__dict__.get("_record")
-        if record is not None:  # else another thread has read it, or this is a copy that is being made
+        if record is not None:  # otherwise another thread has read it, or this is a copy that is being made
             nest = parse_nest("\n".join(record["text"]) + "\n")
             self.__dict__.update(vars(nest), origins=tuple(decode(o) for o in record["origins"]))
-            object.__setattr__(self, "__class__", LoopNest)  # which it now is
+            object.__setattr__(self, "__class__", LoopNest)  # now it is a LoopNest
             self.__dict__.pop("_record", None)
         return object.__getattribute__(self, name)
 
@@ -192,12 +195,12 @@ class _StoredNest(LoopNest):
     __repr__ = _once_read(LoopNest.__repr__)
 
 
-def _stored(nest: LoopNest) -> dict[str, Any]:  # the text has no columns
+def _stored(nest: LoopNest) -> dict[str, Any]:  # because the text has no columns
     lines, origins = print_nest(nest).splitlines(), [encode(o) for o in nest.origins]
     return {"text": lines, "origins": origins, "reads": list(nest.reads), "writes": list(nest.writes)}
 
 
-# (the key, the type, how it is written, how it is read back with the symbols there are). The first that fits is taken.
+# (key, type, function that writes it, function that reads it back, given the symbols). The first that fits is used.
 _WORDS: tuple[tuple[str, type, Callable[[Any], Any], Callable[[Any, Any], Any]], ...] = (
     ("float", float, str, lambda word, symbols: float(word)),
     ("tuple", tuple, lambda v: [encode(i) for i in v], lambda items, s: tuple(decode(i, s) for i in items)),

@@ -1,7 +1,7 @@
 """The steps of a Program as Python statements, one table row each, and back.
 
-Input: steps for `print_step`, statements for `parse_step`; `program_text.py` joins them. A buffer's type is shown where
-it gets its memory, or in a declaration above all steps if no step allocates it.
+Input: steps for `print_step`, statements for `parse_step`; `program_text.py` joins them. A buffer's type is printed
+where the buffer is allocated, or in a declaration above all steps if no step allocates it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def print_argument(value: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string in double quotes where that needs no escape, as the rest of the text has them."""
+    """A string in double quotes, if that needs no escape."""
     plain = text.isprintable() and not set(text) & {'"', "\\"}
     return f'"{text}"' if plain else repr(text)
 
@@ -69,7 +69,7 @@ def keywords(words: Mapping[str, Any]) -> str:
 
 
 def call(function: str, arguments: list[str], **words: Any) -> str:
-    """`function(*arguments, **words)`; arguments are text already."""
+    """The text `function(*arguments, **words)`; the arguments are text already."""
     return f"{function}({', '.join([*arguments, *([keywords(words)] if words else [])])})"
 
 
@@ -145,7 +145,7 @@ _PRINTERS: dict[type, Callable[[Any, Mapping[str, Buffer]], list[str]]] = {
 
 
 def read_value(tree: ast.expr | None) -> Any:
-    """The value of an argument: what `print_argument` writes. Names are buffers. Raises ValueError."""
+    """Read back an argument that `print_argument` wrote. Names are buffers. Raises ValueError."""
     match tree:
         case ast.Name(id=name):
             return BufferRef(name)
@@ -216,7 +216,7 @@ def read_buffer(statement: ast.stmt, symbols: dict[str, Any]) -> Buffer | None:
 
 
 def parse_step(statement: ast.stmt, origins: tuple[Origin, ...]) -> Any:
-    """The step a statement is, or None for a declaration and for what is no step."""
+    """The step of a statement. None for a declaration, and for a statement that is not a step."""
     match statement:
         case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="allocate"))):
             return Allocate(name)

@@ -1,4 +1,4 @@
-"""A Program as readable Python text, and the way back: print what was read and the text is the same.
+"""A Program as readable Python text, and back: a program that was read prints as the same text.
 
 Input: a Program, planned or not, with or without source. First the kernels, as the loop nests they are; then
 the program, a def whose statements are its steps; then the source units. `program_steps.py` has the steps.
@@ -49,7 +49,7 @@ from stage_contracts.tensor_meta import parse_meta
 
 
 def print_program(program: Program, sources: bool = True) -> str:
-    """The program as Python. `sources=False` leaves the source units out, which are long."""
+    """The program as Python. `sources=False` leaves out the source units, which are long."""
     blocks = [_kernel_block(kernel) for kernel in program.kernels.values()]
     blocks.append(_program_block(program))
     decisions = [
@@ -113,7 +113,7 @@ def _unit_block(unit: SourceUnit) -> str:
 
 
 def _long_text(text: str) -> str:
-    """A string literal over several lines; what Python's reader would change in it is escaped."""
+    """A string literal over several lines, with escapes for characters that Python would change."""
     inner = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     if not all(c.isprintable() or c == "\n" for c in inner) or inner.endswith('"'):
         return repr(text)
@@ -126,7 +126,7 @@ def _long_text(text: str) -> str:
 def parse_program(text: str, symbols: Mapping[str, Any] | None = None) -> Program:
     """Read back `print_program(program)`. `symbols` gives symbolic sizes by name. Raises ValueError.
 
-    An Origin comes back with the file's name, the line and the text, which is all that prints.
+    An Origin comes back with the file's name, the line and the text only, because the rest does not print.
     """
     lines = text.splitlines()
     kernels: dict[str, Kernel] = {}

@@ -1,4 +1,4 @@
-"""The Python versions whose bytecode capture knows. On any other, compile() warns once and runs eagerly.
+"""The Python versions that capture supports. On any other, compile() warns once, and your functions run eagerly.
 
 Input: the running interpreter. The import never fails because of the version.
 """
@@ -24,6 +24,6 @@ def say_so() -> None:
     """The warning that nothing is compiled; only once."""
     wanted = ", ".join(".".join(map(str, version)) for version in SUPPORTED)
     warnings.warn(
-        f"cutaway: compile() knows the bytecode of CPython {wanted}; this is {NAME}, so functions run eagerly",
+        f"cutaway: compile() supports CPython {wanted}; this is {NAME}, so your functions run eagerly, not compiled",
         stacklevel=3,
     )

@@ -1,4 +1,4 @@
-"""Messages that nobody asked for: a line on stderr, once per process, about a fallback or a request.
+"""Messages that are printed without being requested: a line on stderr, once per process, about a fallback or a request.
 
 Input: the line, such as "cutaway: no C++ compiler: ...". Everything else goes to the event log.
 """
@@ -18,5 +18,5 @@ def report_once(line: str) -> None:
         if line in _SAID:
             return
         _SAID.add(line)
-    if sys.stderr is not None:  # a program without a console has none
+    if sys.stderr is not None:  # it is None in a program without a console
         sys.stderr.write(f"{line}\n")

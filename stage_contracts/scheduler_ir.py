@@ -1,4 +1,4 @@
-"""The scheduler's view: nodes with memory dependencies, and the decisions of fusion, with reasons.
+"""The scheduler's IR: nodes with memory dependencies, and the decisions of fusion with their reasons.
 
 Input: `fuse` wraps each LoopNest or ExternCall in a SchedulerNode. Names follow TorchInductor's scheduler.
 """
@@ -14,7 +14,7 @@ from stage_contracts.origin import Origin
 
 @dataclass(frozen=True)
 class MemoryDep:
-    """One access: `buffer[index]` over loops of `sizes`. Equal deps touch the same element at each point."""
+    """One access: `buffer[index]` in loops of `sizes`. Equal deps access the same element at each point."""
 
     buffer: str
     index: Any  # sympy expression of i0.., r0..
@@ -23,7 +23,7 @@ class MemoryDep:
 
 @dataclass(frozen=True)
 class SchedulerNode:
-    """One nest or call with what it reads and writes."""
+    """One nest or call, with the accesses that it makes."""
 
     node: LoopNest | ExternCall
     reads: tuple[MemoryDep, ...]
@@ -40,7 +40,7 @@ class SchedulerNode:
 
 @dataclass(frozen=True)
 class FusedSchedulerNode:
-    """Nodes that become one kernel, in order, sharing their outer loops."""
+    """Nodes that become one kernel, in order. They share the outer loops."""
 
     nodes: tuple[SchedulerNode, ...]
 
@@ -53,7 +53,7 @@ class FusedSchedulerNode:
         return tuple(dict.fromkeys(o for n in self.nodes for o in n.node.origins))
 
 
-# Why two nodes did not become one kernel.
+# The reasons why two nodes do not become one kernel.
 REFUSALS = {
     "call": "one of them is a call of a library or an eager kernel, not a loop nest",
     "device": "they run on different devices",
@@ -74,14 +74,14 @@ REFUSALS = {
 
 @dataclass(frozen=True)
 class FusionDecision:
-    """Whether two nodes became one kernel, and why (not)."""
+    """Whether two nodes became one kernel, and the reason."""
 
     first: str
     second: str
     fused: bool
     reason: str
-    score: float = field(default=0.0)  # bytes of memory traffic saved
-    code: str = ""  # of REFUSALS, where they were not fused
+    score: float = field(default=0.0)  # how many bytes of memory traffic it saves
+    code: str = ""  # a code of REFUSALS, if they were not fused
 
     def __str__(self) -> str:
         return f"{self.first} + {self.second}: {'fused' if self.fused else 'not fused'}, {self.reason}"

@@ -1,4 +1,4 @@
-"""Whether a function fits a seam: checks its parameters before anything runs, and its result at each call.
+"""Checks that a function fits a seam: its parameters before anything runs, and its result at each call.
 
 Input: a Pipeline, and the Protocols of pipeline.py: their signatures and docstrings are the contracts.
 """
@@ -18,7 +18,7 @@ from stage_contracts.pipeline import Pipeline
 
 
 def checked_pipeline(pipeline: Pipeline, default: Pipeline) -> Pipeline:
-    """The pipeline, each seam that is not the default's checked now and at each call."""
+    """The pipeline, in which each seam that is not the default is checked now and at each call."""
     swapped = {f.name: getattr(pipeline, f.name) for f in fields(Pipeline)}
     swapped = {
         n: f for n, f in swapped.items() if f is not getattr(default, n) and not hasattr(f, "__seam__")
@@ -27,7 +27,7 @@ def checked_pipeline(pipeline: Pipeline, default: Pipeline) -> Pipeline:
 
 
 def check_parameters(seam: str, function: Any) -> None:
-    """Raises where the function cannot be called as the machine calls this seam."""
+    """Raise SeamError if the function cannot be called with the parameters of this seam."""
     parameters, _, contract = _contract(seam)
     shown = ", ".join(parameters)
     if not callable(function):
@@ -35,7 +35,7 @@ def check_parameters(seam: str, function: Any) -> None:
         raise SeamError(say("seam_not_callable", seam=seam, got=got, parameters=shown, contract=contract))
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # a function of C's that does not say
+    except (TypeError, ValueError):  # a C function without a signature
         return
     try:
         signature.bind(*parameters)
@@ -76,7 +76,8 @@ def _contract(seam: str) -> tuple[dict[str, inspect.Parameter], str, str]:
 
 
 def _is(result: Any, expected: str) -> bool:
-    """By the class's name, for a contract imports no stage. A subclass will do."""
+    """Whether a result has the expected type, or a subclass. It compares names of classes, because a contract imports
+    no stage."""
     if expected.startswith("Callable"):
         return callable(result)
     if expected.startswith("Mapping"):

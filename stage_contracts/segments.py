@@ -1,4 +1,4 @@
-"""Segments: the parts of a Program that C++ can run by itself. Steps that need Python are between them.
+"""Segments: the parts of a Program that C++ runs without Python. Between them are the steps that need Python.
 
 Input: a Program. The emitter writes one C++ function for each segment, and the launcher calls it instead of the steps.
 Both use this file, so they agree. A contraction belongs to a segment if BLAS can take the layout of its operands.
@@ -17,9 +17,9 @@ from stage_contracts.program import Allocate, Copy, External, Free, Launch, Prog
 
 @dataclass(frozen=True)
 class Segment:
-    """Steps that one C++ function runs, and what it is given: arrays, then the pools, then the open sizes.
+    """Steps that one C++ function runs. Its arguments are arrays, then the pools, then the open sizes.
 
-    `checked`: those of `arrays` (the first ones) that are inputs of the program, which it looks at before it starts.
+    `checked`: those of `arrays` (the first ones) that are inputs of the program. The function checks them first.
     """
 
     function: str
@@ -42,7 +42,8 @@ class Segment:
 
 
 def segments(program: Program) -> tuple[Any, ...]:
-    """The program's steps, those that C++ can run gathered in Segments. Only for the CPU, and where a kernel is."""
+    """The program's steps, with those that C++ can run collected in Segments. Only on the CPU, and only if a segment
+    has a kernel."""
     if program.device != CPU or not any(isinstance(step, Launch | RowBlocks) for step in program.steps):
         return program.steps
     found: list[Any] = []
@@ -57,7 +58,7 @@ def segments(program: Program) -> tuple[Any, ...]:
 
 
 def _stretches(program: Program) -> Iterator[tuple[bool, list[Any]]]:
-    """(whether C++ can run them, consecutive steps). To make or give up a buffer is part of either."""
+    """(whether C++ can run them, consecutive steps). Steps that allocate or free a buffer can be in both."""
     current: list[Any] = []
     native = True
     for step in program.steps:

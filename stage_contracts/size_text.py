@@ -12,14 +12,14 @@ from typing import Any
 def python_text(expr: Any, name_of: Callable[[Any], Any]) -> str:
     """A sympy expression or relation over sizes as Python, with `name_of(symbol)` for each symbol.
 
-    Raises ValueError for what it does not know.
+    Raises ValueError for an expression that it does not support.
     """
     if expr.is_Symbol:
         return str(name_of(expr))
     if not expr.args:
         return _constant_text(expr)
     name = type(expr).__name__
-    if name == "floor":  # of integers only, so floor(a / b) is exact as a // b
+    if name == "floor":  # the operands are integers, so floor(a / b) is exactly a // b
         import sympy
 
         numerator, denominator = sympy.fraction(sympy.together(expr.args[0]))
@@ -32,7 +32,7 @@ def python_text(expr: Any, name_of: Callable[[Any], Any]) -> str:
     if name == "Not":
         return f"(not {words[0]})"
     if name not in _SIGNS:
-        raise ValueError(f"{name} of sizes has no Python text: {expr}")
+        raise ValueError(f"the size {expr} cannot be written as Python: there is no form for {name}")
     return f"({f' {_SIGNS[name]} '.join(words)})"
 
 
@@ -43,7 +43,9 @@ def _constant_text(expr: Any) -> str:
         return str(int(expr)) if expr >= 0 else f"({int(expr)})"
     if expr.is_Rational or expr.is_Float:
         return f"({expr})"
-    raise ValueError(f"{type(expr).__name__} of sizes has no Python text: {expr}")
+    raise ValueError(
+        f"the size {expr} cannot be written as Python: there is no form for {type(expr).__name__}"
+    )
 
 
 def _power_text(expr: Any, words: list[str]) -> str:
@@ -51,7 +53,7 @@ def _power_text(expr: Any, words: list[str]) -> str:
         return f"({' ** '.join(words)})"
     if expr.exp == -1:
         return f"(1 / {words[0]})"
-    raise ValueError(f"Pow of sizes has no Python text: {expr}")
+    raise ValueError(f"the size {expr} cannot be written as Python: there is no form for this power")
 
 
 _CALLS = {"Max": "max", "Min": "min"}

@@ -44,7 +44,7 @@ def _rest(a: Any, b: Any) -> Any:
     return a % b
 
 
-# What sympy calls the operation -> its result.
+# sympy's name of an operation -> the function that computes it
 _VALUES: dict[str, Callable[..., Any]] = {
     "Add": lambda *parts: sum(parts),
     "Mul": lambda *parts: math.prod(parts),

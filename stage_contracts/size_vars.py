@@ -1,4 +1,4 @@
-"""The sizes of a program that each call decides: where to read each, and any artifact at given sizes.
+"""The sizes of a program that each call decides: where to read them, and how to put numbers into an artifact.
 
 Input: `lower` lists the SizeVars of a graph. From then on a size is an int or a sympy expression of their names; two
 sizes are equal if their expressions are. `at_sizes` puts numbers in: what a program means at one call.
@@ -20,18 +20,18 @@ from stage_contracts.tensor_meta import TensorMeta
 
 
 def plain(size: Any) -> Any:
-    """An int where an expression has become a number."""
+    """The size as an int if its expression is a number."""
     return int(size) if isinstance(size, sympy.Integer) else size
 
 
 def is_open(size: Any) -> bool:
-    """Whether it takes a call to know this size, or index."""
+    """Whether only a call decides this size or index."""
     return isinstance(size, sympy.Basic) and bool(size.free_symbols)
 
 
 @lru_cache(maxsize=65536)
 def quotient(big: Any, small: Any) -> Any | None:
-    """`big / small` where that is whole for all sizes, else None. Sizes are products, of numbers and symbols."""
+    """`big / small` if it is an integer for all sizes, else None. Both are products of numbers and symbols."""
     if isinstance(big, int) and isinstance(small, int):
         return big // small if small and big % small == 0 else None
     if small == 0:
@@ -45,7 +45,7 @@ def quotient(big: Any, small: Any) -> Any | None:
 
 
 def never_below(big: Any, small: Any) -> bool:
-    """Whether `big >= small` for all sizes, as far as can be seen: no term of the difference is negative."""
+    """Whether `big >= small` is certain for all sizes: no term of the difference is negative."""
     if isinstance(big, int) and isinstance(small, int):
         return big >= small
     difference = sympy.expand(sympy.sympify(big) - small)
@@ -55,12 +55,13 @@ def never_below(big: Any, small: Any) -> bool:
 
 
 def likely_above(size: Any, number: int) -> bool:
-    """Whether a size is above `number`, an open one at its nominal value. For choices that change no result."""
+    """Whether a size is above `number`; an open size counts with its nominal value. For choices that do not change a
+    result."""
     return hinted(size) > number
 
 
 def size_values(sizes: Sequence[SizeVar], shapes: Mapping[str, Sequence[int]]) -> dict[Any, int]:
-    """The value of every size, as a substitution, from the shapes of the inputs by name."""
+    """The value of every size, as a substitution, from the shapes of the inputs {name: shape}."""
     values: dict[Any, int] = {}
     for var in sizes:
         found = shapes[var.buffer][var.dim] if var.buffer else int(var.expr.subs(values))
@@ -75,7 +76,7 @@ def at_sizes(value: Any, values: Mapping[Any, int]) -> Any:
         return value.with_(shape=shape, strides=strides)
     if isinstance(value, sympy.Basic):
         return plain(value.subs(values))
-    if isinstance(value, Instr):  # an index stays an expression
+    if isinstance(value, Instr):  # an index must stay an expression
         args = tuple(a.subs(values) if isinstance(a, sympy.Basic) else a for a in value.args)
         return dataclasses.replace(value, args=args)
     if isinstance(value, Mapping):
@@ -90,7 +91,7 @@ def at_sizes(value: Any, values: Mapping[Any, int]) -> Any:
 
 
 def _record_at_sizes(record: Any, values: Mapping[Any, int]) -> Any:
-    """A dataclass of the contracts, field by field; itself where no field changes."""
+    """The same for a dataclass of the contracts, field by field. The same object if no field changes."""
     fields = {f.name: getattr(record, f.name) for f in dataclasses.fields(record)}
     moved = {k: at_sizes(v, values) for k, v in fields.items()}
     changed = {k: v for k, v in moved.items() if v is not fields[k]}

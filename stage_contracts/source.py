@@ -1,6 +1,6 @@
-"""Sources: how to reach a value that capture saw from the arguments of a call. A source prints as Python.
+"""Sources: the path from the arguments of a call to a value that capture saw. A source prints as Python.
 
-Input: capture gives each value it meets a source. Guards and residual code evaluate `expression()`, where the
+Input: capture gives each value a source. Guards and residual code evaluate `expression()`, where the
 function's parameters are local names, `G` is its globals, `C` its closure cells by name, and `__function__` the
 function itself.
 """
@@ -17,7 +17,7 @@ S = TypeVar("S")
 
 @dataclass_transform(frozen_default=True)
 def source_class(cls: type[S]) -> type[S]:
-    """A frozen dataclass that computes its hash and its text once: capture asks for them many times a guard."""
+    """Decorator: a frozen dataclass that computes its hash and its text once, because capture needs them many times."""
     made = dataclass(frozen=True)(cls)
     for name in ("__hash__", "expression"):
         setattr(
@@ -39,7 +39,7 @@ def _computed_once(method: Callable[[Any], Any], place: str) -> Callable[[Any], 
 
 @source_class
 class Source:
-    """Base class. `expression()` is for machines; `str()` is what a person reads in a message."""
+    """Base class. `expression()` is for generated code; `str()` is for people, in messages."""
 
     def expression(self) -> str:
         raise NotImplementedError
@@ -86,7 +86,7 @@ class ClosureSource(Source):
 
 @source_class
 class FunctionSource(Source):
-    """The captured function itself: what its defaults are, and its globals where a parameter is called G."""
+    """The captured function itself: for its defaults, and for its globals if a parameter is named G."""
 
     name: str
 
@@ -99,9 +99,9 @@ class FunctionSource(Source):
 
 @source_class
 class AttrSource(Source):
-    """`base.name`. A guard asks `type` for the class: an object of another class by now may compute its `__class__`.
+    """`base.name`. For the class, a guard uses `type()`: another object in this place may compute its `__class__`.
 
-    registry: the dict of a module that holds it (`_modules`), where it is no attribute as others are."""
+    registry: the dict of a module that has it (such as `_modules`), if it is not an ordinary attribute."""
 
     base: Source
     name: str
@@ -111,7 +111,7 @@ class AttrSource(Source):
         return self.written(self.base.expression())
 
     def written(self, base: str) -> str:
-        """The expression, of how its base is written."""
+        """The expression, from the text of its base."""
         return f"type({base})" if self.name == "__class__" else f"{base}.{self.name}"
 
     def __str__(self) -> str:
@@ -134,7 +134,7 @@ class ItemSource(Source):
 
 @source_class
 class RegisteredSource(Source):
-    """An object that no variable of the program holds: a function registered to be followed in another's place."""
+    """An object that no variable of the program holds, such as a function that capture follows instead of another."""
 
     number: int
 
@@ -144,7 +144,8 @@ class RegisteredSource(Source):
 
 @source_class
 class CallSource(Source):
-    """What a function without side effects gives: `base(*args, **kwargs)`, whose words are sources and constants."""
+    """The result of a function without side effects: `base(*args, **kwargs)`. The arguments are sources and
+    constants."""
 
     base: Source
     args: tuple[Any, ...]
@@ -154,7 +155,7 @@ class CallSource(Source):
         return f"{self.base.expression()}({', '.join(self.words(lambda source: source.expression()))})"
 
     def words(self, spell: Any) -> list[str]:
-        """The arguments as text; `spell` writes a source."""
+        """The arguments as text; `spell` returns the text of a source."""
         text = lambda v: spell(v) if isinstance(v, Source) else repr(v)  # noqa: E731
         return [*map(text, self.args), *(f"{name}={text(value)}" for name, value in self.kwargs)]
 
@@ -164,7 +165,7 @@ class CallSource(Source):
 
 @source_class
 class ExpressionSource(Source):
-    """A number computed from the call's arguments: `text` is Python, `shown` what a person reads."""
+    """A number computed from the call's arguments. `text` is Python; `shown` is for people."""
 
     text: str
     shown: str = ""
@@ -206,7 +207,7 @@ class ArraySource(Source):
 
 @source_class
 class KeySource(Source):
-    """`base[key]` where the key is an object: the one that `register` gave this number."""
+    """`base[key]` with an object as the key: the object that `register` gave this number."""
 
     base: Source
     number: int
@@ -220,7 +221,7 @@ class KeySource(Source):
 
 @source_class
 class RowSource(Source):
-    """Several values as a tuple. kept: they are the same objects for as long as the structure epoch stands still."""
+    """Several values as a tuple. kept: they are the same objects as long as the structure epoch does not change."""
 
     sources: tuple[Source, ...]
     kept: bool = False
@@ -234,8 +235,8 @@ class RowSource(Source):
 
 
 def depth(source: Any) -> int:
-    """How many reads lead from the call's arguments to a value; 0 for what is no source."""
-    if not isinstance(source, Source):  # an expected value, maybe the user's: it is not asked for a `base`
+    """How many reads lead from the call's arguments to a value; 0 if it is not a source."""
+    if not isinstance(source, Source):  # an expected value may be a user's object: do not read its attributes
         return 0
     kept = source.__dict__
     if "_depth" not in kept:

@@ -1,6 +1,6 @@
-"""Where to read each open size from a graph's inputs: which dimension of which input, and how to solve for it.
+"""Where to read each open size from a graph's inputs: which dimension of which input, and how to compute it.
 
-Input: the metas of a graph's inputs. A compiled graph takes arrays only, so each call reads every size from their
+Input: the metas of a graph's inputs. A compiled graph takes only arrays, so each call reads every size from their
 shapes. An input of shape (8*s0, 16) gives s0 as its first dimension divided by 8.
 """
 
@@ -16,7 +16,7 @@ from stage_contracts.tensor_meta import TensorMeta
 
 @dataclass(frozen=True)
 class SymbolBinding:
-    """`symbol` is (shape[dim] - rest) // factor of input number `input`; `rest` is of sizes shown before it."""
+    """`symbol` is (shape[dim] - rest) // factor, for input number `input`. `rest` only uses symbols bound before it."""
 
     symbol: Any
     input: int
@@ -26,12 +26,13 @@ class SymbolBinding:
 
 
 def expression(size: Any) -> Any:
-    """A size, or a number made of sizes, in the symbols that stand for all that are equal."""
+    """The expression of a size, or of a number made of sizes. One symbol represents all symbols that are equal to
+    it."""
     return size.env.simplify(size.expr) if isinstance(size, (SymInt, SymFloat)) else size
 
 
 def symbol_bindings(metas: Sequence[Any]) -> list[SymbolBinding]:
-    """One reading for each symbol that can be read, those that need no arithmetic first."""
+    """One binding for each symbol that can be read. Those that need no arithmetic come first."""
     places = [
         (expression(size), i, dim)
         for i, meta in enumerate(metas)
@@ -60,7 +61,7 @@ def symbol_bindings(metas: Sequence[Any]) -> list[SymbolBinding]:
 
 
 def size_reader(shown: Sequence[SymbolBinding]) -> Callable[[Sequence[Any]], dict[Any, int]]:
-    """From arrays to the value of each size."""
+    """A function from arrays to the value of each size."""
 
     def read(arrays: Sequence[Any]) -> dict[Any, int]:
         values: dict[Any, int] = {}
@@ -73,7 +74,7 @@ def size_reader(shown: Sequence[SymbolBinding]) -> Callable[[Sequence[Any]], dic
 
 
 def open_sizes_in(tree: Any) -> Iterator[SymInt | SymFloat]:
-    """Every open size, and float made of open sizes, in nested tuples, lists, dicts, slices and metas."""
+    """Every open size, and every float made of open sizes, in nested tuples, lists, dicts, slices and metas."""
     if isinstance(tree, (SymInt, SymFloat)):
         yield tree
     elif isinstance(tree, TensorMeta):
@@ -86,7 +87,7 @@ def open_sizes_in(tree: Any) -> Iterator[SymInt | SymFloat]:
 
 
 def with_sizes(tree: Any, values: dict[Any, int]) -> Any:
-    """A copy of nested tuples, lists, dicts, slices and metas with each open size as the number it is in this call."""
+    """A copy of nested tuples, lists, dicts, slices and metas, with the value in this call for each open size."""
     if isinstance(tree, SymInt):
         return int(expression(tree).subs(values))
     if isinstance(tree, SymFloat):

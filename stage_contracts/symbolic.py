@@ -1,4 +1,4 @@
-"""Sizes that are not known until run time: SymInt, SymFloat, SymBool, and the ShapeEnv that relates them.
+"""Sizes that are not known until run time: SymInt, SymFloat, SymBool, and ShapeEnv, which knows their relations.
 
 Input: named dimensions that capture makes from the first call's sizes (their hints). A symbolic value is a sympy
 expression. Its conversion to a Python bool uses the hint, and records the assumption for a guard, with the user's line.
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class DataDependentError(RuntimeError):
-    """The program branches on a value that only the data knows (an unbacked symbol)."""
+    """The program branches on a value that depends on the data (an unbacked symbol)."""
 
 
 @dataclass(frozen=True)
 class Assumption:
-    """`condition` held for the hints when `origin` was captured; compiled code relies on it."""
+    """A fact that compiled code relies on: `condition` held for the hints when `origin` was captured."""
 
     condition: Any  # a sympy relational
     origin: Origin | None
@@ -38,37 +38,42 @@ class Assumption:
 
 @dataclass
 class ShapeEnv:
-    """The symbols of one compilation. It stays open until `build`: any stage may still add an assumption.
+    """The symbols of one compile, and the assumptions about them. Any stage may add an assumption, until `build`.
 
-    What was assumed is used: an equality makes one symbol stand for the other (`replacements`), a bound
-    narrows a range.
+    Assumptions are used: after an equality one symbol represents the other (`replacements`), and a bound narrows a
+    range.
     """
 
     hints: dict[Any, int | float | None] = field(default_factory=dict)
     ranges: dict[Any, tuple[int, int | None]] = field(default_factory=dict)
     assumptions: list[Assumption] = field(default_factory=list)
-    origin: Origin | None = None  # the user's line being captured now
-    replacements: dict[Any, Any] = field(default_factory=dict)  # symbol -> the expression it is equal to
-    zeros: dict[Any, Any] = field(default_factory=dict)  # a sum of sizes found to be a number -> minus that
-    products: dict[Any, Any] = field(default_factory=dict)  # product, quotient or rest -> what it is equal to
-    # before anything was assumed
+    origin: Origin | None = None  # the user's line that is being captured
+    replacements: dict[Any, Any] = field(default_factory=dict)  # symbol -> the expression that it is equal to
+    # a sum of sizes that is known to be a number -> minus that number
+    zeros: dict[Any, Any] = field(default_factory=dict)
+    # product, quotient or remainder -> the expression that it is equal to
+    products: dict[Any, Any] = field(default_factory=dict)
+    # as they were before any assumption
     first_ranges: dict[Any, tuple[int, int | None]] = field(default_factory=dict)
-    answers: dict[Any, bool | None] = field(default_factory=dict)  # of `known`; a None until more is assumed
-    simplified: dict[Any, Any] = field(default_factory=dict)  # of `simplify`, until more is assumed
-    values: dict[Any, Any] = field(default_factory=dict)  # of `evaluate`: all stages ask for the same hints
+    # cache of `known`; a None is dropped at the next assumption
+    answers: dict[Any, bool | None] = field(default_factory=dict)
+    simplified: dict[Any, Any] = field(default_factory=dict)  # cache of `simplify`, until the next assumption
+    values: dict[Any, Any] = field(
+        default_factory=dict
+    )  # cache of `evaluate`: all stages ask for the same hints
 
     def dimension(self, name: str, hint: int | None, low: int = 0, high: int | None = None) -> SymInt:
-        """A new size called `name`, at least `low`. `hint=None` makes it unbacked."""
+        """Make a size named `name`, at least `low`. `hint=None` makes it unbacked."""
         import sympy
 
         symbol = sympy.Symbol(name, integer=True, nonnegative=low >= 0)
-        if symbol in self.hints:  # what was found of the size that had this name
+        if symbol in self.hints:  # forget the facts about an earlier size of this name
             self.answers, self.simplified, self.values = {}, {}, {}
         self.hints[symbol], self.ranges[symbol], self.first_ranges[symbol] = hint, (low, high), (low, high)
         return SymInt(symbol, self)
 
     def evaluate(self, expr: Any) -> Any:
-        """The value of `expr` at the hints. Raises DataDependentError when a symbol in it is unbacked."""
+        """The value of `expr` at the hints. Raises DataDependentError if a symbol in it is unbacked."""
         found = self.values.get(expr)
         if found is None:
             found = self.values[expr] = self._evaluate(expr)
@@ -87,7 +92,7 @@ class ShapeEnv:
             return expr.subs(self.hints)
 
     def simplify(self, expr: Any) -> Any:
-        """The expression with every symbol, or product, that was found equal to others written in those."""
+        """The expression, in which each symbol or product that is known to be equal to others is replaced by them."""
         found = self.simplified.get(expr)
         if found is None:
             found = self.simplified[expr] = self._simplify(expr)
@@ -97,11 +102,11 @@ class ShapeEnv:
         expr = expr.xreplace(self.replacements) if self.replacements else expr
         try:
             return expr.subs(self.products) if self.products else expr
-        except ZeroDivisionError:  # a rest or quotient by a size that was found to be 0: it says nothing
+        except ZeroDivisionError:  # a remainder or quotient by a size that is known to be 0
             return expr
 
     def known(self, condition: Any) -> bool | None:
-        """Whether `condition` holds for all sizes (True) or for none (False); None: it depends. Assumes nothing."""
+        """Whether `condition` holds for all sizes (True) or for none (False). None: it depends. Makes no assumption."""
         answer = self.answers.get(condition, _UNASKED)
         if answer is _UNASKED:
             answer = self.answers[condition] = self._known(condition)
@@ -119,20 +124,21 @@ class ShapeEnv:
         if _has_rest_of_quotient(difference):
             difference = difference.replace(sympy.floor, _exact_quotient)
         if _has_rest_of_quotient(difference):
-            return None  # sympy's `expand` does not end on some
+            return None  # for some expressions, sympy's `expand` does not end
         return rule(*self.bounds(sympy.expand(difference)))
 
     def bounds(self, expr: Any) -> tuple[float, float]:
-        """The least and greatest value of an expression of sizes, as far as their ranges tell."""
+        """The smallest and largest value of an expression of sizes, from the ranges of the sizes."""
         constant, rest = expr.as_coeff_Add()
-        if rest in self.zeros:  # s0 - 2*(s0 // 3) is 1 where that was found: no symbol or term of it says so
+        # s0 - 2*(s0 // 3) may be known to be 1, though nothing is known about its symbols and terms
+        if rest in self.zeros:
             whole = constant - self.zeros[rest]
             if whole.is_Integer:
                 return int(whole), int(whole)
         return interval(expr, self.ranges)
 
     def assume(self, condition: Any) -> bool:
-        """Decide `condition` by what is known, else by the hints; then record whichever way it went."""
+        """Decide `condition` from the known facts, or else from the hints; then record the result as an assumption."""
         import sympy
 
         known = self.known(condition)
@@ -144,7 +150,7 @@ class ShapeEnv:
         return holds
 
     def knowing_less(self) -> Iterator[None]:
-        """Set what is known back to the beginning, then to each later state, before one assumption after the other."""
+        """Iterate over the earlier states of the known facts: as at the beginning, then after each assumption."""
         assumed, self.assumptions = self.assumptions, []
         self.ranges, self.replacements, self.zeros, self.products = dict(self.first_ranges), {}, {}, {}
         self.answers, self.simplified = {}, {}
@@ -155,10 +161,10 @@ class ShapeEnv:
     def _record(self, condition: Any) -> None:
         import sympy
 
-        # Both made anew, not emptied: who keeps this state for later keeps the old ones. What is known stays so.
+        # Make new dicts instead of clearing them: a saved state keeps the old ones. Known facts stay known.
         self.answers = {asked: known for asked, known in self.answers.items() if known is not None}
         self.simplified = {}
-        # _simplify: the difference itself is not to be remembered as it was before this was known
+        # _simplify, not simplify: the cache must not keep the difference as it was before this fact
         relation, difference = (
             type(condition).__name__,
             self._simplify(condition.lhs - condition.rhs).expand(),
@@ -181,7 +187,7 @@ class ShapeEnv:
             self.assumptions.append(Assumption(condition, self.origin))
 
     def _replace_term(self, difference: Any) -> None:
-        """`difference == 0`, which no symbol solves: its last term that the others make up stands for them."""
+        """`difference == 0`, but no symbol can be isolated: replace its last term by the others."""
         terms = difference.as_coefficients_dict()
         for term in sorted((t for t in terms if not t.is_Integer), key=str, reverse=True):
             rest = {t: -c / terms[term] for t, c in terms.items() if t != term}
@@ -192,7 +198,7 @@ class ShapeEnv:
                 return
 
     def _narrow(self, symbol: Any, relation: str, number: int) -> None:
-        """`symbol <relation> number` holds from now on."""
+        """Record that `symbol <relation> number` holds."""
         low, high = self.ranges[symbol]
         if relation == "Unequality":
             low = low + 1 if number == low else low
@@ -206,7 +212,8 @@ class ShapeEnv:
 
 
 def _solved(difference: Any, symbols: list[Any]) -> tuple[Any, Any] | None:
-    """The newest symbol that `difference == 0` gives as whole multiples of the others, and its value."""
+    """The newest symbol that `difference == 0` determines as a sum of integer multiples of the others, and its
+    value."""
     for symbol in reversed(symbols):
         factor, rest = difference.coeff(symbol), difference.coeff(symbol, 0)
         if not factor.is_Integer or factor == 0 or (difference - factor * symbol - rest).expand() != 0:
@@ -220,7 +227,7 @@ def _solved(difference: Any, symbols: list[Any]) -> tuple[Any, Any] | None:
 _UNASKED: Any = object()
 
 _BY_BOUNDS: dict[str, Callable[[float, float], bool | None]] = {
-    # what the bounds of `left - right` say of `left <relation> right`
+    # (bounds of `left - right`) -> whether `left <relation> right` holds
     "Equality": lambda low, high: True if low == high == 0 else False if low > 0 or high < 0 else None,
     "Unequality": lambda low, high: False if low == high == 0 else True if low > 0 or high < 0 else None,
     "StrictLessThan": lambda low, high: True if high < 0 else False if low >= 0 else None,
@@ -237,7 +244,7 @@ def _has_rest_of_quotient(expr: Any) -> bool:
 
 
 def _exact_quotient(quotient: Any) -> Any:
-    """floor(quotient), without the floor where the division leaves no rest: (2*s0 - 2)/(s0 - 1) is 2."""
+    """floor(quotient), or the quotient itself if the division has no remainder: (2*s0 - 2)/(s0 - 1) is 2."""
     import sympy
 
     numerator, denominator = sympy.fraction(sympy.cancel(quotient))
@@ -248,7 +255,7 @@ Interval = tuple[float, float]
 
 
 def interval(expr: Any, ranges: Mapping[Any, tuple[int, int | None]]) -> Interval:
-    """Interval arithmetic over +, *, powers, floor and Mod of sizes; infinite where nothing is known."""
+    """Interval arithmetic over +, *, powers, floor and Mod of sizes. An unknown bound is infinite."""
     if expr.is_number:
         return (float(expr), float(expr)) if not expr.is_Integer else (int(expr), int(expr))
     if expr.is_Symbol:
@@ -278,7 +285,7 @@ def _best(choose: Callable[[Any], float]) -> Callable[[Any, list[Interval]], Int
     return lambda expr, parts: (choose(p[0] for p in parts), choose(p[1] for p in parts))
 
 
-# What sympy calls the operation -> the interval of its result, from those of its operands.
+# sympy's name of an operation -> the interval of its result, from those of its operands
 _INTERVALS: dict[str, Callable[[Any, list[Interval]], Interval]] = {
     "Add": lambda expr, parts: (sum(p[0] for p in parts), sum(p[1] for p in parts)),
     "Mul": lambda expr, parts: functools.reduce(_product, parts),
@@ -297,7 +304,7 @@ def _product(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, flo
 
 
 class _Symbolic:
-    """Arithmetic shared by SymInt and SymFloat; results stay symbolic."""
+    """The arithmetic of SymInt and SymFloat. Results are symbolic, too."""
 
     __slots__ = ("env", "expr")
 
@@ -319,7 +326,7 @@ class _Symbolic:
         right = other.expr if isinstance(other, _Symbolic) else other
         combine = function if isinstance(right, float) else _combined(function)  # 0.0 == -0.0
         expr = combine(right, self.expr) if reflected else combine(self.expr, right)
-        # int or float by the rules of Python, not of sympy, which does not know that what is divided by is not 0
+        # int or float by Python's rules, not sympy's: sympy does not know that a divisor is not 0
         whole = (
             isinstance(self, SymInt) and isinstance(other, (int, SymInt)) and function is not operator.truediv
         )
@@ -344,19 +351,19 @@ _shown = functools.lru_cache(maxsize=4096)(str)  # sympy's printer takes a milli
 
 @functools.cache
 def _combined(function: Callable) -> Callable:
-    """sympy's arithmetic, once for the same operands: every rule multiplies the same few sizes to strides."""
+    """sympy's arithmetic, cached: all rules multiply the same few sizes to compute strides."""
     return functools.lru_cache(maxsize=4096, typed=True)(function)
 
 
 @functools.lru_cache(maxsize=4096, typed=True)
 def _relation(name: str, left: Any, right: Any) -> Any:
-    """sympy's relation. The same few sizes are compared in every rule."""
+    """sympy's relation, cached: all rules compare the same few sizes."""
     import sympy
 
     return getattr(sympy, name)(left, right)
 
 
-# Python's operators: the name of the method, what it does, whether the operands are swapped.
+# Python's operators: the name of the method, its function, and whether the operands are swapped.
 _ARITHMETIC = {
     "add": operator.add,
     "sub": operator.sub,
@@ -381,7 +388,7 @@ _attach()
 
 
 class SymInt(_Symbolic):
-    """An integer known by an expression. `int(n)` fixes it to its hint and records that assumption."""
+    """An integer that is an expression of sizes. `int(n)` returns its hint and records that assumption."""
 
     def __int__(self) -> int:
         import sympy
@@ -394,7 +401,7 @@ class SymInt(_Symbolic):
 
 
 class SymFloat(_Symbolic):
-    """A float known by an expression (a learning rate, a scale)."""
+    """A float that is an expression (a learning rate, a scale)."""
 
     def __float__(self) -> float:
         import sympy
@@ -405,7 +412,7 @@ class SymFloat(_Symbolic):
 
 
 class SymBool:
-    """A condition on symbolic sizes; using it as a Python bool records the assumption."""
+    """A condition on symbolic sizes. Converting it to a Python bool records an assumption."""
 
     __slots__ = ("env", "expr")
 
@@ -423,15 +430,15 @@ Size = int | SymInt  # one entry of a shape, in elements
 
 
 def statically_known_true(condition: Any) -> bool:
-    """Whether a comparison of sizes holds whatever they are. Unlike `bool(condition)` this assumes nothing.
+    """Whether a comparison of sizes holds for all their values. Unlike `bool(condition)`, this makes no assumption.
 
-    For what changes no result: whether a layout is dense, whether a dimension is one that broadcasts.
+    For questions that do not change a result: whether a layout is dense, or whether a dimension broadcasts.
     """
     return bool(condition.env.known(condition.expr)) if isinstance(condition, SymBool) else condition is True
 
 
 def same_size(a: Any, b: Any) -> bool:
-    """Whether two sizes are one number for all sizes of the inputs, as far as can be seen; assumes nothing."""
+    """Whether two sizes are certainly equal, for all sizes of the inputs. Makes no assumption."""
     if isinstance(a, SymInt) or isinstance(b, SymInt):
         if isinstance(a, SymInt) and isinstance(b, SymInt) and a.expr == b.expr:
             return True
@@ -444,11 +451,11 @@ def same_shape(a: tuple, b: tuple) -> bool:
     return len(a) == len(b) and all(map(same_size, a, b))
 
 
-NOMINAL = 8192  # what a size counts for in an estimate where there is no hint: any number, if it is large
+NOMINAL = 8192  # in an estimate, a size without a hint counts as this large number
 
 
 def hinted(size: Any) -> int:
-    """The size, or its hint where it is symbolic: for estimates, which must not become assumptions."""
+    """The size, or its hint if it is symbolic: for estimates, which must not become assumptions."""
     if isinstance(size, int):
         return size
     if isinstance(size, SymInt):

@@ -18,7 +18,7 @@ from stage_contracts.symbolic import same_shape, same_size
 
 
 def contiguous_strides(shape: Sequence[Any]) -> tuple[Any, ...]:
-    """Row-major strides, in elements. A size of 0 counts as 1, as NumPy and torch do it."""
+    """Row-major strides, in elements. A size of 0 counts as 1, as in NumPy and torch."""
     strides: list[Any] = []
     step: Any = 1
     for size in reversed(shape):
@@ -31,15 +31,15 @@ _KNOWN = frozenset({int})
 
 
 def _empty(shape: tuple[Any, ...]) -> bool:
-    """Whether a size is the number 0. A symbolic size is not asked: that would be an assumption."""
+    """Whether a size is the number 0. False for a symbolic size, because a test would be an assumption."""
     return any(isinstance(size, int) and size == 0 for size in shape)
 
 
 @dataclass(frozen=True, init=False)
 class TensorMeta:
-    """`shape` in elements (int or SymInt), `strides` in elements, `offset` never: a meta is not an alias.
+    """`shape` and `strides` in elements (int or SymInt). There is no offset, because a meta is not an alias.
 
-    Without `strides` it is row-major; so is a meta with a size of 0, by decree, since no element of it is ever read.
+    Without `strides`, it is row-major. So is a meta with a size of 0, because it has no elements.
     """
 
     shape: tuple[Any, ...]
@@ -59,7 +59,7 @@ class TensorMeta:
         shape = tuple(shape)
         empty = 0 in shape if _KNOWN.issuperset(map(type, shape)) else _empty(shape)
         strides = contiguous_strides(shape) if strides is None or empty else tuple(strides)
-        # eager makes metas at every recorded call, and this is the quick way past `frozen`
+        # eager makes a meta at every recorded call, and this is the fast way to set fields of a frozen dataclass
         self.__dict__.update(
             shape=shape, dtype=dtype, strides=strides, device=device, requires_grad=requires_grad
         )
@@ -82,9 +82,9 @@ class TensorMeta:
 
     @cached_property
     def is_contiguous(self) -> bool:
-        """Row-major and dense. Strides of dimensions of size 1 do not matter.
+        """Whether it is row-major and dense. Strides of dimensions of size 1 do not matter.
 
-        Of open sizes nothing is asked: True holds for all of them, False means that it depends, or never holds.
+        Adds no guard on open sizes: True means that it holds for all of them, False that it depends, or never holds.
         """
         wanted = contiguous_strides(self.shape)
         return all(
@@ -93,7 +93,7 @@ class TensorMeta:
         ) or _empty(self.shape)
 
     def with_(self, **changes: Any) -> TensorMeta:
-        """A copy with some fields changed; a new shape without strides becomes row-major."""
+        """A copy with some fields changed. A new shape without strides is row-major."""
         strides = None if "shape" in changes else self.strides
         kept = {"shape": self.shape, "dtype": self.dtype, "strides": strides, "device": self.device}
         return TensorMeta(**{**kept, "requires_grad": self.requires_grad, **changes})
@@ -114,10 +114,11 @@ _TEXT = re.compile(
 
 
 def parse_meta(text: str, symbols: dict[str, Any] | None = None) -> TensorMeta:
-    """Read back `str(meta)`. `symbols` maps the names of symbolic sizes to their SymInts; another is an expression."""
+    """Read back `str(meta)`. `symbols` maps the names of symbolic sizes to their SymInts; other sizes are
+    expressions."""
     match = _TEXT.match(text.strip())
     if match is None:
-        raise ValueError(f"not a tensor type: {text!r}; expected something like 'float32[64, 10]'")
+        raise ValueError(f"{text!r} is not a tensor type; expected text such as 'float32[64, 10]'")
 
     def sizes(part: str) -> tuple[Any, ...]:
         words = [w.strip() for w in part.split(",") if w.strip()]

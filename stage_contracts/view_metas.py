@@ -1,6 +1,7 @@
 """Meta rules of the views with an index map over several dimensions: diagonal, unfold, as_strided.
 
-Input: as in core_metas.py. If these rules accepted a wrong index, eager would read memory outside the tensor.
+Input: the arguments, with a TensorMeta in place of each tensor. The rules must refuse a wrong index, because eager
+would read memory outside of the tensor.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from stage_contracts.tensor_meta import TensorMeta
 
 
 def diagonal_window(shape: Sequence[Any], offset: int, dim1: int, dim2: int) -> tuple[int, int, Any]:
-    """The two dimensions counted from the front, and the length of the diagonal."""
+    """The two dimensions as non-negative numbers, and the length of the diagonal."""
     first, second = wrap_dim(dim1, len(shape)), wrap_dim(dim2, len(shape))
     if first == second:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
@@ -51,7 +52,8 @@ def as_strided(
         raise RuntimeError(f"mismatch in length of strides and shape: {tuple(strides)}, {tuple(shape)}")
     if any(n < 0 for n in (*shape, *strides)) or offset < 0:
         raise RuntimeError(
-            f"as_strided: sizes, strides and offset must not be negative, got {shape}, {strides}, {offset}"
+            f"as_strided: expected sizes, strides and offset of 0 or more, but got size={tuple(shape)}, "
+            f"stride={tuple(strides)} and storage_offset={offset}"
         )
     last = offset + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
     if all(n > 0 for n in shape) and last >= input.numel:

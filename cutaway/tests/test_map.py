@@ -45,7 +45,7 @@ def test_every_pass_can_be_seen_and_compared(compiled):
     difference = passes.diff("core_bodies", "identities")
     assert any(line.startswith("-") and "mul" in line for line in difference.splitlines()), difference
     assert passes.diff("identities", "identities") == ""
-    with pytest.raises(KeyError, match="no pass 'nothing'"):
+    with pytest.raises(KeyError, match="there is no pass 'nothing'"):
         passes["nothing"]
 
 

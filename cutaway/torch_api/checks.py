@@ -14,11 +14,11 @@ from stage0_eager.tensor import Tensor
 
 def _check_with(error: type[Exception], cond: Any, message: Callable[[], Any] | None) -> None:
     if isinstance(cond, Tensor):
-        raise TypeError("cond must be a bool, but got a Tensor; reduce it to a bool (bool(cond.all())) first")
+        raise TypeError("cond must be a bool, but got a Tensor; pass bool(cond.all()) instead")
     if message is not None and not callable(message):
-        raise TypeError("message must be a callable")
+        raise TypeError(f"message must be a callable, but got {message!r}; pass lambda: ... instead")
     if not cond:
-        text = "Expected cond to be True, but got False. (Pass message=lambda: ... to say more.)"
+        text = "Expected cond to be True, but got False. (To explain it, pass message=lambda: ...)"
         raise error(text if message is None else str(message()))
 
 

@@ -88,7 +88,9 @@ def _write(path: str, values: dict[str, Any], name: str, value: Any) -> None:
         config.change(**{FIELDS[path][name]: _for_ours(FIELDS[path][name], value)})
     elif name in FIXED[path]:
         if value != before:
-            raise NotImplementedError(f"{path}.{name} is {before} here and cannot be {value!r}")
+            raise NotImplementedError(
+                f"{path}.{name} is always {before} in Cutaway and cannot be {value!r}; remove this assignment"
+            )
     elif name in LOGS:
         values[name] = value
         _log(name, value)

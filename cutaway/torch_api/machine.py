@@ -127,7 +127,9 @@ class Settings(ModuleType):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not name.startswith("__") and name not in self.__dict__:
-            raise AttributeError(f"Cutaway has no {self.__name__}.{name}")
+            raise AttributeError(
+                f"Cutaway has no {self.__name__}.{name}; it has {', '.join(k for k in self.__dict__ if k[0] != '_')}"
+            )
         super().__setattr__(name, value)
 
 
@@ -156,7 +158,9 @@ def set_float32_matmul_precision(precision: str) -> None:
     """Products of float32 are always done in float32; "high" and "medium" only allow less."""
     global _precision
     if precision not in ("highest", "high", "medium"):
-        raise ValueError(f"expected highest, high or medium, got {precision!r}")
+        raise ValueError(
+            f"set_float32_matmul_precision expects 'highest', 'high' or 'medium', but got {precision!r}"
+        )
     _precision = precision
 
 
@@ -194,7 +198,7 @@ def set_num_threads(num: int) -> None:
     """The number is kept and changes nothing: the array library reads OMP_NUM_THREADS when it is loaded."""
     global _threads
     if type(num) is not int or num <= 0:
-        raise RuntimeError("set_num_threads expects a positive integer")
+        raise RuntimeError(f"set_num_threads expects a positive integer, but got {num!r}")
     _threads = num
 
 

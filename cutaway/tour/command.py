@@ -17,9 +17,10 @@ from rich.table import Table
 
 import cutaway
 from cutaway import swap
+from cutaway.page import Specimen, emit_for_both_targets, write_page
 from cutaway.tour.block import block
 from cutaway.tour.digits import DigitsError
-from cutaway.tour.page import Specimen, write_page
+from cutaway.tour.run_summary import run_summary
 from cutaway.tour.threads import use_one_thread
 from cutaway.tour.train import Run
 from stage_contracts.breaks import Unsupported
@@ -27,7 +28,6 @@ from stage_contracts.errors import BackendFailed, BuildError
 from stage_contracts.graph import GraphError
 
 if TYPE_CHECKING:
-    from cutaway.artifacts import Artifacts
     from cutaway.tour.results import TourResult
 
 REQUIRED = 0.97  # held-out accuracy, below which the tour has failed
@@ -43,7 +43,9 @@ def run_tour(
     """Train, print the table, write the page. Raises TourError or SwapError."""
     output = output.resolve()
     if not output.parent.is_dir():
-        raise TourError(f"--output {output}: there is no folder {output.parent}; make it, or name another")
+        raise TourError(
+            f"--output {output}: there is no folder {output.parent}; create it, or give another path"
+        )
     try:
         cutaway.zeros(1, device=device)
     except RuntimeError as error:
@@ -57,7 +59,7 @@ def run_tour(
         result = run.result()
         console.print(result_table(result))
         specimens = cut_open(run, pipeline)
-        write_page(output, specimens, result)
+        write_page(output, specimens, run_summary(result))
     except OSError as error:
         raise TourError(f"cannot write {output}: {error.strerror or error}") from error
     except DigitsError as error:
@@ -70,8 +72,8 @@ def run_tour(
     console.print(f"The page is {output}", soft_wrap=True, highlight=False)
     if result.accuracy < REQUIRED:
         raise TourError(
-            f"held-out accuracy is {result.accuracy:.1%}, expected at least {REQUIRED:.0%}; "
-            f"it trained {result.steps} steps, the default is 660"
+            f"held-out accuracy is {result.accuracy:.1%}, expected at least {REQUIRED:.0%}; it trained "
+            f"{result.steps} steps, while the default is 660: run it without --steps and --epochs"
         )
     return result
 
@@ -148,14 +150,3 @@ def cut_open(run: Run, pipeline: Any) -> list[Specimen]:
     for specimen in found:
         emit_for_both_targets(specimen.artifacts)
     return found
-
-
-def emit_for_both_targets(artifacts: Artifacts) -> None:
-    """C++ and Triton source for each half, whichever ran. What a target refuses is not shown."""
-    for half in ("forward", "backward"):
-        for target in ("cpp", "triton"):
-            if getattr(artifacts, half) is not None:
-                try:
-                    artifacts.emit(half, target)
-                except Unsupported:
-                    continue

@@ -62,7 +62,7 @@ def split(
     """
     if len(images) != len(labels):
         raise ValueError(
-            f"got {len(images)} images and {len(labels)} labels; expected as many of one as of the other"
+            f"got {len(images)} images and {len(labels)} labels; expected the same number of both"
         )
     if not 0 < held_out < len(labels):
         raise ValueError(

@@ -123,7 +123,7 @@ def get_autocast_dtype(device_type: str) -> DType:
         found = _of(settings, device_type)
         if found is not None:
             return found
-    raise RuntimeError(f"unsupported scalarType: autocast knows 'cpu' and 'cuda', not {device_type!r}")
+    raise RuntimeError(f"unsupported scalarType: autocast expects 'cpu' or 'cuda', but got {device_type!r}")
 
 
 def set_autocast_dtype(device_type: str, dtype: DType) -> None:

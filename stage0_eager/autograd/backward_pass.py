@@ -232,7 +232,7 @@ def _reduced(create_graph: bool, g: Tensor, shape: tuple) -> Tensor:
     if extra < 0 or any(size not in (1, have) for have, size in pairs):
         raise RuntimeError(
             f"the backward has an invalid gradient: got {list(g.shape)} but expected shape compatible with "
-            f"{list(shape)}. The tensor took another shape (set_, .data) after it was recorded."
+            f"{list(shape)}. The shape of the tensor was changed (set_, .data) after the forward used it."
         )
     dims = (*range(extra), *(i for i, (have, size) in enumerate(pairs, extra) if size == 1 != have))
     return _under(create_graph, "reshape", _under(create_graph, "sum", g, dims, True) if dims else g, shape)

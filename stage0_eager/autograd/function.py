@@ -94,7 +94,7 @@ class FunctionNode(TapeNode):
             return None
         if not isinstance(g, Tensor):
             raise TypeError(
-                f"function {self.name}Backward returned a gradient that is no Tensor at index {index}: "
+                f"function {self.name}Backward returned a gradient that is not a Tensor at index {index}, but "
                 f"{type(g).__name__}"
             )
         meta = self.inputs[index]

@@ -167,7 +167,7 @@ def _while_loop(g: Any, cond_graph: Any, body_graph: Any, operands: list, carrie
 
 def _while_loop_twice(g: Any) -> Any:
     raise RuntimeError(
-        "while_loop's gradient cannot be differentiated again: its number of turns is not known"
+        "the gradient of while_loop cannot be differentiated again, because the number of iterations is not known"
     )
 
 

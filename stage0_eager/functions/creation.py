@@ -49,7 +49,10 @@ def from_numpy(array: np.ndarray) -> Tensor:
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
     dtype_of(array.dtype)
     if any(stride < 0 for stride in array.strides):
-        raise ValueError("a stride of the array is negative, which tensors do not have; pass array.copy()")
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
+            "currently supported. Pass array.copy() instead."
+        )
     return made_in_inference(Tensor(array)) if STATE.inference else Tensor(array)
 
 

@@ -254,7 +254,7 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     """Derivatives along dims by central differences, one-sided at the ends; spacing is a number, or one per dim."""
     dims = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
     if edge_order != 1:
-        raise NotImplementedError("gradient: only edge_order=1 is here")
+        raise NotImplementedError("gradient: only edge_order=1 is supported")
     steps = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(list(dims))
     if any(isinstance(step, Tensor) for step in steps):
         raise NotImplementedError("gradient: spacing by coordinates is not supported; pass numbers")

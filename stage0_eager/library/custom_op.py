@@ -128,7 +128,7 @@ class CustomOpDef(OpaqueOperator):
         if kernel is None:
             raise NotImplementedError(
                 f"Could not run '{self._qualname}' with arguments from the '{str(device).upper()}' backend: it has "
-                f"kernels for {', '.join(map(str, self._kernels)) or 'none'}; register_kernel({device!r}) adds one"
+                f"kernels for {', '.join(map(str, self._kernels)) or 'none'}; add one with register_kernel({device!r})"
             )
         result = kernel(*args[: len(args) - len(self._named)], **self._by_name(args))
         given = {id(arrays.owner(t._data)) for t in tensors}
@@ -193,7 +193,7 @@ class CustomOpDef(OpaqueOperator):
         if len(made) != len(positional):
             raise RuntimeError(
                 f"{self}'s backward returned {len(made)} gradients, expected one for each of its {len(positional)} "
-                "arguments (None for what has none)"
+                "arguments (None for an argument without a gradient)"
             )
         items = iter(made)
         found: list[Any] = []
@@ -244,7 +244,9 @@ class CustomOpDef(OpaqueOperator):
         fake, count = self._fake, len(args) - len(self._named)
         made = run_on_metas(lambda *a: fake(*a[:count], **self._by_name(a)), args)
         if made is not None and any(not isinstance(m, TensorMeta) for m in leaves_of(made)):
-            raise RuntimeError(f"{self}'s fake impl returned {made!r}; compiled code takes tensors only")
+            raise RuntimeError(
+                f"{self}'s fake impl returned {made!r}; expected a tensor or a tuple of tensors"
+            )
         grad = STATE.grad_enabled and not self.mutates and any(m.requires_grad for m in metas_in(args))
         marked = mapped(
             lambda m: m.with_(requires_grad=grad and m.dtype.is_floating_point, strides=m.strides), made
@@ -322,7 +324,9 @@ def lookup(op: Any) -> CustomOpDef:
         )
     found = OPAQUE.get("ops." + ".".join(_parts(op.partition(".")[0])))
     if not isinstance(found, CustomOpDef):
-        raise RuntimeError(f"operator {op} does not exist; library.custom_op or library.define makes one")
+        raise RuntimeError(
+            f"operator {op} does not exist; define it with library.custom_op or library.define"
+        )
     return found
 
 

@@ -181,7 +181,7 @@ def parse_schema(text: str) -> tuple[Schema, Callable]:
         found = _PARAM.match(part)
         if found is None:
             raise ValueError(
-                f"cannot read {part!r} in the schema {text!r}; expected a type, a name, maybe a default"
+                f"cannot read {part!r} in the schema {text!r}; expected a type, a name and, if you like, a default"
             )
         name = found["name"]
         params.append(name)

@@ -21,7 +21,9 @@ class _Pad(Module):
         super().__init__()
         widths = (padding,) * (2 * self.rank) if isinstance(padding, int) else tuple(padding)
         if len(widths) != 2 * self.rank:
-            raise ValueError(f"{type(self).__name__} needs an int or {2 * self.rank} ints, got {widths}")
+            raise ValueError(
+                f"{type(self).__name__} expects an int or {2 * self.rank} ints, but got {widths}"
+            )
         self.padding = widths
 
     def forward(self, input):

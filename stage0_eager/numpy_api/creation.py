@@ -119,10 +119,10 @@ def arange(start, stop=None, step=1, dtype=None):
     start, stop = (0, start) if stop is None else (start, stop)
     numbers = (start, stop, step)
     if any(isinstance(n, Tensor) for n in numbers):
-        raise NotHere("arange between arrays")
+        raise NotHere("arange with arrays as its limits")
     wanted = dtype or promotion.result_type(numbers)
     if wanted is dt.bool_ or step == 0:
-        raise NotHere("such a range")
+        raise NotHere("arange with a step of 0, or of dtype bool")
     if all(promotion.category_of(n) <= INTEGER for n in numbers):
         span = stop - start + (step - 1 if step > 0 else step + 1)
         length = span if step == 1 else span // step
@@ -136,7 +136,7 @@ def arange(start, stop=None, step=1, dtype=None):
         delta = (start + step) - start
         return cast(c.iota(length, float(first), float(delta), dt.float64, CPU), wanted)
     if any(isinstance(n, float) for n in numbers):
-        raise NotHere("a range of floats in integers")
+        raise NotHere("arange of floats with an integer dtype")
     return c.iota(length, start, step, wanted, CPU)
 
 

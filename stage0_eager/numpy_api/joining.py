@@ -25,7 +25,7 @@ def concatenate(arrays, axis=0, *, dtype=None):
     if axis is None:
         parts, axis = [flat(p) for p in parts], 0
     if any(p.ndim == 0 for p in parts):
-        raise NotHere("arrays without dimensions cannot be concatenated")
+        raise NotHere("zero-dimensional arrays cannot be concatenated")
     return c.cat(parts, axis_of(axis, parts[0].ndim))
 
 

@@ -26,7 +26,7 @@ def _product(x: Any, y: Any) -> Any:
 def _matmul(x: Any, y: Any) -> Any:
     """matmul with vectors as rows or columns."""
     if not x.ndim or not y.ndim:
-        raise NotHere("matmul of an array without dimensions")
+        raise NotHere("matmul of a zero-dimensional array")
     left = c.reshape(x, (1, *x.shape)) if x.ndim == 1 else x
     right = c.reshape(y, (*y.shape, 1)) if y.ndim == 1 else y
     out = products.matmul(left, right) if x.dtype is not dt.bool_ else _product(left, right)
@@ -128,7 +128,7 @@ def cross(a, b, axis=-1):
     """The vector product of 3-vectors along the last axis."""
     x, y = operands(a, b)
     if axis != -1 or x.shape[-1] != 3 or y.shape[-1] != 3:
-        raise NotHere("cross of other than 3-vectors along the last axis")
+        raise NotHere("cross of vectors that do not have 3 elements along the last axis")
     part = lambda v, i: c.slice(v, v.ndim - 1, i, i + 1, 1)  # noqa: E731
     term = lambda i, j: c.sub(c.mul(part(x, i), part(y, j)), c.mul(part(x, j), part(y, i)))  # noqa: E731
     out = [term(1, 2), term(2, 0), term(0, 1)]

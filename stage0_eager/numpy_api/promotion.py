@@ -53,7 +53,7 @@ def promote(a: DType, b: DType) -> DType:
     """The dtype of two arrays together. Raises TypeError for a dtype that NumPy does not have."""
     for d in (a, b):
         if d not in FLOAT_FOR:
-            raise TypeError(f"{d.name} is no dtype of NumPy's")
+            raise TypeError(f"NumPy does not have the dtype {d.name}")
     if a.category != b.category and FLOATING in (a.category, b.category):
         a, b = FLOAT_FOR[a], FLOAT_FOR[b]
     return _MIXED.get(frozenset({a, b})) or max(a, b, key=_ORDER.__getitem__)
@@ -68,7 +68,7 @@ def category_of(number: Any) -> int:
         return INTEGER
     if kind is float:
         return FLOATING
-    raise TypeError(f"expected an array or a number, got {kind.__name__}")
+    raise TypeError(f"expected an array or a number, but got {kind.__name__}")
 
 
 def result_type(operands: Iterable[Any]) -> DType:
@@ -90,7 +90,7 @@ def result_type(operands: Iterable[Any]) -> DType:
 def sum_dtype(dtype: DType) -> DType:
     """What sums and products of an array are accumulated in, and are. Unsigned ones need a dtype Tensor lacks."""
     if dtype is dt.uint8:
-        raise TypeError("sums of uint8 are uint64, which Tensor does not have")
+        raise TypeError("the sum of uint8 is uint64 in NumPy, which is not a dtype of tensors")
     return dt.int64 if dtype.category < FLOATING else dtype
 
 

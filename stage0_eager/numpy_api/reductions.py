@@ -56,7 +56,7 @@ def mean(a, axis=None, dtype=None, keepdims=False):
     axes = axes_of(axis, a.ndim)
     wanted = dtype or (a.dtype if a.dtype.category == FLOATING else dt.float64)
     if wanted.category < FLOATING:
-        raise NotHere("a mean in integers")
+        raise NotHere("a mean with an integer dtype")
     inner = dt.float32 if dtype is None and wanted is dt.float16 else wanted
     out = c.div(c.sum(cast(a, inner), axes, bool(keepdims)), count(a, axes))
     return cast(out, wanted)
@@ -66,7 +66,7 @@ def _variance(a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool, correcti
     axes = axes_of(axis, a.ndim)
     wanted = dtype or (a.dtype if a.dtype.category == FLOATING else dt.float64)
     if wanted.category < FLOATING:
-        raise NotHere("a variance in integers")
+        raise NotHere("a variance with an integer dtype")
     inner = dt.float32 if dtype is None and wanted is dt.float16 else wanted
     x, n = cast(a, inner), count(a, axes)
     centred = c.sub(x, c.div(c.sum(x, axes, True), n))
@@ -93,7 +93,7 @@ def _extremum(a: Any, axis: Any, keepdims: bool, initial: Any, reduce: Any, pick
     a = array(a)
     axes = axes_of(axis, a.ndim)
     if initial is None and any_empty(a, axes):
-        raise NotHere("an extremum of nothing")
+        raise NotHere("the minimum or maximum of an empty array")
     return _start(reduce(a, axes, bool(keepdims)), initial, pick)
 
 
@@ -151,12 +151,12 @@ def _place(a: Any, axis: Any, keepdims: bool, find: Any) -> Any:
     a = array(a)
     if axis is None:
         if any_empty(a, tuple(range(a.ndim))):
-            raise NotHere("the place of an extremum of nothing")
+            raise NotHere("argmin or argmax of an empty array")
         out = find(flat(a), 0, False)
         return c.reshape(out, (1,) * a.ndim) if keepdims else out
     axis = axis_of(axis, a.ndim)
     if any_empty(a, (axis,)):
-        raise NotHere("the place of an extremum of nothing")
+        raise NotHere("argmin or argmax of an empty array")
     return find(a, axis, bool(keepdims))
 
 
@@ -247,7 +247,7 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
     axis = axis_of(axis, y.ndim)
     n = y.shape[axis]
     if y.dtype is dt.bool_:
-        raise NotHere("the integral of bools")
+        raise NotHere("trapezoid of bools")
     step = dx
     if x is not None:
         x = array(x)
@@ -271,7 +271,7 @@ def average(a, axis=None, weights=None, *, keepdims=False):
     wanted = promotion.result_type([a.dtype, w.dtype] + ([1.0] if a.dtype.category < FLOATING else []))
     if w.shape != a.shape:
         if w.ndim != 1 or not isinstance(axis, int):
-            raise NotHere("weights of another shape")
+            raise NotHere("weights whose shape differs from the array's")
         shape = [1] * a.ndim
         shape[axis_of(axis, a.ndim)] = w.shape[0]
         w = c.expand(c.reshape(w, tuple(shape)), a.shape)

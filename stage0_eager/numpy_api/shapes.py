@@ -24,7 +24,7 @@ def reshape(a, shape=None, order="C", *, newshape=None, copy=None):
         raise NotHere(f"order={order!r}")
     out = c.reshape(a, shape_of(newshape if shape is None else shape))
     if copy is False:
-        raise NotHere("reshape that must not copy")
+        raise NotHere("reshape with copy=False")
     return c.clone(out) if copy else out
 
 
@@ -75,7 +75,7 @@ def moveaxis(a, source, destination):
     a = array(a)
     before, after = axes_of(source, a.ndim), axes_of(destination, a.ndim)
     if len(before) != len(after):
-        raise NotHere("as many sources as destinations")
+        raise NotHere("moveaxis with different numbers of sources and destinations")
     order = [d for d in range(a.ndim) if d not in before]
     for place, axis in sorted(zip(after, before, strict=True)):
         order.insert(place, axis)
@@ -99,7 +99,7 @@ def squeeze(a, axis=None):
     a = array(a)
     axes = [d for d in range(a.ndim) if a.shape[d] == 1] if axis is None else axes_of(axis, a.ndim)
     if any(a.shape[d] != 1 for d in axes):
-        raise NotHere("an axis to squeeze whose size is not one")
+        raise NotHere("squeeze of an axis whose size is not one")
     return c.reshape(a, tuple(s for d, s in enumerate(a.shape) if d not in axes))
 
 
@@ -220,7 +220,7 @@ def repeat(a, repeats, axis=None):
     if isinstance(repeats, (tuple, list)) and len(repeats) == 1:
         (repeats,) = repeats
     if not isinstance(repeats, int):
-        raise NotHere("counts that differ from element to element")
+        raise NotHere("repeat with a count for each element")
     if axis is None:
         a, axis = flat(a), 0
     axis = axis_of(axis, a.ndim)
@@ -333,7 +333,7 @@ def diag(v, k=0):
     if v.ndim == 2:
         return c.clone(c.diagonal(v, k, 0, 1))
     if v.ndim != 1:
-        raise NotHere("diag of such an array")
+        raise NotHere("diag of an array that has neither 1 nor 2 dimensions")
     n = v.shape[0] + abs(k)
     line = c.constant_pad(v, ((max(-k, 0), max(k, 0)),), False if v.dtype is dt.bool_ else 0)
     column = c.reshape(line, (n, 1))

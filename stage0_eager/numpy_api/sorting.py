@@ -40,7 +40,7 @@ def median(a, axis=None, *, keepdims=False):
     line, along = _along(a, axis)
     n = line.shape[along]
     if n == 0:
-        raise NotHere("the median of nothing")
+        raise NotHere("the median of an empty array")
     values, _ = c.sort(line, along, False, True)
     inner = cast(values, dt.float64 if values.dtype.category < FLOATING else values.dtype)
     middle = c.slice(inner, along, (n - 1) // 2, n // 2 + 1, 1)
@@ -60,7 +60,7 @@ def searchsorted(a, v, side="left"):
     before = c.lt if side == "left" else c.le
     at = c.reshape(v, (*v.shape, 1))
     if a.dtype.category == FLOATING:
-        raise NotHere("searchsorted of floats, among which may be NaN")
+        raise NotHere("searchsorted of floats, which may contain NaN")
     return c.sum(c.cast(before(a, at), dt.int64), (v.ndim,), False)
 
 
@@ -78,7 +78,7 @@ def cov(m, *, rowvar=True, bias=False, ddof=None):
     x = array(m)
     x = cast(x, dt.float64) if x.dtype is not dt.float64 else x
     if x.ndim != 2:
-        raise NotHere("cov of other than a matrix")
+        raise NotHere("cov of an array that does not have 2 dimensions")
     x = x if rowvar else c.permute(x, (1, 0))
     n = x.shape[1]
     x = c.sub(x, c.div(c.sum(x, (1,), True), n))

@@ -45,7 +45,7 @@ def _quantile(a: Any, q: Any, axis: Any, keepdims: bool, scale: float) -> Any:
     line, along = (flat(a), 0) if axis is None else (a, axis_of(axis, a.ndim))
     several = list(q) if listed else [q]
     if not all(isinstance(x, (int, float)) and 0 <= x <= scale for x in several) or line.shape[along] == 0:
-        raise NotHere("such quantiles")
+        raise NotHere("quantiles that are not plain numbers in their range, or of an empty array")
     values = sorting.sort(line, along)
     last = c.slice(values, along, line.shape[along] - 1, line.shape[along], 1)
     kind = a.dtype.numpy.type
@@ -62,7 +62,7 @@ def _of_quantiles(a: Any, listed: bool) -> Any:
         raise NotHere(f"quantiles of {a.dtype.name}")
     a = a if a.dtype.category == FLOATING else cast(a, dt.float64)
     if listed and a.dtype is not dt.float64:
-        raise NotHere("several quantiles of float32, which are float64")
+        raise NotHere("several quantiles of an array that is not float64")
     return a
 
 
@@ -100,12 +100,12 @@ def gradient(f, *, spacing=(), axis=None):
     """Slopes by differences to both sides; capture gives the step widths as one tuple."""
     f = array(f)
     if f.dtype is dt.bool_:
-        raise NotHere("slopes of bools")
+        raise NotHere("gradient of bools")
     f = f if f.dtype.category == FLOATING else cast(f, dt.float64)
     axes = axes_of(axis, f.ndim)
     steps = list(spacing) * len(axes) if len(spacing) == 1 else list(spacing) or [1.0] * len(axes)
     if len(steps) != len(axes) or not all(isinstance(s, (int, float)) for s in steps):
-        raise NotHere("gradient with steps that differ")
+        raise NotHere("gradient with coordinates instead of one step for each axis")
     out = [_slope(f, along, step) for along, step in zip(axes, steps, strict=True)]
     return out[0] if len(out) == 1 else tuple(out)
 
@@ -113,7 +113,7 @@ def gradient(f, *, spacing=(), axis=None):
 def _slope(f: Any, axis: int, step: Any) -> Any:
     n = f.shape[axis]
     if n < 2:
-        raise NotHere("the slope of fewer than two elements")
+        raise NotHere("gradient along an axis with fewer than two elements")
     part = lambda low, high: c.slice(f, axis, low, high, 1)  # noqa: E731
     inside = c.div(c.sub(part(2, n), part(0, n - 2)), 2.0 * step)
     first, last = c.sub(part(1, 2), part(0, 1)), c.sub(part(n - 1, n), part(n - 2, n - 1))
@@ -126,7 +126,7 @@ def polyval(p, x):
     p, x = array(p), array(x)
     wanted = promotion.promote(p.dtype, x.dtype)
     if p.ndim != 1 or wanted is dt.bool_:
-        raise NotHere("such a polynomial")
+        raise NotHere("polyval with coefficients that are bools or not one-dimensional")
     out = c.full(x.shape, 0, x.dtype, x.device)
     for i in range(int(p.shape[0])):
         factor = c.reshape(c.slice(p, 0, i, i + 1, 1), ())
@@ -143,7 +143,7 @@ def _extremum(name: str, reduce: Any, worst: float) -> None:
         a = array(a)
         axes = axes_of(axis, a.ndim)
         if reductions.any_empty(a, axes):
-            raise NotHere("an extremum of nothing")
+            raise NotHere("the minimum or maximum of an empty array")
         if a.dtype.category < FLOATING:
             return reduce(a, axes, bool(keepdims))
         missing = c.isnan(a)
@@ -165,7 +165,7 @@ def nanvar(a, axis=None, dtype=None, ddof=0, keepdims=False):
     if a.dtype.category < FLOATING:
         return reductions.var(a, axis, dtype, ddof, keepdims)
     if dtype is not None or a.dtype is dt.float16:
-        raise NotHere("nanvar in another dtype")
+        raise NotHere("nanvar with a dtype")
     axes, there = axes_of(axis, a.ndim), c.logical_not(c.isnan(a))
     n = c.cast(c.sum(c.cast(there, dt.int64), axes, True), a.dtype)
     kept = c.where(there, a, 0.0)

@@ -241,7 +241,7 @@ def power(x1, x2, *, dtype=None):
     """x1 ** x2. Integers to negative powers are an error in NumPy, so integer exponents must be known here."""
     wanted = computed_in("number", (x1, x2), dtype)
     if wanted.category < FLOATING and not (type(x2) is int and x2 >= 0):
-        raise NotHere("integers to powers that are not known to be positive")
+        raise NotHere("integers raised to a power that is not a known number of at least 0")
     base, exponent = operands(x1, x2, dtype=wanted, numbers=isinstance(x1, Tensor))
     if type(x2) in (int, float) and x2 == 2:  # as NumPy, which has a shorter way for it
         return c.mul(base, base)
@@ -334,11 +334,11 @@ def round_(a, decimals=0):
     a = array(a)
     if a.dtype is dt.bool_:
         if decimals:
-            raise NotHere("bools rounded to digits")
+            raise NotHere("round of bools with decimals")
         a = cast(a, dt.float16)
     if a.dtype.category < FLOATING:
         if decimals < 0:
-            raise NotHere("integers rounded to tens")
+            raise NotHere("round of integers with negative decimals")
         return c.clone(a)
     if decimals == 0:
         return c.round(a)
@@ -368,7 +368,7 @@ def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
     """NaN and infinities replaced: by 0 and the largest numbers where nothing else is said."""
     x = array(x)
     if not copy:
-        raise NotHere("nan_to_num in place")
+        raise NotHere("nan_to_num with copy=False")
     if x.dtype.category < FLOATING:
         return c.clone(x)
     return comparison.nan_to_num(x, nan, posinf, neginf)

@@ -23,7 +23,7 @@ def wrap_numpy(fn: Callable) -> Callable:
     NumPy, and raises RuntimeError for a tensor that requires grad, as `tensor.numpy()` does.
     """
     if not callable(fn):
-        raise TypeError(f"wrap_numpy expects a callable, got {type(fn).__name__}")
+        raise TypeError(f"wrap_numpy expects a callable, but got {type(fn).__name__}")
 
     @functools.wraps(fn)
     def on_tensors(*args: Any, **kwargs: Any) -> Any:

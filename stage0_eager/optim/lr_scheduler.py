@@ -389,7 +389,10 @@ class ChainedScheduler(LRScheduler):
             raise ValueError("ChainedScheduler expects all schedulers to belong to the same optimizer")
         for scheduler in self._schedulers:
             if type(scheduler).factor is LRScheduler.factor:
-                raise NotImplementedError(f"{type(scheduler).__name__} has no factor of the base to chain")
+                raise NotImplementedError(
+                    f"ChainedScheduler does not support {type(scheduler).__name__}, whose learning rate is not the "
+                    "initial one times a factor"
+                )
         self._write_product()
 
     def step(self) -> None:

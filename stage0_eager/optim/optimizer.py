@@ -22,8 +22,8 @@ def speed_options(differentiable: bool = False, **options: Any) -> dict[str, Any
     """
     if differentiable:
         raise NotImplementedError(
-            "differentiable=True is not supported: a step writes parameters off the tape; to differentiate through an "
-            "update call the pure function of its optimizer (sgd_update, adam_update, ...)"
+            "differentiable=True is not supported: a step writes to parameters outside of the tape. To differentiate "
+            "through an update, call the pure function of its optimizer (sgd_update, adam_update, ...)"
         )
     if options.get("foreach") and options.get("fused"):
         raise RuntimeError("`fused` and `foreach` cannot be `True` together.")

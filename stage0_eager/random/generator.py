@@ -99,7 +99,8 @@ def uniform(
     bits = _words(shape, device, generator)
     if dtype.name not in _DIGITS:
         raise RuntimeError(
-            f"random numbers between 0 and 1 are floats, got {dtype.name}; draw integers with randint"
+            f"random numbers between 0 and 1 need a floating point dtype, but got {dtype.name}; draw integers with "
+            "randint"
         )
     digits = _DIGITS[dtype.name]
     kept = c.bitwise_right_shift(bits, 32 - digits) if digits < 32 else bits

@@ -127,7 +127,7 @@ class Operator:
             _NUMPY_NAMES[key] if key in self.numpy_names else key: value for key, value in kwargs.items()
         }
         if len(named) < len(kwargs):
-            raise TypeError(f"{self.name}() got an argument under two names: {', '.join(kwargs)}")
+            raise TypeError(f"{self.name}() got one argument twice, under two names: {', '.join(kwargs)}")
         return named
 
     def _interpreted(self, interpreter: Any, args: tuple, kwargs: dict[str, Any]) -> Any:

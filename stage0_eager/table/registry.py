@@ -37,5 +37,5 @@ def lookup(table: Mapping[str, Operator], qualname: str) -> Operator:
 
     if qualname not in table:
         near = difflib.get_close_matches(qualname, table, n=3)
-        raise KeyError(f"no operator {qualname!r}; nearest: {', '.join(near) or 'none'}")
+        raise KeyError(f"there is no operator {qualname!r}; similar names: {', '.join(near) or 'none'}")
     return table[qualname]

@@ -88,7 +88,7 @@ REFUSED = {
     "write of too many dimensions": (
         lambda x: x.__setitem__((0, 0), zeros(2, 5)),
         RuntimeError,
-        "fewer dimensions",
+        "must be greater or equal to",
     ),
 }
 
@@ -144,11 +144,11 @@ SHAPE_ERRORS = {
     "narrow": (lambda x: x.narrow(0, 2, 2), RuntimeError, "exceeds dimension size"),
     "dim": (lambda x: x.unsqueeze(5), IndexError, "Dimension out of range"),
     "t": (lambda x: x.t(), RuntimeError, "2 dimensions, but self is 3D"),
-    "cat": (lambda x: cat([x, x[0]], 0), RuntimeError, "sizes must match"),
+    "cat": (lambda x: cat([x, x[0]], 0), RuntimeError, "izes of tensors must match"),
     "no cat": (lambda x: cat([]), ValueError, "non-empty list"),
     "stack": (lambda x: stack([x, x[0]]), RuntimeError, "equal size"),
     "flatten": (lambda x: flatten(x, 2, 1), RuntimeError, "start_dim cannot come after end_dim"),
-    "permute": (lambda x: x.permute(0, 0, 1), RuntimeError, "no permutation"),
+    "permute": (lambda x: x.permute(0, 0, 1), RuntimeError, "each of the 3 dimensions once"),
 }
 
 

@@ -138,7 +138,7 @@ def test_pads(kind, rank):
     module = make(widths, 7.0) if kind == "Constant" else make(widths)
     assert module(tensor(x)).tolist() == np.pad(x, pairs, PADS[kind], **options).tolist()
     assert (make(2, 7.0) if kind == "Constant" else make(2)).padding == (2,) * (2 * rank)
-    with pytest.raises(ValueError, match=f"needs an int or {2 * rank} ints"):
+    with pytest.raises(ValueError, match=f"expects an int or {2 * rank} ints"):
         make((1,), *([7.0] if kind == "Constant" else []))
 
 

@@ -45,11 +45,11 @@ class BatchedArray:
         if what == "bool()":
             raise RuntimeError(
                 "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't "
-                "support that: every example would take its own way; use where() instead of if"
+                "support that, because each example could take another branch; use where() instead of if"
             )
         raise RuntimeError(
             f"vmap: It looks like you're calling .{what} on a Tensor. We don't support vmap over calling .{what} on "
-            "a Tensor, which here is a batch of them; compute with it, and read it after vmap"
+            "a Tensor, because the Tensor stands for a whole batch; call it on the result, after vmap"
         )
 
 

@@ -229,8 +229,8 @@ def copy_(call: Call) -> Tensor:
 
 def nonzero(call: Call) -> Tensor:
     raise RuntimeError(
-        "vmap: We do not support batching operators that can output dynamic shape: nonzero, which masks as indices "
-        "need as well. Use where() with the mask, or take this out of vmap"
+        "vmap: We do not support batching operators that can output dynamic shape, such as nonzero or an index that "
+        "is a mask. Use where() with the mask, or do this outside of vmap"
     )
 
 

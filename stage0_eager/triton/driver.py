@@ -143,7 +143,7 @@ def _use_cupy() -> None:
             return divmod(int(cp.cuda.Device(device).compute_capability), 10)
 
         def get_active_torch_device(self) -> Any:
-            raise RuntimeError("Triton asked for a torch device; there is no torch here")
+            raise RuntimeError("Triton requested a device of torch, but Cutaway runs Triton without torch")
 
         def get_benchmarker(self) -> Callable:
             return lambda call, quantiles=None, **_: _milliseconds(cp, call, quantiles)

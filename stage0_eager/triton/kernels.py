@@ -86,8 +86,8 @@ class TritonKernelOperator(OpaqueOperator):
         given = {name: value for name, value in named.items() if value is not LEFT}
         if not interprets(kernel) and any(type(value) is np.ndarray for value in given.values()):
             raise RuntimeError(
-                f"the Triton kernel {self.name} was given tensors on the CPU. Kernels run on CUDA tensors; where "
-                "TRITON_INTERPRET=1 is set before Triton is imported they are interpreted, on the CPU"
+                f"the Triton kernel {self.name} got tensors on the CPU, but expected CUDA tensors. To run kernels in "
+                "the interpreter, on the CPU, set TRITON_INTERPRET=1 before Triton is imported"
             )
         configs = [config.kwargs for config in configurations(kernel)]
 
@@ -200,10 +200,10 @@ def bound(
     """The arguments by parameter, and the options of the launch. Raises TypeError for too many, or twice the same."""
     params = innermost(op.launched).arg_names
     if len(args) > len(params):
-        raise TypeError(f"the Triton kernel {op.name} takes {len(params)} arguments, got {len(args)}")
+        raise TypeError(f"the Triton kernel {op.name} takes {len(params)} arguments, but got {len(args)}")
     named = dict(zip(params, args))
     if twice := sorted(set(named) & set(kwargs)):
-        raise TypeError(f"the Triton kernel {op.name} got {twice[0]} by position and by name")
+        raise TypeError(f"the Triton kernel {op.name} got {twice[0]} twice, by position and by name")
     named |= {name: value for name, value in kwargs.items() if name in params}
     return named, {name: value for name, value in kwargs.items() if name not in params} or None
 

@@ -14,7 +14,7 @@ from stage2_autograd.decompose.rewriting import Call, Rewrite, rewrite
 from stage_contracts.dtype import DTYPES
 from stage_contracts.graph import Graph, Node
 
-# The integer bits a floating type holds exactly, its own sign apart.
+# How many bits of an integer, without the sign, a floating type holds exactly.
 _EXACT_BITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 _WIDER_FLOATS = {
     "float16": ("float32", "float64"),
@@ -25,12 +25,12 @@ _BITS = {"bool": 1, "uint8": 8, "int8": 7, "int16": 15, "int32": 31, "int64": 63
 
 
 def casts(graph: Graph) -> None:
-    """Drop the widening one of two casts in a row."""
+    """Of two casts in a row, remove the first if it only widens."""
     rewrite(graph, RULES)
 
 
 def holds(wide: Any, dtype: Any) -> bool:
-    """Whether every value of `dtype` is a value of `wide`."""
+    """Whether `wide` can hold every value of `dtype`."""
     if wide is dtype:
         return True
     if dtype.is_floating_point:
@@ -57,7 +57,7 @@ def _merged(node: Node) -> Any:
 
 
 def _as_from_float(source: Any, dtype: Any) -> bool:
-    """Whether values of `source` become the same in `dtype` whether they come as they are or as floats."""
+    """Whether values of `source` give the same results in `dtype`, cast directly or through a float."""
     into_integer = not dtype.is_floating_point and dtype.name != "bool"
     return source.is_floating_point or not into_integer or holds(dtype, source)
 

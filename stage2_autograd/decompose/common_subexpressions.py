@@ -1,4 +1,4 @@
-"""Common subexpressions: computes equal calls once.
+"""Common subexpressions: equal calls are computed once.
 
 Input: a graph that the pass may change. Calls are equal if operator and arguments are equal, to the bit.
 """
@@ -14,9 +14,10 @@ from stage_contracts.origin import union
 
 
 def common_subexpressions(graph: Graph) -> None:
-    """Compute equal calls once. Random bits are a function of their arguments, so other offsets never merge.
+    """Compute equal calls once. Random bits are a function of their arguments, so calls with different offsets never
+    merge.
 
-    Two outputs that do not share memory must not start to: of two nodes that outputs live in, neither is merged.
+    Two outputs that do not share memory must not begin to share it: two nodes whose memory outputs use are not merged.
     """
     kept = pinned(graph)
     first: dict[Any, Node] = {}

@@ -28,7 +28,7 @@ def _folded(node: Node) -> Any:
         return None
     try:
         element = run_kernel(node.target, [_element(a) if isinstance(a, Node) else a for a in args])
-    except Exception:  # it is for the call to raise, and it will not where there are no elements
+    except Exception:  # the call itself must raise this error, and it does not if it has no elements
         return None
     value = element.reshape(-1)[0].item()
     if not _exact(value, element):
@@ -37,13 +37,13 @@ def _folded(node: Node) -> Any:
 
 
 def _element(full: Node) -> Any:
-    """One element of a constant, in as many dimensions, so that promotion is the same."""
+    """One element of a constant, with the same number of dimensions, so that promotion is the same."""
     _, value, dtype, _ = arguments(full)
     return np.full((1,) * full.val.ndim, value, dtype.numpy)
 
 
 def _exact(value: Any, element: Any) -> bool:
-    """Whether the Python number is the element: not for a NaN with a payload, say."""
+    """Whether the Python number is exactly the element. (For a NaN with a payload, it is not.)"""
     again = np.full(element.shape, value, element.dtype)
     return again.tobytes() == element.tobytes()
 

@@ -12,7 +12,7 @@ from stage_contracts.graph import Graph, GraphError
 
 
 def core_bodies(graph: Graph) -> Graph:
-    """Replace each composite by its body, until only core operators are left: a retrace that keeps none."""
+    """Replace each composite by its body, until only core operators are left: a retrace that keeps no composite."""
     tracer = Tracer(Graph(graph.name))
     with no_grad():
         inputs = placeholders_like(graph, tracer)

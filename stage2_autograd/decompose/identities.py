@@ -15,12 +15,13 @@ from stage_contracts.graph import Graph, Node
 
 
 def identities(graph: Graph) -> None:
-    """Readers of a call that yields its operand read the operand."""
+    """If a call returns its operand, make its readers read the operand."""
     rewrite(graph, RULES)
 
 
 def _is(value: Any, number: float) -> bool:
-    """Whether an argument is this number, as a Python scalar: a tensor could be anything, -0.0 is not 0.0."""
+    """Whether an argument is a Python scalar with exactly this value (-0.0 is not 0.0). The value of a tensor is
+    unknown."""
     if isinstance(value, (bool, Node)) or not isinstance(value, (int, float)):
         return False
     return value == number and str(float(value)) == str(float(number))
@@ -37,7 +38,7 @@ def _operand_if(number: float, either_side: bool = False) -> Rewrite:
 
 
 def _add(node: Node) -> Any:
-    """x + -0.0 is x; x + 0 too where there is no -0, in integers."""
+    """x + -0.0 is x. For integers, which have no -0, x + 0 is x, too."""
     a, b = arguments(node)
     zero = -0.0 if node.val.dtype.is_floating_point else 0
     if isinstance(a, Node) and _is(b, zero):
@@ -66,19 +67,20 @@ def _operand(node: Node) -> Any:
 
 
 def _clone(node: Node) -> Any:
-    """The operand. A copy of an input stays where a backward may want it: the caller may write to the input before."""
+    """The operand. A copy of an input stays if a backward may read it, because the caller may write to the input
+    before."""
     waits = any(n.meta.get("role") == "tangent" for n in node.graph.placeholders)
     return None if waits and copies_an_input(node) else node.args[0]
 
 
 def _constant_pad(node: Node) -> Any:
-    """The operand where no side gets or loses anything. An equal shape does not say so: (1, -1) moves every element."""
+    """The operand if all pads are 0. An equal shape is not enough: pads of (1, -1) move every element."""
     input, pads, _ = arguments(node)
     return input if all(isinstance(n, int) and n == 0 for pair in pads for n in pair) else None
 
 
 def _if_view(node: Node) -> Any:
-    """contiguous, to_device: the operand where nothing is copied."""
+    """contiguous, to_device: the operand if nothing is copied."""
     metas = (node.args[0].val, *node.args[1:])
     return node.args[0] if shares_storage(node.target, metas) else None
 
@@ -93,15 +95,15 @@ RULES: dict[str, Rewrite] = {
     "bitwise_not": _undone_by("bitwise_not"),
     "logical_not": _logical_not,
     "where": _where,
-    # For these an equal kind says enough: a cast to the same dtype; row-major elements in the same shape; nothing
-    # repeated; nothing cut off, as a step is never negative.
+    # For these, an equal kind is enough: a cast to the same dtype; row-major elements in the same shape; an expand that
+    # repeats nothing; a slice that removes nothing, because a step is never negative.
     "cast": _operand,
     "reshape": _operand,
     "permute": lambda node: node.args[0] if tuple(node.args[1]) == tuple(range(node.val.ndim)) else None,
     "expand": _operand,
     "slice": _operand,
     "constant_pad": _constant_pad,
-    "detach": _operand,  # the tape is not there any more
+    "detach": _operand,  # there is no tape any more
     "clone": _clone,
     "contiguous": _if_view,
     "to_device": _if_view,

@@ -1,4 +1,4 @@
-"""Patterns with a name: attention, and a matrix product with its bias and transposes. They are marked, not changed.
+"""Marks patterns: attention, and a matrix product with its bias and transposes. The nodes are not changed.
 
 Input: a graph with its composites (attention), or in core operators (linear). The mark is meta["pattern"],
 "attention_0" or "linear_3". Reports show it, and a lowering with a fused kernel finds the nodes by it.
@@ -11,7 +11,7 @@ from collections.abc import Collection
 from stage2_autograd.core_calls import core_name
 from stage_contracts.graph import Graph, Node
 
-# What may stand between the first product and softmax, and between softmax and the second product.
+# The operators that may come between the first product and softmax, and between softmax and the second product.
 _BETWEEN = frozenset(
     ("mul", "div", "add", "sub", "where", "cast", "masked_fill", "dropout", "reshape", "expand")
 )

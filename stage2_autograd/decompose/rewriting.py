@@ -20,7 +20,7 @@ Rewrite = Callable[[Node], Any]  # -> Node, Call or None
 
 
 class Call:
-    """A call that a rewrite asks for: `target(*args)`, its meta by the operator's own rule."""
+    """A new call, as the result of a rewrite: `target(*args)`. Its meta comes from the operator's meta rule."""
 
     __slots__ = ("args", "target")
 
@@ -33,12 +33,12 @@ class Call:
 
 
 def pinned(graph: Graph) -> set[Node]:
-    """The nodes whose memory the caller gets. One of them must stay apart from all other memory it can reach."""
+    """The nodes whose memory the caller gets. None of them may share memory with another value that the caller gets."""
     return {base(n) for n in graph.outputs if isinstance(n, Node)}
 
 
 def same_kind(a: Any, b: Any) -> bool:
-    """Whether two values have one shape, dtype, layout and place, so that nobody can tell them apart but by value."""
+    """Whether two values have the same shape, dtype, layout and device, so that only their elements can differ."""
     if not (isinstance(a, TensorMeta) and isinstance(b, TensorMeta)):
         return False
     alike = (a.dtype, a.device) == (b.dtype, b.device)
@@ -46,8 +46,8 @@ def same_kind(a: Any, b: Any) -> bool:
 
 
 def rewrite(graph: Graph, rules: Mapping[str, Rewrite]) -> None:
-    """Apply the rule of each node's operator, in order, where the result is of the same kind and no output's memory
-    changes hands. What is replaced loses its readers; dead code takes it away."""
+    """Apply the rule of each node's operator, in order, if the result is of the same kind and the outputs share no new
+    memory. A node that is replaced loses its readers; the pass dead_code removes it."""
     kept = pinned(graph)
     for node in graph.calls:
         rule = rules.get(core_name(node))
@@ -66,7 +66,8 @@ def rewrite(graph: Graph, rules: Mapping[str, Rewrite]) -> None:
 
 
 def _may_be_the_outputs(node: Node, new: Any, kept: set[Node]) -> bool:
-    """Whether an output may live where `new` does: there already, or in memory that nobody else gets."""
+    """Whether an output may use the memory of `new`: it does already, or the caller gets that memory in no other
+    value."""
     if not isinstance(new, Node) or base(new) is base(node):
         return isinstance(new, Node)
     home = base(new)
@@ -77,7 +78,8 @@ def _may_be_the_outputs(node: Node, new: Any, kept: set[Node]) -> bool:
 
 
 def key_of(tree: Any) -> Any:
-    """Equal for arguments that are equal to an operator: 0.0, -0.0, 0 and False stay apart, as do two NaNs."""
+    """A key that is equal for arguments that are the same for an operator: 0.0, -0.0, 0 and False differ, as do two
+    NaNs."""
     if isinstance(tree, (tuple, list)):
         return (type(tree), *map(key_of, tree))
     if isinstance(tree, float):

@@ -14,10 +14,10 @@ from stage_contracts.graph import Graph
 
 
 def decompose(graph: Graph) -> Graph:
-    """`graph` in core operators; placeholders, outputs, origins and marks as they were.
+    """`graph` in core operators. Placeholders, outputs, origins and marks stay the same.
 
-    Raises ValueError when `config.autograd` names a pass that is none, or turns off one that is needed; GraphError,
-    with `verify_passes`, naming the pass that changed what the graph computes.
+    Raises ValueError if `config.autograd` names a pass that does not exist, or switches off one that is needed. With
+    `verify_passes`, raises GraphError with the name of a pass that changes what the graph computes.
     """
     made = DECOMPOSE.run_as_configured(graph.copy(), verify=verify_pass)
     return within(made, decompose).verify(allowed=is_core)

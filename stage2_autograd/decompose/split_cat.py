@@ -1,6 +1,6 @@
 """Removes a split followed by its join, and a join followed by its split.
 
-Input: core graphs. Attention splits one projection into three; models join the halves they just made.
+Input: core graphs. Attention splits one projection into three parts; other models join the halves that they just made.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from stage_contracts.graph import Graph, Node
 
 
 def joins(graph: Graph) -> None:
-    """A part of a cat is the operand it came from; a cat of all parts is what was split; a cat of cats is one."""
+    """A part of a cat becomes the operand that it came from. A cat of all parts becomes the tensor that was split. A
+    cat of cats becomes one cat."""
     rewrite(graph, RULES)
 
 
 def _window(node: Node) -> tuple[Node, int, int, int] | None:
-    """(what is sliced, dim, from, to) of a slice with step 1."""
+    """(the sliced node, dim, start, stop) of a slice with step 1."""
     source, dim, start, stop, step = arguments(node)
     if step != 1:
         return None
@@ -59,7 +60,7 @@ def _cat(node: Node) -> Any:
 
 
 def _all_parts_of(parts: list[Node], dim: int) -> Node | None:
-    """What `parts` are all the slices of, in order along `dim`; None if they are not."""
+    """The node that `parts` are all slices of, in order along `dim`; None if there is no such node."""
     windows = [w for p in parts if core_name(p) == "slice" and (w := _window(p)) is not None]
     if len(windows) < len(parts):
         return None

@@ -14,7 +14,8 @@ from stage_contracts.graph import Graph, Node
 
 
 def views(graph: Graph) -> None:
-    """Two reshapes, permutes or expands in a row are one; a read of what was written is what was written."""
+    """Two reshapes, permutes or expands in a row become one. A read of a part that was written becomes the written
+    value."""
     rewrite(graph, RULES)
 
 
@@ -43,7 +44,7 @@ def _expand(node: Node) -> Any:
 
 
 def _slice(node: Node) -> Any:
-    """What was written here, if the last write was exactly here."""
+    """The value that was written, if the last write was to exactly this part."""
     whole, *where = arguments(node)
     if core_name(whole) != "slice_scatter":
         return None
@@ -52,7 +53,7 @@ def _slice(node: Node) -> Any:
 
 
 def _slice_scatter(node: Node) -> Any:
-    """A write that is overwritten at once in the same place need not be made."""
+    """Removes a write that the next write to the same place overwrites."""
     whole, written, *where = arguments(node)
     if core_name(whole) != "slice_scatter":
         return None

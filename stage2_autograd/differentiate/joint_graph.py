@@ -1,4 +1,4 @@
-"""Differentiate: forward and backward in one joint graph, by one walk over the forward graph, last call first.
+"""Differentiate: forward and backward in one joint graph, by one walk over the forward graph, from the last call back.
 
 Input: a functional graph. Its copy is the forward half. Each call passes the gradient of its result to the derivative
 rules of its operator. The rules run under a Tracer and so append the backward half.
@@ -21,15 +21,15 @@ from stage_contracts.joint import FunctionalGraph, JointGraph
 from stage_contracts.layouts import is_dense
 from stage_contracts.tensor_meta import TensorMeta
 
-Edges = list[tuple[Derivative, Any]]  # a rule, and the argument (a node, or a sequence of nodes) it is for
+Edges = list[tuple[Derivative, Any]]  # (rule, the argument that it is for: a node, or a sequence of nodes)
 
 
 def differentiate(functional: FunctionalGraph) -> JointGraph:
     """The joint graph of `functional`: outputs, then a gradient (or None) for each of its inputs.
 
-    The rules run, and the gradients of a value are added, in the order of the eager walk, so bits are eager's.
-    Raises GraphError for a composite without a derivative of its own: functionalize opens those; Unsupported (GB0015)
-    where an operator on the tape has no derivative.
+    The rules run, and the gradients of a value are added, in the order of eager's backward, so the bits are eager's.
+    Raises GraphError for a composite without its own derivative, which functionalize should have replaced by its body.
+    Raises Unsupported (GB0015) if an operator on the tape has no derivative.
     """
     graph = functional.graph.copy()
     graph.name = "joint"
@@ -67,7 +67,7 @@ def differentiate(functional: FunctionalGraph) -> JointGraph:
                 continue
             try:
                 found = _run_rules(node, edges, g, recorded)
-            except NotImplementedError as missing:  # eager only says so when a backward asks for it
+            except NotImplementedError as missing:  # eager raises only when a backward needs it
                 raise Unsupported(str(missing), next(iter(node.origins), None), code="GB0015") from missing
             for argument, part in found:
                 add(argument, part)
@@ -78,15 +78,15 @@ def differentiate(functional: FunctionalGraph) -> JointGraph:
 
 
 def tangent_meta(output: TensorMeta) -> TensorMeta:
-    """The gradient of `output`: laid out as it is; row-major where its elements share memory or have gaps."""
+    """The meta of the gradient of `output`: the same layout, or row-major if its elements share memory or have gaps."""
     strides = output.strides if is_dense(output.shape, output.strides) else None
     return output.with_(strides=strides, requires_grad=False)
 
 
 def _on_tape(graph: Graph) -> dict[Node, Edges | None]:
-    """What eager would record: inputs that require grad, and calls through which a gradient flows to one.
+    """The nodes that eager would record: inputs that require grad, and calls through which a gradient flows to one.
 
-    The value is the rules to run; None for an input, and for one result of a call that has several.
+    The value is a list of rules to run; None for an input, and for one result of a call with several results.
     """
     recorded: dict[Node, Edges | None] = {p: None for p in graph.placeholders if p.val.requires_grad}
     for node in graph.calls:
@@ -95,7 +95,7 @@ def _on_tape(graph: Graph) -> dict[Node, Edges | None]:
                 recorded[node] = None
             continue
         if not node.target.whole:
-            raise GraphError(f"{node.name}: {node.target.qualname} has no derivative of its own to apply")
+            raise GraphError(f"{node.name}: {node.target.qualname} has no derivative that could be applied")
         if node.meta.get("no_grad") or not any(m.dtype.is_floating_point for m in _metas(node)):
             continue
         arguments = node.target.bind(*node.args, **node.kwargs)
@@ -107,14 +107,14 @@ def _on_tape(graph: Graph) -> dict[Node, Edges | None]:
 
 
 def _several(argument: Any) -> Sequence[Any]:
-    """The tensors of an argument: of a list its items, else itself."""
+    """The tensors of an argument: the items of a list, or the argument itself."""
     items = argument if isinstance(argument, (list, tuple)) else (argument,)
     return [item for item in items if isinstance(item, Node)]
 
 
 def _gradient_of_results(node: Node, gradients: dict[Node, Tensor]) -> Any:
-    """What the rules of a call are given: a tensor, or one per result with zeros where nothing came; None: no
-    result got one."""
+    """The gradient to pass to the rules of a call: a tensor or, with several results, one per result, with zeros for a
+    result without a gradient. None: no result has a gradient."""
     if isinstance(node.val, TensorMeta):
         return gradients.pop(node, None)
     slot: list[Tensor | None] = [None] * len(node.val)
@@ -129,19 +129,19 @@ def _gradient_of_results(node: Node, gradients: dict[Node, Tensor]) -> Any:
 
 
 def _metas(node: Node) -> tuple[TensorMeta, ...]:
-    """Of all results of a call."""
+    """The metas of all results of a call."""
     return (node.val,) if isinstance(node.val, TensorMeta) else node.val
 
 
 def _items(node: Node) -> list[Node]:
-    """The results of a call that has several, in order."""
+    """The results of a call with several results, in order."""
     return sorted((user for user in node.users if user.target is python.getitem), key=lambda n: n.args[1])
 
 
 def _run_rules(
     node: Node, edges: Edges, g: Any, recorded: dict[Node, Edges | None]
 ) -> list[tuple[Node, Tensor]]:
-    """The gradient that each argument of a call gets. A rule for a sequence of tensors gives one for each."""
+    """The gradient of each argument of a call. A rule for a sequence of tensors returns one gradient for each."""
     found = []
     arguments = node.target.bind(*node.args, **node.kwargs)
     if getattr(node.target, "pullback", None) is not None:
@@ -156,7 +156,7 @@ def _run_rules(
 def _pulled_back(
     node: Node, edges: Edges, g: Any, arguments: tuple, recorded: dict[Node, Edges | None]
 ) -> list[tuple[Node, Tensor]]:
-    """As _run_rules, for an operator that gives all gradients in one call."""
+    """The same as _run_rules, for an operator that computes all gradients in one call."""
     values = map_args(arguments, _traced)
     out = _needed(node, arguments, "out", 0)
     gradients = node.target.pullback(
@@ -171,7 +171,7 @@ def _pulled_back(
 
 
 def _needed(node: Node, arguments: tuple, what: str, position: int) -> Any:
-    """One of the values that a rule names: the result, an argument, or the meta of either."""
+    """One of the values that a rule needs: the result, an argument, or the meta of one of them."""
     value = arguments[position]
     if what in ("out", "out_meta"):
         value = node if isinstance(node.val, TensorMeta) else tuple(_items(node))

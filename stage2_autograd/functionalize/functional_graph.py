@@ -1,7 +1,7 @@
 """Functionalize: removes writes, shared memory that the user could see, and hidden random state.
 
 Input: the captured graph, in public operators. It runs under a FunctionalTracer, which leaves core operators and
-composites with their own derivative, and records which inputs eager would have written to.
+composites with their own derivative as they are, and records which inputs eager would have written to.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from stage_contracts.tensor_meta import TensorMeta
 
 
 def functionalize(graph: Graph) -> FunctionalGraph:
-    """`graph` without mutation. Raises Unsupported (GB0008) for what eager refuses to write to, and constants."""
+    """`graph` without mutation. Raises Unsupported (GB0008) for a write to a constant, or one that eager refuses."""
     before = _found_equal(graph)
     functional = _functional(graph)
-    # that a size is 1, say: what was traced before has strides by the rule of many
+    # for example, that a size is 1: values traced earlier have the strides for a larger size
     if _found_equal(graph) != before:
         functional = _functional(graph)
     return functional.verify()
 
 
 def _found_equal(graph: Graph) -> int:
-    """How much is known of the graph's open sizes that says what a value's strides are: which sizes are equal."""
+    """The number of known facts about the graph's open sizes that decide strides: which sizes are equal."""
     return sum(
         len(env.zeros)
         for env in {id(env): env for n in graph.placeholders for env in envs_of(n.val)}.values()
@@ -58,7 +58,7 @@ def _functional(graph: Graph) -> FunctionalGraph:
         written = tuple(i for i, t in enumerate(inputs) if storage_of(tracer, t).generation)
         silent = tuple(i for i in written if not storage_of(tracer, inputs[i]).recorded)
         versions = tuple(storage_of(tracer, t).generation for t in (*computed, *(inputs[i] for i in written)))
-        with interpreting(tracer):  # to autograd, what was written silently is still the input
+        with interpreting(tracer):  # for autograd, a tensor written under no_grad is still the input
             stored = [*computed, *(c.detach(inputs[i]) if i in silent else inputs[i] for i in written)]
         values = with_own_storage(tracer, stored, len(computed))
     assert tracer.graph is not None
@@ -68,7 +68,7 @@ def _functional(graph: Graph) -> FunctionalGraph:
         again, stored = expand_gradients(functional)
         assert again.graph is not None
         functional = again.graph
-        with no_grad():  # gradients apart in eager may be one value here
+        with no_grad():  # gradients that are separate in eager may be the same value here
             functional.output(with_own_storage(again, stored, len(computed)))
     results = with_views_apart(functional, results)
     if any(not is_dense(inputs[i].shape, inputs[i].stride()) for i in written):
@@ -85,21 +85,21 @@ def _functional(graph: Graph) -> FunctionalGraph:
 
 
 def restate_strides(graph: Graph) -> None:
-    """The strides that each value is computed with.
+    """Set the strides with which each value is computed.
 
-    While it was traced, what was written to an input with gaps kept the input's, since eager asks them whether a view
-    copies; as a value of its own it has none of the gaps."""
+    During tracing, a value written to an input with gaps has the strides of the input, because in eager they decide
+    whether a view copies. The value itself is computed without gaps."""
     for node in graph.calls:
         if not isinstance(node.val, TensorMeta) or unchecked(node) or any(open_sizes_in([node.val])):
             continue
-        with suppress(Unsupported):  # only the data knows
+        with suppress(Unsupported):  # it depends on the data
             val = promised_val(node)
             if isinstance(val, TensorMeta) and val.shape == node.val.shape:
                 node.meta["val"] = replace(node.val, strides=val.strides)
 
 
 def with_functional_backwards(graph: Graph) -> Graph:
-    """A copy in which the user-defined derivatives (of autograd.Function and hooks) are functional graphs."""
+    """A copy of the graph in which user-defined derivatives (of autograd.Function and hooks) are functional graphs."""
     twin = graph.copy()
     for node in twin.calls:
         if getattr(node.target, "backward_graph", None) is not None:
@@ -114,7 +114,7 @@ def with_functional_backwards(graph: Graph) -> Graph:
 
 
 def functional_backward(graph: Graph, name: str) -> Graph:
-    """The same for the backward of an autograd.Function, which may write to what it made itself only."""
+    """The same for the backward of an autograd.Function, which may write only to tensors that it made."""
     tracer = FunctionalTracer(Graph(graph.name))
     with no_grad():
         inputs = placeholders_like(graph, tracer)
@@ -129,7 +129,7 @@ def functional_backward(graph: Graph, name: str) -> Graph:
 
 
 def functional_subgraph(graph: Graph) -> Graph:
-    """A subgraph without mutation. Raises Unsupported (GB0008) when it writes to what it is given."""
+    """A subgraph without mutation. Raises Unsupported (GB0008) if it writes to its inputs."""
     return functional(graph, FunctionalTracer(Graph(graph.name)), written)
 
 

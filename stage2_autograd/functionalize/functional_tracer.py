@@ -1,4 +1,4 @@
-"""The tracer of functionalize: a write makes a new value, and every view of the written memory then has it.
+"""The tracer of functionalize: a write makes a new value, which every view of the written memory then shows.
 
 Input: operators and their arguments, as retrace.py calls them. storages.py knows which tensors share memory.
 """
@@ -37,12 +37,14 @@ from stage_contracts.tensor_meta import TensorMeta
 
 
 class FunctionalTracer(Tracer):
-    """A Tracer that knows who shares storage, and records a write as a new value of all of them."""
+    """A Tracer that knows which tensors share storage, and records a write as a new value of all of them."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph, keep=lambda op: op.whole or op is autograd_grad)
-        self.on_tape: set[Node] = set()  # what a gradient may flow through
-        self.gradient_metas: list[tuple] = []  # what the calls of autograd.grad yield, last one first
+        self.on_tape: set[Node] = set()  # the nodes through which a gradient may flow
+        self.gradient_metas: list[
+            tuple
+        ] = []  # the results of the calls of autograd.grad, the last call first
 
     def placeholder(self, name: str, meta: TensorMeta, **marks: Any) -> Tensor:
         assert self.graph is not None
@@ -67,7 +69,7 @@ class FunctionalTracer(Tracer):
         if op.name in ("reshape", "contiguous") and self._copies_what_has_gaps(op, args):
             args = (c.clone(args[0]), *args[1:])
         metas = map_tensors(args, lambda t: t.meta)
-        if op.name == "reshape":  # with open sizes it may depend on them, and a write has to know
+        if op.name == "reshape":  # with open sizes, this may depend on them, and a write needs the answer
             view_strides(metas[0], infer_shape(args[1], metas[0].numel), holds=bool)
         out = super().process(op, args)
         if out is None:
@@ -89,22 +91,24 @@ class FunctionalTracer(Tracer):
         silent = (
             made_silently(source.chain, self.marks)
             and (op.name != "detach" or self.marks.get("stands_for_no_grad"))
-            and source.storage.call is not self.marks  # a composite's own memory: to the user no view
+            and source.storage.call
+            is not self.marks  # a composite's own memory: for the user it is not a view
         )
         chain = (*source.chain, (Silently(op) if silent else op, args[1:]))
         out._data = StoredArray(out._data.meta, node, source.storage, chain, source.generation)
         return out
 
     def _copies_what_has_gaps(self, op: Operator, args: tuple) -> bool:
-        """Whether it copies the user's memory, which has gaps, but not the value written there, which has none."""
+        """Whether the operator copies the user's memory, which has gaps, but would not copy the written value, which
+        has none."""
         if self._stored(args[0]).storage.gaps is None:
             return False
         return not shares_storage(op, map_tensors(args, lambda t: t.meta))
 
     def _results_of_the_users_own(self, op: Operator, args: tuple) -> Any:
-        """What an autograd.Function or a hook puts on the tape: operands as they were, under another history.
+        """The results of an autograd.Function or a hook: they may be operands with a new history on the tape.
 
-        Where they are views of something, their memory is known by two names, and must not be written or handed out.
+        If they are views, two storages have the same memory, so they must not be written or returned.
         """
         out = super().process(op, args)
         operands = [self._stored(t) for t in args[1]]
@@ -118,18 +122,18 @@ class FunctionalTracer(Tracer):
         return out
 
     def _note(self, node: Node) -> None:
-        """Remember whether eager would record this result on the tape."""
+        """Record whether eager would put this result on the tape."""
         differentiable = getattr(node.target, "derivatives", True) and node.val.dtype.is_floating_point
         if not differentiable or node.meta.get("no_grad"):
             return
         sources = node.all_input_nodes
-        if node.target is python.getitem:  # one result of several: what they were computed from
+        if node.target is python.getitem:  # one of several results: the values that they were computed from
             sources = sources[0].all_input_nodes
         if not self.on_tape.isdisjoint(sources):
             self.on_tape.add(node)
 
     def _stored(self, tensor: Tensor) -> StoredArray:
-        """A tensor's place in memory. One that is neither input nor result is a constant of the graph."""
+        """The stored array of a tensor. A tensor that is neither an input nor a result is a constant of the graph."""
         if not isinstance(tensor._data, StoredArray):
             node = self.node_of(tensor)
             traced = tensor if isinstance(tensor._data, TracedArray) else Tensor(TracedArray(node.val, node))
@@ -139,7 +143,7 @@ class FunctionalTracer(Tracer):
     def differentiated(
         self, outputs: Any, inputs: Any, seeds: Any, *options: Any
     ) -> tuple[Tensor | None, ...]:
-        """A call of autograd.grad as a node. An input stands for its place on the tape: as before any write."""
+        """A call of autograd.grad as a node. An input means its place on the tape, before any write."""
         assert self.graph is not None
         wanted = []
         for tensor in inputs:
@@ -169,21 +173,23 @@ class FunctionalTracer(Tracer):
         return tuple(found)
 
     def write(self, target: Tensor, src: Tensor) -> Tensor:
-        """`core.copy_`: `target` stays the same tensor, and all that share its memory show what was written."""
+        """`core.copy_`: `target` stays the same tensor, and all tensors that share its memory show the written
+        value."""
         if overlaps(target.meta):
             self.refuse(f"a write to {target.meta}, where several elements are one place in memory")
         place = self._stored(target)
         storage, whole = place.storage, place.storage.base
         assert whole is not None
         seen = accumulate(place.chain, lambda meta, step: step[0].meta(meta, *step[1]), initial=whole.meta)
-        for between in seen:  # what overlaps cannot be put back, also where the part written does not
+        # a view whose elements overlap cannot be written back, even if the written part does not overlap
+        for between in seen:
             if overlaps(between):
                 self.refuse(f"a write through {between}, where several elements are one place in memory")
         if storage.twin or storage.origin[0] == "twin":
             self.refuse("a write to what an autograd.Function or a hook shows of another tensor")
         if storage.origin[0] == "constant":
             self.refuse("a write to a constant of the graph, a tensor that is not one of its inputs")
-        # asked here alone: a copy that nobody writes is as good
+        # this is checked only here: without a write, a copy is as good
         if any(map(turns_contiguous, storage.copies)):
             self.refuse(
                 "a write to contiguous(), or to what it was made of, where only other sizes are copied"
@@ -196,13 +202,13 @@ class FunctionalTracer(Tracer):
         return target
 
     def _with_history(self, place: StoredArray, whole: Tensor, value: Tensor) -> Tensor:
-        """`whole` after the write, with the place on the tape that eager gives it."""
+        """`whole` after the write, with the same place on the tape as in eager."""
         written = self.node_of(value) in self.on_tape
         if written and any(op.name == "detach" for op, _ in place.chain):
             self.refuse("a write of what requires grad through detach()")
         value = replaced(whole, place.chain, value)
         was, now = self.node_of(whole) in self.on_tape, self.node_of(value) in self.on_tape
-        if self.marks.get("no_grad"):  # the data changes; for autograd the tensor is what it was
+        if self.marks.get("no_grad"):  # only the data changes; for autograd the tensor is the same
             if not was:
                 return c.detach(value) if now else value
             with on_behalf_of(self, self.node_of(value)):
@@ -218,13 +224,13 @@ class FunctionalTracer(Tracer):
 
 
 def made_silently(chain: Chain, marks: dict[str, Any]) -> bool:
-    """Whether a view of what `chain` shows counts as made under no_grad: the program's own detach() ends that."""
+    """Whether a view of what `chain` shows counts as made under no_grad. A detach() of the program ends that."""
     last = next((op for op, _ in reversed(chain) if _hides(op)), None)
     return bool(marks.get("no_grad")) or isinstance(last, Silently)
 
 
 def _hides(op: Any) -> bool:
-    """Whether autograd does not see what is written through this view."""
+    """Whether a write through this view is hidden from autograd."""
     return isinstance(op, Silently) or op.name == "detach"
 
 

@@ -1,7 +1,7 @@
-"""Replaces each call of autograd.grad in a program by the backward that it means.
+"""Replaces each call of autograd.grad in a program by the operators of the backward.
 
-Input: a functional graph that still has these calls as nodes. It has no writes any more, so the tape runs over it as
-over any program, and what the tape records for one call is available to the next.
+Input: a functional graph that still has these calls as nodes. It has no writes any more, so it can run on the tape like
+any program, and the next call can use what the tape recorded for this one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def has_gradient_nodes(graph: Graph) -> bool:
 
 
 def expand_gradients(graph: Graph) -> tuple[Tracer, list[Tensor]]:
-    """`graph` traced again with a tape: the tracer, and the results."""
+    """Trace `graph` again with a tape. Returns the tracer and the results."""
     tracer = Tracer(Graph(graph.name), keep=lambda op: op.whole)
     with enable_grad():
         inputs = placeholders_like(graph, tracer)

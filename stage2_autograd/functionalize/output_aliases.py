@@ -25,9 +25,9 @@ from stage_contracts.layouts import is_dense, turns_contiguous
 def plan_results(
     tracer: FunctionalTracer, inputs: list[Tensor], outputs: Iterable[Any]
 ) -> tuple[list[Tensor], tuple[ResultPlan, ...]]:
-    """The tensors the graph must compute, and how each of the user's results is made of them and the inputs.
+    """The tensors that the graph must compute, and how to make each of the user's results from them and the inputs.
 
-    Several results in one storage are views of its base, which then is computed whether the user gets it or not.
+    If several results share a storage, they are views of its base, which is computed even if the user does not get it.
     """
     outputs = list(outputs)
     for i, output in enumerate(outputs):
@@ -58,17 +58,17 @@ def plan_results(
                 places[key] = len(computed)
                 computed.append(value)
             kind, which, chain = "output", places[key], () if alone else chain
-        # to the user it is a view that was made under no_grad, which is not detach()
+        # for the user it is a view made under no_grad, which differs from detach()
         views = [(op, rest) for op, rest in chain if not (isinstance(op, Silently) and op.name == "detach")]
         plans.append((kind, which, *(views or chain)))
     return computed, tuple(plans)
 
 
 def with_views_apart(graph: Graph, results: tuple[ResultPlan, ...]) -> tuple[ResultPlan, ...]:
-    """An output that is a view with gaps, or with elements in one place, becomes what it is a view of.
+    """Replace an output that is a view with gaps, or with elements in the same place, by the tensor that it is a view
+    of.
 
-    The views are the wrapper's to call: what computes the output lays it out without gaps, eager has it in the
-    memory of the whole.
+    The wrapper applies the views: a computed output has no gaps, but in eager it is in the memory of the whole tensor.
     """
     outputs, views = list(graph.outputs), {}
     for which in {plan[1] for plan in results if plan[0] == "output"}:
@@ -88,17 +88,17 @@ def with_views_apart(graph: Graph, results: tuple[ResultPlan, ...]) -> tuple[Res
 
 
 def base_of_gaps(node: Node) -> Node | None:
-    """What a node whose elements do not lie side by side is a view of."""
+    """The node that a node with gaps, or with overlapping elements, is a view of."""
     if base(node) is node or is_dense(node.val.shape, node.val.strides):
         return None
     return node.args[0] if node.all_input_nodes == [node.args[0]] and not node.kwargs else None
 
 
 def with_own_storage(tracer: Tracer, stored: list[Tensor], computed: int) -> list[Node]:
-    """The output nodes. After renaming, tensors apart in eager may name one value: those are copied.
+    """The output nodes. After renaming, tensors that are separate in eager may be the same value: those are copied.
 
-    A written input is copied into its old memory by the wrapper, so it may share with an output, but never
-    with an input, which may itself be written.
+    The wrapper copies a written input into its old memory. So its new value may share memory with an output, but never
+    with an input, which may be written, too.
     """
     nodes: list[Node] = []
     taken: set[Node] = set()

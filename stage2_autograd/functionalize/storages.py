@@ -1,7 +1,7 @@
 """Storages of a traced program: which tensors share memory, how each views it, and what a write does to all of them.
 
-Input: functionalize's tracer makes one Storage for each tensor that owns memory. Every tensor is its storage's base
-seen through a chain of view operators. A write replaces the base; at their next read, the other tensors apply their
+Input: functionalize's tracer makes one Storage for each tensor that owns memory. Every tensor is the result of a chain
+of view operators on its storage's base. A write replaces the base; at their next read, the other tensors apply their
 chains to the new base. (functorch's functionalization keeps bases and replays views in the same way.)
 """
 
@@ -26,7 +26,7 @@ Chain = tuple[tuple[Any, tuple], ...]  # (core view operator, its arguments afte
 
 
 class Silently:
-    """A view operator under no_grad: what it shows has no place on the tape, whatever its base comes to have."""
+    """A view operator under no_grad: its result is never on the tape, even if its base is."""
 
     def __init__(self, op: Any) -> None:
         self.op, self.name, self.meta = op, op.name, op.meta
@@ -35,40 +35,41 @@ class Silently:
         return f"Silently({self.op!r})"
 
     def __call__(self, tensor: Tensor, *rest: Any) -> Tensor:
-        with no_grad():  # of a traced tensor the operator itself would be differentiated
+        with no_grad():  # without this, the tape would record the operator itself
             return self.op(c.detach(tensor) if is_traced(tensor) else tensor, *rest)
 
 
 class Storage:
-    """Memory that tensors share: its base as it is now, and where it came from.
+    """Memory that tensors share: its current base, and where it came from.
 
     origin: ("input", index), ("constant", name), ("made", -1), or ("twin", -1): memory of another storage, under a
-        history of its own.
-    twin: whether there is one of those.
-    call: the marks of the call that made it, which are one object for all that a composite's body does.
-    copies: what contiguous() copied from or into it; at sizes where that is contiguous, eager makes no copy.
+        different history.
+    twin: whether such a storage of the same memory exists.
+    call: the marks of the call that made it. They are the same object for all calls in a composite's body.
+    copies: what contiguous() copied from or into it. For sizes at which the tensor is contiguous, eager makes no copy.
     """
 
     def __init__(self, origin: tuple[str, Any] = ("made", -1), call: dict | None = None) -> None:
         self.origin = origin
         self.call = call
         self.copies: list[TensorMeta] = []
-        self.base: Tensor | None = None  # set by `owns`
+        self.base: Tensor | None = None  # `owns` sets it
         self.gaps: tuple | None = (
-            None  # the strides of memory that is not dense, which a written value cannot have
+            None  # the strides of memory that is not dense; a written value cannot have them
         )
         self.twin = False
-        self.generation = 0  # how many writes it has seen
-        self.recorded = False  # whether autograd sees one of them
+        self.generation = 0  # the number of writes to it
+        self.recorded = False  # whether autograd sees any of them
 
     def owns(self, tensor: Tensor) -> Tensor:
-        """Make `tensor` the one that this is the memory of."""
+        """Make `tensor` the base of this memory."""
         tensor._data = StoredArray(tensor._data.meta, tensor._data.node, self, (), self.generation)
         self.base = tensor
         return tensor
 
     def replace(self, value: Tensor, recorded: bool) -> None:
-        """A write happened: `value` is the base from now on. Tensors are older until `current` is asked."""
+        """Record a write: `value` is the base from now on. Other tensors are updated when `current` is called for
+        them."""
         assert self.base is not None
         memory = self.base.meta
         if not self.generation and not is_dense(memory.shape, memory.strides):
@@ -76,12 +77,14 @@ class Storage:
         self.generation += 1
         self.recorded |= recorded
         self.owns(Tensor(value._data))
-        if self.gaps is not None:  # what is a view of it is one for the user's memory, not for the value
+        if (
+            self.gaps is not None
+        ):  # whether an operator makes a view depends on the user's memory, not on the value
             self.base._data.meta = value.meta.with_(strides=self.gaps)
 
 
 class StoredArray(TracedArray):
-    """A traced value, the storage it is a view of, the views between, and the generation it shows."""
+    """A traced value, the storage that it is a view of, the views between them, and the generation that it shows."""
 
     __slots__ = ("chain", "generation", "storage")
 
@@ -93,7 +96,7 @@ class StoredArray(TracedArray):
 
 
 def current(tracer: Tracer, tensor: Tensor) -> Tensor:
-    """The tensor, showing the last write to its storage."""
+    """The tensor, updated to the last write to its storage."""
     data = tensor._data
     if isinstance(data, StoredArray) and data.generation != data.storage.generation:
         assert data.storage.base is not None and data.node is not None
@@ -104,7 +107,7 @@ def current(tracer: Tracer, tensor: Tensor) -> Tensor:
 
 
 def replay(base: Tensor, chain: Chain) -> Tensor:
-    """What `chain` shows of `base`."""
+    """Apply the views in `chain` to `base`."""
     for op, rest in chain:
         base = op(base, *rest)
     return base
@@ -112,7 +115,8 @@ def replay(base: Tensor, chain: Chain) -> Tensor:
 
 @contextmanager
 def on_behalf_of(tracer: Tracer, node: Node) -> Iterator[None]:
-    """What is recorded here has the node's line, and is differentiable although something under no_grad asks for it."""
+    """In the block, recorded calls have the node's line, and are differentiable even if they are needed under
+    no_grad."""
     origins, marks = tracer.origins, tracer.marks
     tracer.origins, tracer.marks = node.origins, {k: v for k, v in marks.items() if k != "no_grad"}
     try:
@@ -123,7 +127,7 @@ def on_behalf_of(tracer: Tracer, node: Node) -> Iterator[None]:
 
 
 def replaced(whole: Tensor, chain: Chain, value: Tensor) -> Tensor:
-    """`whole` with `value` in the place that `chain` shows."""
+    """`whole`, with `value` in the part that `chain` shows."""
     if not chain:
         return value
     (op, rest), inner = chain[0], chain[1:]
@@ -140,10 +144,10 @@ _UNDO: dict[str, Any] = {
 
 
 def laid_out_as(meta: TensorMeta, value: Tensor) -> Tensor:
-    """`value` with the strides that the written memory has, so that views of it are views as in eager."""
+    """`value` with the strides of the written memory, so that the same operators make views as in eager."""
     if same_shape(value.meta.strides, meta.strides):
         return value
-    if not is_dense(meta.shape, meta.strides):  # memory with gaps, from outside: it is written back by value
+    if not is_dense(meta.shape, meta.strides):  # an input with gaps: the wrapper copies the elements back
         return c.contiguous(value)
     order = sorted(range(meta.ndim), key=lambda d: (-hinted(meta.strides[d]), d))
     inverse = tuple(order.index(d) for d in range(meta.ndim))
@@ -151,10 +155,10 @@ def laid_out_as(meta: TensorMeta, value: Tensor) -> Tensor:
 
 
 def overlaps(meta: TensorMeta) -> bool:
-    """Whether two elements may be one place in memory, so that eager refuses to write to it."""
+    """Whether two elements may be in the same place in memory. Eager refuses to write to such a tensor."""
     if same_shape(meta.strides, contiguous_strides(meta.shape)) or is_dense(meta.shape, meta.strides):
         return False
-    reach = 0  # how far the dimensions so far extend
+    reach = 0  # the extent of the dimensions so far
     for stride, size in sorted(zip(meta.strides, meta.shape, strict=True)):
         if size == 1:
             continue

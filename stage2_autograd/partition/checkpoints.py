@@ -11,7 +11,7 @@ from stage_contracts.joint import JointGraph
 
 
 def checkpointed(joint: JointGraph) -> tuple[frozenset[Node], frozenset[Node]]:
-    """(inside, results): what is inside a checkpoint is run again and never saved; what leaves one is run once."""
+    """(inside, results). Values inside a checkpoint are recomputed and never saved; its results are computed once."""
     graph = joint.graph
     marked = [n for n in graph.calls if "checkpoint" in n.meta and n.meta["region"] == "forward"]
     owned = set(map(base, nodes_in(graph.outputs[: joint.num_outputs])))
@@ -20,7 +20,7 @@ def checkpointed(joint: JointGraph) -> tuple[frozenset[Node], frozenset[Node]]:
 
 
 def _leaves(node: Node) -> bool:
-    """Whether a node of the forward outside of the checkpointed call reads it."""
+    """Whether a forward node outside of the checkpointed call reads it."""
     mine = node.meta["checkpoint"]
     readers = [user for user in node.users if user.meta.get("region") == "forward"]
     return any(user.meta.get("checkpoint") != mine for user in readers)

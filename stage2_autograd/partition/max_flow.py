@@ -1,8 +1,8 @@
 """Maximum flow by Dinic's algorithm, and the sink's side of the minimum cut.
 
 Input: edges with capacities, from `min_cut.py`. The algorithm is E. A. Dinic's of 1970: find the distance of every
-vertex to the sink, push flow along shortest paths until none is left, and repeat until there is no path. It is written
-out here because importing a library takes longer than all the flow of a model.
+vertex to the sink, push flow along shortest paths until none is left, and repeat until there is no path. We do not use
+a library, because its import takes longer than the algorithm does for a model.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ NetworkEdge = tuple[int, int, int]  # tail, head, capacity
 
 
 def sink_side(edges: Sequence[NetworkEdge], size: int, source: int, sink: int) -> list[bool]:
-    """Of each of `size` vertices: is it behind the last minimum cut, that is, can the sink take more flow from it?
+    """For each of `size` vertices: whether it is on the sink's side of the minimum cut nearest to the sink.
 
-    A maximum flow is not unique, this set is: the smallest sink side of all minimum cuts.
+    These are the vertices from which more flow could reach the sink. A maximum flow is not unique, but this set is: it
+    is the smallest sink side of all minimum cuts.
     """
     # Edge e and its reverse e ^ 1 are neighbours in these lists, so that the tail of e is head[e ^ 1].
     head: list[int] = []
-    room: list[int] = []  # how much more an edge can carry
+    room: list[int] = []  # the remaining capacity of each edge
     leaving: list[list[int]] = [[] for _ in range(size)]
     for tail, end, capacity in edges:
         leaving[tail].append(len(head))
@@ -34,7 +35,7 @@ def sink_side(edges: Sequence[NetworkEdge], size: int, source: int, sink: int) -
 
 
 def _distances(head: list[int], room: list[int], leaving: list[list[int]], sink: int) -> list[int]:
-    """Of each vertex, how many edges with room lead from it to the sink; -1: none do."""
+    """For each vertex, the length of the shortest path with remaining capacity to the sink; -1 if there is none."""
     distance = [-1] * len(leaving)
     distance[sink] = 0
     level = [sink]
@@ -55,8 +56,8 @@ def _distances(head: list[int], room: list[int], leaving: list[list[int]], sink:
 def _block(
     head: list[int], room: list[int], leaving: list[list[int]], distance: list[int], source: int, sink: int
 ) -> None:
-    """Push flow along shortest paths until each has an edge without room."""
-    tried = [0] * len(leaving)  # of each vertex, how many of its edges lead nowhere any more
+    """Push flow along shortest paths until each has an edge without remaining capacity."""
+    tried = [0] * len(leaving)  # for each vertex, how many of its edges are of no more use
     path: list[int] = []
     vertex = source
     while True:

@@ -18,27 +18,30 @@ from stage_contracts.graph import Node, map_args, meta_of, nodes_in
 from stage_contracts.joint import JointGraph, bytes_at_hints
 from stage_contracts.tensor_meta import TensorMeta
 
-WRITING = 16  # how many bytes saved cost as much as one that is written for the backward alone
+WRITING = 16  # saving a byte costs as much as writing this many bytes
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What the cut is about: `values` in the graph's order, none of which depends on a tangent."""
+    """The input of the cut: `values` in the graph's order. None of them depends on a tangent."""
 
     values: tuple[Node, ...]
-    sizes: Mapping[Node, int]  # bytes of those that can be saved; several cuts ask for them
-    read: frozenset[Node]  # by the backward, or gradients themselves
-    forward: frozenset[Node]  # needed by the user's outputs: computing one of these again is recomputation
-    outputs: frozenset[Node]  # of the user: written to memory whatever is chosen
-    inside: frozenset[Node] = frozenset()  # of a checkpoint: run again, never saved
-    results: frozenset[Node] = frozenset()  # of a checkpoint: run once
+    sizes: Mapping[Node, int]  # the bytes of each value that can be saved; several cuts need them
+    read: frozenset[Node]  # the values that the backward reads, or that are gradients themselves
+    # the values that the user's outputs need: if the backward computes them, that is recomputation
+    forward: frozenset[Node]
+    outputs: frozenset[Node]  # the user's outputs: they are in memory in any case
+    inside: frozenset[Node] = frozenset()  # values inside a checkpoint: recomputed, never saved
+    results: frozenset[Node] = frozenset()  # results of a checkpoint: computed once
 
 
 def problem(joint: JointGraph) -> Problem:
-    """The values that could be saved, and what the backward asks for."""
+    """The values that can be saved, and those that the backward needs."""
     graph = joint.graph
     outputs, gradients = graph.outputs[: joint.num_outputs], graph.outputs[joint.num_outputs :]
-    late = set(graph.placeholders[joint.num_primals :])  # what depends on a tangent can only be backward
+    late = set(
+        graph.placeholders[joint.num_primals :]
+    )  # a value that depends on a tangent belongs to the backward
     for node in graph.calls:
         if not late.isdisjoint(node.all_input_nodes):
             late.add(node)
@@ -49,7 +52,7 @@ def problem(joint: JointGraph) -> Problem:
     read = frozenset(n for n in reads if n.op != "get_attr")
     owned = frozenset(map(storage, nodes_in(outputs)))
     inside, results = checkpointed(joint)
-    for node in values:  # what a derivative makes of nothing but such values is no way around it
+    for node in values:  # a value that a derivative computes only from these is recomputation, too
         if node.meta.get("region") == "backward" and not inside.isdisjoint(node.all_input_nodes):
             inside |= {node}
     sizes = {n: bytes_of(n) for n in values if isinstance(n.val, TensorMeta) and not is_view(n)}
@@ -57,7 +60,7 @@ def problem(joint: JointGraph) -> Problem:
 
 
 def ancestors(nodes: Iterable[Node]) -> set[Node]:
-    """`nodes` and all they are computed from."""
+    """`nodes`, and all nodes that they are computed from."""
     found: set[Node] = set()
     stack = list(nodes)
     while stack:
@@ -69,10 +72,11 @@ def ancestors(nodes: Iterable[Node]) -> set[Node]:
 
 
 def minimum_cut(task: Problem, again: Callable[[Node], bool]) -> list[Node]:
-    """The values to save, in order: fewest bytes in all, and of equally small choices the one that recomputes least.
+    """The values to save, in order: those with the fewest bytes in total. Of equal choices, the one that recomputes
+    least.
 
-    again: may this operator run a second time, in the backward? Inputs never "run", so they count as given. What is
-    inside a checkpoint always does, and the results of one never do: so the checkpoints stay apart.
+    again: whether an operator may run a second time, in the backward. Inputs are not computed, so they are given.
+    Values inside a checkpoint are always recomputed, and its results never.
     """
     number = {node: i for i, node in enumerate(task.values)}
 
@@ -101,8 +105,9 @@ def _network(
 ) -> tuple[list[NetworkEdge], list[tuple[int, int]], int]:
     """The edges, the two vertices of each value, and how many vertices there are.
 
-    An edge between the two vertices of a value is cut where the value is saved (None cannot be); one from a value to
-    its reader never is. What is given begins at the source, and what the backward reads ends at the sink.
+    The edge between the two vertices of a value is cut if the value is saved (capacity None: it cannot be). An edge
+    from a value to its reader is never cut. Given values are connected to the source, and values that the backward
+    reads to the sink.
     """
     unbounded = 1 + sum(weight for weight in weights if weight is not None)
     ends = [
@@ -115,25 +120,25 @@ def _network(
     ]
     for node, i in number.items():
         begin = ends[i][0]
-        if begin != _SOURCE:  # flow never returns to the source, nor leaves the sink
+        if begin != _SOURCE:  # flow never returns to the source and never leaves the sink
             tails = (ends[number[used]][1] for used in node.all_input_nodes if used in number)
             edges += [(tail, begin, unbounded) for tail in tails if tail != _SINK]
     return edges, ends, 2 * len(number) + 2
 
 
 def cost(size: int | None, in_memory: bool) -> int | None:
-    """What saving a value of so many bytes costs; None: it cannot be saved.
+    """The cost of saving a value with this number of bytes. None: it cannot be saved.
 
-    A view is never saved, what it views is: saving it would keep all of that alive anyway. A value that is in memory
-    anyway (an input, an output, the result of what is not fused) goes before one that a kernel would have to write for
-    this alone, also where the backward then needs a few numbers more: logits and a number per row rather than their
-    softmax, what a layer norm is given with its mean and deviation rather than the centred input.
+    A view is never saved, but its base is, because the view would keep all of the base's memory alive. A value that is
+    in memory in any case (an input, an output, the result of an operator that is not fused) is cheaper than one that a
+    kernel has to write only for this, even if the backward then needs a few more numbers: logits and one number per row
+    instead of their softmax; the input of a layer norm, its mean and deviation instead of the centred input.
     """
     return None if size is None else WRITING * max(1, size) + (0 if in_memory else max(1, size))
 
 
 def storage(node: Node) -> Node:
-    """The node in whose memory a view lives."""
+    """The node whose memory a view shares."""
     while is_view(node):
         node = node.args[0]
     return node
@@ -148,5 +153,5 @@ def _meta_or_tuple(node: Node) -> Any:
 
 
 def bytes_of(node: Node) -> int:
-    """Bytes of a value; at the hints, where sizes are symbolic, because a choice must not become an assumption."""
+    """The bytes of a value. Symbolic sizes count with their hints, because a choice must not become an assumption."""
     return bytes_at_hints(meta_of(node))

@@ -20,15 +20,15 @@ from stage_contracts.joint import JointGraph, Partition
 # Kinds of operators that cost nothing to run again.
 FREE_KINDS = ("view", "creation")
 
-# Kinds of operators that cost little to run again next to reading their result from memory. Random bits are a
+# Kinds of operators for which a second run costs little compared with reading the result from memory. Random bits are a
 # function of the state at entry and an index, so a second draw gives the same bits.
 CHEAP_KINDS = ("pointwise", "view", "creation", "random", "identity")
 
 
 def partition(joint: JointGraph) -> Partition:
-    """Forward and backward, by the partitioner that `config.autograd.partitioner` names.
+    """The forward and the backward graph, from the partitioner that `config.autograd.partitioner` names.
 
-    Raises ValueError for a name that is none, or a budget outside 0..1.
+    Raises ValueError for an unknown name, or for a budget outside of 0 to 1.
     """
     options = config.current().autograd
     name = options.partitioner
@@ -41,17 +41,17 @@ def partition(joint: JointGraph) -> Partition:
 
 
 def save_everything(joint: JointGraph) -> Partition:
-    """Save each forward value that the backward reads; what it views is saved in place of a view.
+    """Save each forward value that the backward reads. For a view, save its base.
 
-    Nothing is computed twice but views and constants, which cost nothing.
+    Only views and constants are computed twice, which costs nothing.
     """
     return split(joint, to_save(joint, FREE_KINDS))
 
 
 def recompute_pointwise(joint: JointGraph) -> Partition:
-    """Save inputs and the results of reductions, contractions and gathers; compute what is between again.
+    """Save inputs and the results of reductions, contractions and gathers; recompute all values between them.
 
-    The bits are those of save_everything: the backward runs the same operators on the same operands.
+    The bits are the same as with save_everything: the backward runs the same operators on the same operands.
     """
     return split(joint, to_save(joint, CHEAP_KINDS))
 
@@ -64,9 +64,10 @@ PARTITIONERS: dict[str, Callable[[JointGraph], Partition]] = {
 
 
 def to_save(joint: JointGraph, repeated: Sequence[str]) -> dict[Node, str]:
-    """What the backward reads, with the reason; of a `repeated` kind of operator, what it reads, and so on.
+    """The values that the backward reads, with the reason. For a `repeated` kind of operator: the values that it reads
+    itself, and so on.
 
-    So it is with what is inside a checkpoint, whatever its kind.
+    The same holds for every operator inside a checkpoint.
     """
     saved: dict[Node, str] = {}
     inside, _ = checkpointed(joint)

@@ -1,4 +1,4 @@
-"""Rematerialization: which values the backward computes again. A minimum cut chooses what to save of the rest.
+"""Rematerialization: decides which values the backward may recompute. A minimum cut then chooses what to save.
 
 Input: a joint graph in core operators, and `config.autograd.activation_memory_budget`. Random bits are a function of
 the state at entry and an index, so a second draw gives the same bits.
@@ -17,25 +17,25 @@ from stage_contracts.graph import Node, meta_of
 from stage_contracts.joint import JointGraph, Partition, bytes_at_hints
 from stage_contracts.tensor_meta import TensorMeta
 
-# Kinds of operators that the lowering fuses into whatever reads their result, so that a second run costs a few
-# instructions per element and no memory traffic. All others run once, unless the budget demands more.
+# Kinds of operators that the lowering fuses into the readers of their results, so that a second run costs a few
+# instructions per element and no memory traffic. All others run once, unless the budget requires more.
 FUSED_KINDS = frozenset(("pointwise", "view", "creation", "random", "identity", "movement"))
 
 
-# Of those, functions that take tens of instructions per element: running them again is what a CPU notices. An
-# exponential, a logarithm, a sine or a cosine in SIMD lanes takes less time than writing its result and loading it.
+# Among those, functions that take tens of instructions per element, so that a second run costs time on a CPU. An
+# exponential, a logarithm, a sine or a cosine in SIMD lanes takes less time than writing and loading its result.
 TRANSCENDENTAL = frozenset(
     "expm1 log10 log1p tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh erf erfc".split()
 )
-SPARE = 1 / 6  # how much more than the fewest bytes may be saved to not run these again
-SCORES = 4  # how many times larger than its operands a product is before attention computes it twice
+SPARE = 1 / 6  # how much more than the fewest bytes may be saved so that these run only once
+SCORES = 4  # attention recomputes a product that is at least this many times larger than its operands
 
 
 def min_cut(joint: JointGraph) -> Partition:
-    """Save as few bytes as recomputing cheap operators allows; with a budget below 1, repeat expensive ones too.
+    """Save as few bytes as possible if only cheap operators are recomputed; with a budget below 1, expensive ones, too.
 
-    The budget b is a place between the bytes this saves (b = 1) and the least that could be (b = 0: everything is
-    computed again from the inputs): at most least + b * (default - least) bytes are saved.
+    The budget b is between the bytes that this saves by default (b = 1) and the smallest possible number (b = 0:
+    everything is recomputed from the inputs): at most least + b * (default - least) bytes are saved.
     """
     budget = config.current().autograd.activation_memory_budget
     if not 0 <= budget <= 1:
@@ -48,8 +48,9 @@ def min_cut(joint: JointGraph) -> Partition:
 
 
 def may_run_again(repeated: Collection[Node] = (), once: Collection[Node] = ()) -> Callable[[Node], bool]:
-    """The rule of recomputation: what is fused away, attention's scores, and the `repeated` ones a budget pays for;
-    but not `once`, for which there are bytes to spare."""
+    """Whether an operator may run again: it is fused away, or it computes attention's scores, or it is in `repeated`
+    because of the budget. Operators in `once` do not run again, because there are enough bytes to save their
+    results."""
     return lambda node: (
         node.op == "call_function"
         and node not in once
@@ -59,8 +60,8 @@ def may_run_again(repeated: Collection[Node] = (), once: Collection[Node] = ()) 
 
 
 def _spared(task: Problem) -> set[Node]:
-    """Transcendental functions that the fewest bytes would have run again, as many of them, last first, as the spare
-    bytes keep from it. (The last ones are kept for the shortest time.)"""
+    """Transcendental functions that would run again with the fewest bytes: as many of them as the spare bytes can save,
+    from the last one back. (The last results are kept for the shortest time.)"""
 
     def cut(once: Collection[Node]) -> list[Node]:
         return minimum_cut(task, may_run_again((), once))
@@ -72,7 +73,7 @@ def _spared(task: Problem) -> set[Node]:
     allowed = (1 + SPARE) * total(fewest)
     again = _run_again(task, fewest)
     expensive = [n for n in reversed(task.values) if n in again and core_name(n) in TRANSCENDENTAL]
-    low, high = 0, len(expensive)  # the bytes only rise as more are kept
+    low, high = 0, len(expensive)  # the more results are saved, the more bytes
     while low < high:
         middle = (low + high + 1) // 2
         fits = total(cut(set(expensive[:middle]))) <= allowed
@@ -81,7 +82,7 @@ def _spared(task: Problem) -> set[Node]:
 
 
 def _run_again(task: Problem, saved: Collection[Node]) -> set[Node]:
-    """What the backward computes of the forward's values when these are saved."""
+    """The forward values that the backward recomputes if these values are saved."""
     found: set[Node] = set()
     stack = list(task.read)
     while stack:
@@ -95,7 +96,7 @@ def _run_again(task: Problem, saved: Collection[Node]) -> set[Node]:
 def is_score_matrix(node: Node) -> bool:
     """Whether this is the product of queries and keys, and much larger than both.
 
-    Flash attention (Dao et al., 2022) computes it again in the backward; so do we where that saves three quarters.
+    Flash attention (Dao et al., 2022) recomputes it in the backward. We do the same if that saves three quarters.
     """
     if kind_of(node) != "contraction" or not node.meta.get("pattern", "").startswith("attention"):
         return False
@@ -105,7 +106,7 @@ def is_score_matrix(node: Node) -> bool:
 def _within(task: Problem, budget: float) -> set[Node]:
     """The fewest expensive operators to repeat such that the bytes saved stay within the budget.
 
-    They are taken in order of arithmetic per byte, and the bytes saved only fall as more are taken.
+    They are taken in the order of their arithmetic per byte. The more are taken, the fewer bytes are saved.
     """
     expensive = sorted(
         (
@@ -129,13 +130,13 @@ def _within(task: Problem, budget: float) -> set[Node]:
 
 
 def _opaque(node: Node) -> bool:
-    """Whether only its user knows what a second run would do and cost."""
+    """Whether it is a user-defined operator, for which the effect and the cost of a second run are unknown."""
     return getattr(node.target, "opaque", False)
 
 
 def work(node: Node) -> int:
-    """Roughly the multiplications and additions of one run: for a contraction, operands' elements times the free
-    dimension; for all else, the elements it reads."""
+    """Roughly the number of multiplications and additions of one run. For a contraction: from the sizes of its operands
+    and its result. For all other operators: the number of elements that they read."""
     tensors = [n for n in node.all_input_nodes if isinstance(n.val, TensorMeta)]
     reads = [bytes_of(n) // meta_of(n).dtype.itemsize for n in tensors]
     if kind_of(node) != "contraction" or len(reads) < 2:

@@ -1,7 +1,7 @@
-"""Split: cuts the joint graph in two for a choice of what to save. It is the same for every partitioner.
+"""Split: cuts the joint graph in two, for a given choice of what to save. Every partitioner uses it.
 
-Input: a joint graph, and the nodes to save, each with the reason. The backward recomputes what it reads and was not
-saved.
+Input: a joint graph, and the nodes to save, each with the reason. The backward recomputes the values that it reads and
+that are not saved.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from stage_contracts.node_meta import input_marks
 
 
 def split(joint: JointGraph, saved: dict[Node, str]) -> Partition:
-    """The two halves for a choice of what to save (node -> the reason it is saved)."""
+    """The forward and the backward graph, for a choice of what to save (node -> the reason)."""
     graph = joint.graph
     primals, tangents = graph.placeholders[: joint.num_primals], graph.placeholders[joint.num_primals :]
     outputs, gradients = graph.outputs[: joint.num_outputs], graph.outputs[joint.num_outputs :]
@@ -29,7 +29,7 @@ def split(joint: JointGraph, saved: dict[Node, str]) -> Partition:
 
 
 def extract(graph: Graph, name: str, inputs: Sequence[Node], outputs: Iterable[Any]) -> Graph:
-    """The part of `graph` that computes `outputs` from `inputs`, as a graph of its own, names kept."""
+    """The part of `graph` that computes `outputs` from `inputs`, as a new graph with the same names."""
     part = Graph(name)
     images: dict[Node, Node] = {}
     outputs = tuple(outputs)
@@ -49,7 +49,7 @@ def extract(graph: Graph, name: str, inputs: Sequence[Node], outputs: Iterable[A
         args, kwargs = map_args((node.args, node.kwargs), images.__getitem__)
         marks = {**node.meta, "region": name}
         if name == "backward" != node.meta.get("region"):
-            marks["recomputed"] = True  # a forward value that the backward computes again
+            marks["recomputed"] = True  # a forward value that the backward recomputes
         images[node] = part.call_function(node.target, args, kwargs, name=node.name, **marks)
     part.output([images[n] if isinstance(n, Node) else n for n in outputs])
     return part
@@ -68,6 +68,6 @@ def _needed(graph: Graph, given: Iterable[Node], outputs: Iterable[Any]) -> list
 
 
 def _plain(node: Node) -> Any:
-    """A value's meta without requires_grad: what is saved is data."""
+    """A value's meta without requires_grad, because saved values are data."""
     meta = meta_of(node)
     return meta.with_(requires_grad=False, strides=meta.strides)

@@ -1,4 +1,4 @@
-"""The one tape node of a compiled pair: what it keeps between forward and backward, and how it runs the backward.
+"""The tape node of a compiled forward and backward: the values that it saves, and how it runs the backward.
 
 Input: the partition says which values are saved; runtime_wrapper.py makes one CompiledBackward per call. Saved inputs
 and outputs are visible to the user, so their version counters are checked.
@@ -26,14 +26,17 @@ DOUBLE_BACKWARD = (
 )
 
 
-Layout = tuple[tuple[int, ...], tuple[int, ...]]  # byte strides, and the dimensions from the outermost in
+Layout = tuple[
+    tuple[int, ...], tuple[int, ...]
+]  # byte strides, and the dimensions in memory order, outermost first
 
 
 # ---- the tape node -----------------------------------------------------------------------------------------
 
 
 class CompiledBackward(TapeNode):
-    """One tape node for the whole graph. As any node: freed after use, saved values checked for writes."""
+    """One tape node for the whole graph. Like any node, it is freed after use, and its saved values are checked for
+    writes."""
 
     __slots__ = ("backward", "layouts", "recover")
 
@@ -45,26 +48,26 @@ class CompiledBackward(TapeNode):
         out_metas: tuple[TensorMeta, ...],
         recover: Callable[[Exception, Sequence[Any]], tuple],
     ) -> None:
-        """`recover` gives the gradients' arrays when the backward raises, of what it raised and its operands."""
+        """If the backward raises, `recover` computes the arrays of the gradients, from the error and the operands."""
         super().__init__("compiled_function", out_metas, edges)
         self.backward, self.layouts, self.recover = backward, layouts, recover
 
     def expect_versions_of_now(self) -> None:
-        """The writes of the compiled function itself are over: a later one to what is saved is an error."""
+        """Call this after the compiled function's own writes: a later write to a saved value is an error."""
         for value in (self.saved or {}).values():
             if isinstance(value, SavedTensor) and value.tensor is not None:
                 value.version = value.tensor.version
 
     def apply(self, gradients: list) -> list:
         saved = [v._data if isinstance(v, Tensor) else v for v in self.unpack().values()]
-        tangents = [g._data for g in gradients]  # the walk has put zeros where an output has no gradient
+        tangents = [g._data for g in gradients]  # an output without a gradient has zeros here
         try:
             laid_out = [_laid_out(t, layout) for t, layout in zip(tangents, self.layouts, strict=True)]
             made = self.backward(*saved, *laid_out)
         except Exception as error:
             made = self.recover(error, (*saved, *tangents))
         results = [None if made[e.position] is None else Tensor(made[e.position]) for e in self.edges]
-        if STATE.grad_enabled:  # create_graph: the gradients are fine, differentiating them is not
+        if STATE.grad_enabled:  # create_graph=True: you can use the gradients, but not differentiate them
             behind = [*self.edges, *(Edge(g) for g in gradients if g.requires_grad)]
             metas = tuple(r.meta for r in results if r is not None)
             again = DoubleBackward("compiled_function_backward", metas, behind)
@@ -74,7 +77,7 @@ class CompiledBackward(TapeNode):
 
 
 class DoubleBackward(TapeNode):
-    """Where differentiating a compiled backward ends: in torch's error."""
+    """A tape node that raises torch's error for double backward."""
 
     __slots__ = ()
 
@@ -86,7 +89,7 @@ class DoubleBackward(TapeNode):
 
 
 class SavingPlan:
-    """How each saved value is kept: whose version counter tells whether the user wrote to it meanwhile."""
+    """How each saved value is kept, and which version counter shows whether the user wrote to it in the meantime."""
 
     def __init__(
         self,
@@ -107,20 +110,20 @@ class SavingPlan:
             meta_of(n) for n in partition.backward.placeholders if n.meta.get("role") == "tangent"
         ]
         metas = [meta_of(outputs[i]) for i in joint.tangent_outputs]
-        # with open sizes both are known only when there are tensors
+        # with open sizes, both are known only at a call
         self.open = next(open_sizes_in([*metas, *self.tangents]), None) is not None
-        # of the inputs: not every size can be told from the shape of a result
+        # from the inputs, because the shapes of results do not show every size
         shown = symbol_bindings([n.val for n in functional.graph.placeholders]) if self.open else []
         self.read_sizes = size_reader(shown) if self.open else None
         self.metas = () if self.open else tuple(metas)
         self.layouts = [] if self.open else [_layout(meta) for meta in self.tangents]
 
     def out_metas(self, outputs: Sequence[Tensor]) -> tuple[TensorMeta, ...]:
-        """What the outputs are that gradients come for."""
+        """The metas of the outputs that get gradients."""
         return tuple(outputs[i].meta for i in self.tangent_outputs) if self.open else self.metas
 
     def layouts_of(self, tensors: Sequence[Tensor]) -> list[Layout]:
-        """The layout that the backward was compiled for of each gradient that comes in, for these inputs."""
+        """For these inputs: the layout of each incoming gradient that the backward was compiled for."""
         if self.read_sizes is None:
             return self.layouts
         sizes = self.read_sizes(tensors)
@@ -133,11 +136,11 @@ class SavingPlan:
         return ("output", homes[root]) if root in homes else ("nothing", 0)
 
     def save(self, tensors: Sequence[Tensor], outputs: list[Tensor], made: tuple) -> dict[str, Any]:
-        """What the tape node keeps, by the saved values' names."""
+        """The values for the tape node to keep, by their names."""
         kept: dict[str, Any] = {}
         for (name, (kind, i), old), array in zip(self.saved, made[self.first :], strict=True):
             if old:
-                kept[name] = _copied(array)  # the write-back is about to destroy it
+                kept[name] = _copied(array)  # the write-back will overwrite it
             elif kind == "nothing":
                 kept[name] = array
             else:
@@ -148,7 +151,7 @@ class SavingPlan:
 
 
 def _copied(array: Any) -> Any:
-    """A copy with the same strides, gaps too: the backward was compiled for the layout of the input."""
+    """A copy with the same strides, including gaps, because the backward was compiled for the layout of the input."""
     if array.flags.c_contiguous or min(array.strides) < 0:
         return array.copy()
     xp, reach = array_library.namespace_of(array), zip(array.strides, array.shape, strict=True)
@@ -163,14 +166,14 @@ def _is_old_value(node: Any, inputs: dict[Node, int], writes: tuple[int, ...]) -
 
 
 def _layout(meta: TensorMeta) -> Layout:
-    """The byte strides a tangent must have, and the order of its dimensions in memory, outermost first."""
+    """The byte strides that a tangent must have, and the order of its dimensions in memory, outermost first."""
     order = sorted(range(meta.ndim), key=lambda i: (-int(meta.strides[i]), i))
     assert is_dense(meta.shape, meta.strides) or meta.numel == 0, f"tangent {meta} is not dense"
     return tuple(int(s) * meta.dtype.itemsize for s in meta.strides), tuple(order)
 
 
 def _laid_out(array: Any, layout: Layout) -> Any:
-    """The array with the strides the backward was compiled for; itself when it has them."""
+    """The array with the strides that the backward was compiled for; the array itself if it has them."""
     strides, order = layout
     if array.strides == strides or all(
         have == want or size == 1

@@ -1,4 +1,4 @@
-"""Checks that need the tensors of a call: written leaves, and inputs that share memory with a written one.
+"""Checks that need the tensors of a call: writes to leaves, and inputs that share memory with a written input.
 
 Input: a functional graph, whose `writes` name the inputs it writes to; then the tensors of each call, before anything
 runs. A graph without writes needs no check.
@@ -26,11 +26,12 @@ Check = Callable[[Sequence[Tensor]], None]
 
 
 class LeafWritten(RuntimeError):
-    """Eager's error, raised before anything ran; eager has by then done what comes before the write."""
+    """Eager's error for a write to a leaf. It is raised before anything runs; eager runs the code before the write
+    first."""
 
 
 def input_checks(functional: FunctionalGraph) -> tuple[Check, ...]:
-    """The checks of a call of this graph, in order. They raise LeafWritten with eager's message, or Unsupported."""
+    """The checks for each call of this graph, in order. They raise LeafWritten with eager's message, or Unsupported."""
     writes = functional.writes
     if not writes:
         return ()
@@ -66,14 +67,15 @@ def _refuse_shared_memory(tensors: Sequence[Tensor], writes: tuple[int, ...]) ->
     for i, j in _suspects(tensors, writes):
         if _may_share(tensors[i]._data, tensors[j]._data):
             raise Unsupported(
-                f"inputs {i} and {j} of the compiled function share memory, and it writes to one: "
+                f"inputs {i} and {j} of the compiled function share memory, and it writes to one of them; "
                 "pass a clone of one",
                 code="GB0008",
             )
 
 
 def _suspects(tensors: Sequence[Tensor], writes: tuple[int, ...]) -> Iterator[tuple[int, int]]:
-    """Pairs of a written input and another that might share memory: most arrays have an owner of their own."""
+    """Pairs of a written input and another one that may share memory. (Most arrays own their memory, and are not in
+    any.)"""
     owners = [array_library.owner(t._data) for t in tensors]
     if len({*map(id, owners)}) == len(owners) and {*map(type, owners)} <= OWN_MEMORY:
         return
@@ -84,7 +86,7 @@ def _suspects(tensors: Sequence[Tensor], writes: tuple[int, ...]) -> Iterator[tu
                 yield i, j
 
 
-# An array without a base holds its memory itself. Any other owner (a buffer, a capsule) may hold somebody else's.
+# An array without a base owns its memory. Any other owner (a buffer, a capsule) may refer to memory of another one.
 OWN_MEMORY = {np.ndarray}
 
 

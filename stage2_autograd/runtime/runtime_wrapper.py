@@ -1,7 +1,7 @@
 """The run-time wrapper: makes compiled forward and backward, functions of arrays, one step on the eager tape.
 
 Input: functions of arrays (NumPy or CuPy) for the two halves, and the graphs that they were made from. Residual code
-calls the result with tensors. Whatever is known before the first call is computed here once.
+calls the result with tensors. Everything that is known before the first call is computed here once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stage2_autograd.runtime.write_back import Written, as_they_are, donated, fi
 from stage_contracts.graph import meta_of
 from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
 
-# (what was raised, the operands, random draws done, what is left to do) -> the results
+# (error, operands, number of random draws, a function for the rest of the work) -> the results
 Recover = Callable[..., tuple]
 
 
@@ -38,15 +38,15 @@ def make_runtime_wrapper(
     partition: Partition | None = None,
     recover: tuple[Recover, Recover] = (raise_it, raise_it),
 ) -> Callable[..., tuple]:
-    """A callable: the graph's input tensors to the tuple of the user's result tensors.
+    """Make a callable: the graph's input tensors -> the tuple of the user's result tensors.
 
     forward: arrays of the inputs (then the random state, int64[2], if the graph has one) to arrays: outputs,
         written inputs, saved values.
     backward: arrays of the saved values and the tangents to one array (or None) per input. None, with
         `joint` and `partition`, for inference.
-    recover: what to do when the forward or its write-back raises, and when the backward does. Nothing is left of them
-        then but `drawn` random draws; or memory was written, and `rest` is what is left to do.
-    Raises RuntimeError, with eager's messages, for what eager rejects.
+    recover: what to do if the forward or its write-back raises, and if the backward does. At that point, only `drawn`
+        random draws have happened; or memory was written, and `rest` does the rest of the work.
+    The callable raises RuntimeError, with eager's messages, for calls that eager rejects.
     """
     inference = _without_tape(functional, forward, recover[0])
     if backward is None or joint is None or partition is None or not joint.tangent_outputs:
@@ -62,7 +62,7 @@ def _without_tape(
     checks, finish = input_checks(functional), finisher(functional)
     draws, draw = functional.rng_calls, _random_state(functional)
 
-    # most inference: nothing to do but the call
+    # the usual inference: only the call
     if not checks and not draws and finish is as_they_are:
 
         def call(*tensors: Tensor) -> tuple[Tensor, ...]:
@@ -101,7 +101,7 @@ def _on_tape(
     recover: tuple[Recover, Recover],
     inference: Callable[..., tuple],
 ) -> Callable[..., tuple]:
-    """A call that is one node on the tape, where gradients are recorded and asked for; else `inference`."""
+    """A call that is one node on the tape, if gradients are on and an input requires grad; otherwise `inference`."""
     count = functional.num_outputs + len(functional.writes)
     checks, finish = (*input_checks(functional), _bring_views_up_to_date), finisher(functional)
     draws, draw = functional.rng_calls, _random_state(functional)
@@ -130,7 +130,7 @@ def _on_tape(
                 out.requires_grad, out._grad_fn, out._output_index = True, node, index
             if not counts:
                 return finish(tensors, outputs)
-            # what was written on the way is what the backward expects
+            # the backward expects the versions after the function's own writes
             return finish(tensors, outputs, node.expect_versions_of_now)
         except Written as written:
             return recover_forward(written.cause, tensors, drawn, written.rest)
@@ -145,13 +145,13 @@ def _on_tape(
 
 def _bring_views_up_to_date(tensors: Sequence[Tensor]) -> None:
     for t in tensors:
-        if t._view is not None:  # its base may have been written through another view, on the tape
+        if t._view is not None:  # another view may have written to its base, on the tape
             up_to_date(t)
 
 
 def _random_state(functional: FunctionalGraph) -> Callable[[], tuple]:
-    """A function: what the forward gets last at one call. Nothing; or (seed, counter), whose draws the generator has
-    then done. If it fails, it has not."""
+    """A function that returns the forward's last argument for one call: nothing, or (seed, counter). It advances the
+    generator by the draws of the call. If it raises, the generator is not advanced."""
     calls, generator = functional.rng_calls, default_generator()
     if not calls:
         return tuple

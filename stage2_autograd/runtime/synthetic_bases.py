@@ -1,8 +1,9 @@
-"""Inputs that share memory, one of them written: compiles the graph on the memory itself, with the inputs as its views.
+"""Inputs that share memory, if one of them is written: the graph is compiled for the memory, with the inputs as views.
 
-Input: a captured graph, and the tensors of a call that the run-time wrapper refused. torch calls the memory a synthetic
-base. Only the call shows where each input is in it, so each pattern of positions has its own graph. Inputs that require
-grad must be views of one tensor, which then is the memory, with its history; otherwise the call runs eagerly.
+Input: a captured graph, and the tensors of a call that the run-time wrapper refused. torch calls such memory a
+synthetic base. Only the call shows where each input is in it, so each pattern of positions has its own graph. Inputs
+that require grad must be views of one tensor, which is then the base, with its history; otherwise the call runs
+eagerly.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ Chain = tuple[tuple[Any, tuple], ...]  # (core view operator, its arguments afte
 
 @dataclass(frozen=True)
 class Pattern:
-    """Which inputs are views of the memory `meta`, and how (`chains`: input -> the operators that show it).
+    """Which inputs are views of the memory `meta`, and how (`chains`: input -> the view operators that make it).
 
-    whole: the memory is a tensor that the user has, of which they are views; otherwise a row of all the elements.
+    whole: the memory is a tensor of the user, whose views they are; otherwise it is a 1-d tensor of all elements.
     """
 
     chains: tuple[tuple[int, Chain], ...]
@@ -40,14 +41,14 @@ class Pattern:
 
 
 def pattern_of(tensors: Sequence[Tensor], functional: FunctionalGraph) -> Pattern | None:
-    """The pattern of a call, or None where only eager will do: two dtypes, two groups, gradients without one base."""
+    """The pattern of a call. None if it has to run eagerly: two dtypes, two groups, or gradients without one base."""
     spans = {i: _span(t._data) for i, t in enumerate(tensors) if t.numel()}
     meets = {i: [j for j in spans if j != i and _meet(spans[i], spans[j])] for i in spans}
     written = [i for i in functional.writes if meets.get(i)]
     if not written:
         return None
     reaching = {i for w in written for i in (w, *meets[w])}
-    if STATE.grad_enabled:  # the memory may come onto the tape, and its views have to know
+    if STATE.grad_enabled:  # the memory may get onto the tape, and then its views do, too
         reaching |= _read_by(functional, written)
     if any(tensors[i].requires_grad for i in reaching):
         return _of_one_base(tensors, spans, written, functional.silent)
@@ -55,7 +56,7 @@ def pattern_of(tensors: Sequence[Tensor], functional: FunctionalGraph) -> Patter
 
 
 def _read_by(functional: FunctionalGraph, written: list[int]) -> set[int]:
-    """The inputs from which the values written on the tape are computed."""
+    """The inputs that the values written on the tape are computed from."""
     graph, values = functional.graph, functional.graph.outputs[functional.num_outputs :]
     noticed = {*written} - {*functional.silent}
     waiting = [v for i, v in zip(functional.writes, values, strict=True) if i in noticed]
@@ -68,7 +69,7 @@ def _read_by(functional: FunctionalGraph, written: list[int]) -> set[int]:
 
 
 def _of_one_row(tensors: Sequence[Tensor], spans: dict[int, tuple], written: list[int]) -> Pattern | None:
-    """Without gradients: arrays anywhere in one stretch of memory, whoever made them."""
+    """Without gradients: arrays anywhere in one range of memory."""
     members = _touching(written[0], spans)
     group = [tensors[i] for i in sorted(members)]
     home = arrays.owner(group[0]._data)
@@ -89,14 +90,15 @@ def _of_one_row(tensors: Sequence[Tensor], spans: dict[int, tuple], written: lis
 def _of_one_base(
     tensors: Sequence[Tensor], spans: dict[int, tuple], written: list[int], silent: Sequence[int]
 ) -> Pattern | None:
-    """With gradients: views of one tensor (or it), all with its place on the tape and none watched by a hook."""
+    """With gradients: views of one tensor (or the tensor itself), all with its place on the tape, and none with a
+    hook."""
     base = root(tensors[written[0]])
     members = [i for i, t in enumerate(tensors) if root(t) is base]
     reached = {i for i in spans if _meet(spans[i], _span(base._data))}
     if not (reached | set(written)) <= set(members):
         return None
     if _eager_refuses(base) and not set(written) <= set(silent):
-        return None  # eager's error comes where eager raises it
+        return None  # eager raises the error at the right place
     group = [up_to_date(tensors[i]) for i in members]
     if not all(_on_the_tape_of(base, t) for t in group):
         return None
@@ -108,22 +110,22 @@ def _of_one_base(
 
 
 def _eager_refuses(base: Tensor) -> bool:
-    """Whether a write to it, or to a view of it, is an error."""
+    """Whether a write to the tensor, or to a view of it, is an error in eager."""
     return base.is_leaf and base.requires_grad and STATE.grad_enabled
 
 
 def _on_the_tape_of(base: Tensor, tensor: Tensor) -> bool:
-    """Whether a gradient of the tensor is one of its base's, and of nothing else."""
+    """Whether a gradient of the tensor flows only to its base."""
     if tensor is base:
         return True
     if tensor.requires_grad != base.requires_grad or _watched(tensor):
         return False
-    # a leaf that took another shape in place: its gradient is its own, not the base's
+    # a leaf whose shape was changed in place: the gradient belongs to it, not to the base
     return not (tensor.requires_grad and tensor.is_leaf)
 
 
 def _touching(first: int, spans: dict[int, tuple]) -> set[int]:
-    """The inputs whose memory meets that of the first, or of one that does."""
+    """The inputs whose memory overlaps with the first one's, directly or through other inputs."""
     members = {first}
     while grown := {i for i in spans if i not in members and any(_meet(spans[i], spans[j]) for j in members)}:
         members |= grown
@@ -135,7 +137,7 @@ def _watched(tensor: Tensor) -> bool:
 
 
 def _metas(meta: TensorMeta, chain: Chain) -> list[TensorMeta]:
-    """What is seen after each step of a chain, from the whole on."""
+    """The metas after each step of a chain, beginning with the whole."""
     found = [meta]
     for op, rest in chain:
         found.append(op.meta(found[-1], *rest))
@@ -143,7 +145,7 @@ def _metas(meta: TensorMeta, chain: Chain) -> list[TensorMeta]:
 
 
 def _span(array: Any) -> tuple[int, int]:
-    """The addresses an array reaches from and to; strides are not negative, as no operator makes such."""
+    """The first and the last address of an array. No stride is negative, because no operator makes one."""
     start = arrays.address(array)
     reach = sum(s * (n - 1) for s, n in zip(array.strides, array.shape, strict=True))
     return start, start + reach + array.itemsize
@@ -154,7 +156,7 @@ def _meet(a: tuple[int, int], b: tuple[int, int]) -> bool:
 
 
 def on_their_memory(graph: Graph, pattern: Pattern) -> Graph:
-    """The graph with one input, the memory, in place of the inputs that lie in it; it comes last."""
+    """The graph with one input for the memory, which comes last, in place of the inputs that share it."""
     graph = graph.copy()
     inputs = graph.placeholders
     memory = graph.placeholder("memory", pattern.meta)
@@ -172,10 +174,10 @@ def on_their_memory(graph: Graph, pattern: Pattern) -> Graph:
 def run_on_their_memory(
     pattern: Pattern, graph: Graph, apart: FunctionalGraph, run: Callable[..., tuple]
 ) -> Callable[..., tuple]:
-    """A callable on the user's tensors, from one on the graph that `on_their_memory` made of `graph`.
+    """A callable on the user's tensors, from a callable on the graph that `on_their_memory` made from `graph`.
 
-    apart: the graph on inputs that share nothing. It knows how often each is written, and whose view a result is.
-    A result that is an input, or a view of one, is that tensor or a view of that tensor.
+    apart: the functional graph for inputs that share no memory. It has the number of writes to each input, and which
+    input a result is a view of. A result that is an input, or a view of one, is that tensor or a view of it.
     """
     members = set(pattern.members)
     themselves = [
@@ -200,7 +202,7 @@ def _run_on_a_row(
     pattern: Pattern, apart: FunctionalGraph, run: Callable[..., tuple]
 ) -> Callable[..., tuple]:
     members = set(pattern.members)
-    # not by their places in the memory, which two of them may have in common
+    # not by their positions in the memory, which may be the same for two of them
     known = [
         (which, steps) if kind == "input" and which in members else None
         for kind, which, *steps in apart.results or (("output", i) for i in range(apart.num_outputs))
@@ -212,7 +214,7 @@ def _run_on_a_row(
     def call(*tensors: Tensor) -> tuple:
         memory = Tensor(_stretch(tensors[lowest]._data, pattern.meta.shape[0]))
         results = run(*(t for i, t in enumerate(tensors) if i not in members), memory)
-        # views of one tensor have one counter, other names of its memory their own
+        # views of one tensor share a version counter; other tensors on the same memory have their own
         for i, seen in writes.items():
             version_of(tensors[i])[0] += seen
         made = []
@@ -228,7 +230,7 @@ def _run_on_a_row(
 
 
 def _stretch(array: Any, length: int) -> Any:
-    """The memory from where `array` starts, as one row of `length` elements."""
+    """The memory from the start of `array`, as a 1-d array of `length` elements."""
     home = arrays.owner(array)
     start = (arrays.address(array) - arrays.address(home)) // array.itemsize
     return home.reshape(-1)[start : start + length]

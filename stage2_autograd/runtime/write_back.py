@@ -1,9 +1,9 @@
-"""After the forward: writes the new values into inputs and lays out the results. It does all of this or nothing.
+"""After the forward: writes new values into inputs and makes the results. It does all of this, or nothing.
 
-Input: the functional graph (what it writes, which results are views) and, at each call, the input tensors and the
-graph's outputs. Versions, views and histories end as the eager function would leave them. Steps that may fail come
-before memory is written; if one fails, each tensor is as before, so that eager can take over. Once memory is written,
-eager must not start again: Written says so, and how to do the rest.
+Input: the functional graph (which inputs it writes, which results are views) and, at each call, the input tensors and
+the graph's outputs. Versions, views and histories become the same as after the eager function. Steps that may fail come
+before memory is written; if one fails, each tensor is as before, so that eager can run instead. After memory is
+written, eager must not start again: then the exception Written has a function that does the rest.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from stage0_eager.tensor import Tensor, root
 from stage_contracts.joint import FunctionalGraph, ResultPlan
 from stage_contracts.symbol_bindings import open_sizes_in, size_reader, symbol_bindings, with_sizes
 
-# (input tensors, outputs, what to do before memory is written) -> results
+# (input tensors, outputs, a function to call before memory is written) -> results
 Finish = Callable[..., tuple[Tensor, ...]]
 Undo = Callable[[], None]
 Copy = tuple[Any, Any]  # (memory, its new values)
 
 
 class Written(Exception):
-    """A fault once memory was written, its cause. `rest()` does what is left, and may be called again."""
+    """An error after memory was written. Its cause is the error. `rest()` does the rest, and may be called again."""
 
     def __init__(self, cause: Exception, rest: Callable[[], tuple[Tensor, ...]]) -> None:
         super().__init__(str(cause))
@@ -32,18 +32,18 @@ class Written(Exception):
 
 
 def nothing() -> None:
-    """What there is to do before memory is written, without a tape."""
+    """The function to call before memory is written, without a tape: there is nothing to do."""
 
 
 def as_they_are(
     tensors: Sequence[Tensor], outputs: list[Tensor], before: Undo = nothing
 ) -> tuple[Tensor, ...]:
-    """No input is written, and the results are the graph's outputs."""
+    """The finisher if no input is written, and the results are the graph's outputs."""
     return tuple(outputs)
 
 
 def finisher(functional: FunctionalGraph) -> Finish:
-    """Write the written inputs back into their memory, and lay out the user's results."""
+    """Make a function that copies new values into the memory of the written inputs, and makes the user's results."""
     writes, first = functional.writes, functional.num_outputs
     plain = tuple(("output", i) for i in range(first))
     results = functional.results or plain
@@ -58,7 +58,9 @@ def finisher(functional: FunctionalGraph) -> Finish:
         tensors: Sequence[Tensor], outputs: list[Tensor], before: Undo = nothing
     ) -> tuple[Tensor, ...]:
         undo: list[Undo] = []
-        copies: list[Copy] = []  # last: a result that is a view of a written input sees them all the same
+        copies: list[
+            Copy
+        ] = []  # copied last: a result that is a view of a written input shows the new values, too
         try:
             for i, seen in counted:
                 version_of(outputs[i])[0] = seen
@@ -88,45 +90,46 @@ def finisher(functional: FunctionalGraph) -> Finish:
 
 
 def donated(functional: FunctionalGraph, tensors: Sequence[Tensor], made: Sequence[Any]) -> bool:
-    """Whether the launch that made these arrays wrote an input at once: it gives the input's own array for it."""
+    """Whether the launch wrote an input in place. Then it returned the input's own array."""
     written = zip(functional.writes, made[functional.num_outputs :], strict=False)
     return any(tensors[i]._data is array for i, array in written)
 
 
 def writeable(memory: Any) -> bool:
-    return bool(getattr(memory.flags, "writeable", True))  # on a GPU all memory is
+    return bool(getattr(memory.flags, "writeable", True))  # on a GPU, all memory is writeable
 
 
 def refuse_read_only(memory: Any) -> None:
-    """Eager's error, before the first write."""
+    """Raise eager's error for read-only memory, before the first write."""
     if not writeable(memory):
         raise ValueError("assignment destination is read-only")
 
 
 def copy_all(copies: Sequence[Copy]) -> None:
-    """Write the new values. Twice is as good as once."""
+    """Write the new values. A second call changes nothing."""
     for memory, new in copies:
         memory[...] = new
 
 
 def _write_back(target: Tensor, value: Tensor, seen: int) -> list[Copy]:
-    """The input becomes the value, after as many writes as eager would have `seen`. What memory is still to be copied:
-    (to, from)."""
+    """Make the input the new value, with the version counter after the writes that eager would have `seen`. Returns the
+    copies of memory still to be made: (to, from)."""
     version_of(target)[0] += seen
-    if value.requires_grad and target._view is not None:  # what it is a view of gets the history
+    if value.requires_grad and target._view is not None:  # its base gets the history
         version_of(target)[0] -= 1
         write_through(target, value)
         return []
-    if value.requires_grad:  # the input now is what the pair computed, to autograd too
+    if value.requires_grad:  # for autograd, too, the input is now a result of the compiled function
         target.requires_grad, target._grad_fn = True, value._grad_fn
         target._output_index = value._output_index
-        target._written += 1  # views that there are of it take the new history when next used
-    # a compiled step may have written there at once
+        target._written += 1  # existing views of it get the new history at their next use
+    # a compiled step may have written there in place
     return [] if target._data is value._data else [(target._data, value._data)]
 
 
 def _undoing(target: Tensor, on_tape: bool) -> Undo:
-    """What puts back a tensor that is about to be written: its version and, on the tape, its history and its base's."""
+    """A function that undoes the write to a tensor: restores its version and, on the tape, its history and its
+    base's."""
     version, count = version_of(target), version_of(target)[0]
     if not on_tape:
 
@@ -136,7 +139,9 @@ def _undoing(target: Tensor, on_tape: bool) -> Undo:
         return undo_version
 
     data = target._data
-    at_once = target._view is not None and writeable(data)  # as `write_through` writes memory
+    at_once = target._view is not None and writeable(
+        data
+    )  # the condition under which `write_through` writes memory
     was = data.copy() if at_once else None
     kept = [(t, t._grad_fn, t._view, t.requires_grad, t.__dict__.copy()) for t in (root(target), target)]
 
@@ -153,7 +158,7 @@ def _undoing(target: Tensor, on_tape: bool) -> Undo:
 
 
 def _result_maker(functional: FunctionalGraph, results: tuple[ResultPlan, ...]) -> Finish:
-    """The user's results: outputs, inputs and constants, some through views of the user's own tape."""
+    """A function that makes the user's results: outputs, inputs and constants, some of them through views."""
     constants = functional.graph.attributes
     open_results = next(open_sizes_in(results), None) is not None
     read_sizes = size_reader(symbol_bindings([n.val for n in functional.graph.placeholders]))
@@ -164,7 +169,10 @@ def _result_maker(functional: FunctionalGraph, results: tuple[ResultPlan, ...]) 
         plan = with_sizes(results, read_sizes(tensors)) if open_results else results
         for kind, which, *views in plan:
             tensor = sources[kind][which]
-            for op, rest in views:  # on the user's own tape: memory, history, versions are shared as in eager
+            for (
+                op,
+                rest,
+            ) in views:  # on the user's tape, so that memory, history and versions are shared as in eager
                 tensor = op(tensor, *rest)
             made.append(tensor)
         return tuple(made)

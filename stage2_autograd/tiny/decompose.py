@@ -18,14 +18,16 @@ from stage_contracts.origin import union
 
 
 def decompose(graph: Graph) -> Graph:
-    """`graph` in core operators; placeholders, outputs, origins and marks as they were."""
-    for run in PASSES:  # in this order: what two composites both compute only shows in their bodies
+    """`graph` in core operators. Placeholders, outputs, origins and marks stay the same."""
+    for (
+        run
+    ) in PASSES:  # in this order, because calls that two composites share are found only in their bodies
         graph = run(graph)
     return within(graph, decompose).verify(allowed=is_core)
 
 
 def core_bodies(graph: Graph) -> Graph:
-    """Replace each composite by its body, until only core operators are left: a retrace that keeps none."""
+    """Replace each composite by its body, until only core operators are left: a retrace that keeps no composite."""
     tracer = Tracer(Graph(graph.name))
     with no_grad():
         inputs = placeholders_like(graph, tracer)
@@ -43,8 +45,8 @@ def core_bodies(graph: Graph) -> Graph:
 def common_subexpressions(graph: Graph) -> Graph:
     """Compute equal calls once. The printed call is the key, so 0.0, -0.0, 0 and False stay apart.
 
-    Random bits are a function of their arguments: equal offsets are equal bits, others never merge. Two
-    outputs that do not share memory must not start to: of two nodes that outputs live in, neither is merged.
+    Random bits are a function of their arguments, so calls with different offsets never merge. Two outputs that do not
+    share memory must not begin to share it: two nodes whose memory outputs use are not merged.
     """
     graph = graph.copy()
     pinned = {base(n) for n in graph.outputs if isinstance(n, Node)}
@@ -63,7 +65,7 @@ def common_subexpressions(graph: Graph) -> Graph:
 
 
 def dead_code(graph: Graph) -> Graph:
-    """Drop what neither an output nor anything an output needs reads. Inputs stay: they are the signature."""
+    """Remove every node that no output needs. Inputs stay, because they are the signature."""
     graph = graph.copy()
     for node in reversed(graph.nodes):
         if node.op in ("call_function", "get_attr") and not node.users:

@@ -45,6 +45,6 @@ def differentiate(functional: FunctionalGraph) -> JointGraph:
 
 
 def tangent_meta(output: TensorMeta) -> TensorMeta:
-    """The gradient of `output`: laid out as it is; row-major where its elements share memory or have gaps."""
+    """The meta of the gradient of `output`: the same layout, or row-major if its elements share memory or have gaps."""
     strides = output.strides if is_dense(output.shape, output.strides) else None
     return output.with_(strides=strides, requires_grad=False)

@@ -42,14 +42,14 @@ def functionalize(graph: Graph) -> FunctionalGraph:
 
 
 def functional_subgraph(graph: Graph) -> Graph:
-    """A subgraph without mutation. Raises Unsupported (GB0008) when it writes to what it is given."""
+    """A subgraph without mutation. Raises Unsupported (GB0008) if it writes to its inputs."""
     return functional(
         graph, FunctionalTracer(Graph(graph.name)), lambda _, t: t._data.node.op != "placeholder"
     )
 
 
 class Storage:
-    """What views share. `members` are the tensors that live in it, as long as the program can reach them."""
+    """The memory that views share. `members` are the tensors in it, as long as the program can reach them."""
 
     def __init__(self, constant: bool = False) -> None:
         self.members: list[weakref.ref[Tensor]] = []
@@ -61,7 +61,7 @@ class Storage:
 
 
 class StoredArray(TracedArray):
-    """A traced value and the storage it lives in."""
+    """A traced value, and the storage that it is in."""
 
     __slots__ = ("storage",)
 
@@ -71,7 +71,7 @@ class StoredArray(TracedArray):
 
 
 class FunctionalTracer(Tracer):
-    """A Tracer that knows who shares storage, and records a write as a new value of the written tensor."""
+    """A Tracer that knows which tensors share storage, and records a write as a new value of the written tensor."""
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph, keep=lambda op: op.whole)
@@ -93,7 +93,7 @@ class FunctionalTracer(Tracer):
         return _store(out, storage_of(args[0]) if view else Storage())
 
     def write(self, target: Tensor, src: Tensor) -> Tensor:
-        """`core.copy_`: `target` keeps its identity and names a new value, as if it had been assigned."""
+        """`core.copy_`: `target` stays the same tensor and gets a new value."""
         storage = storage_of(target)
         if any(stride == 0 and size != 1 for size, stride in zip(target.shape, target.stride(), strict=True)):
             self.refuse("a write to an expanded tensor, whose elements share memory")
@@ -116,7 +116,9 @@ class FunctionalTracer(Tracer):
 
 
 def storage_of(tensor: Tensor) -> Storage:
-    if not isinstance(tensor._data, StoredArray):  # neither input nor result: a constant of the graph
+    if not isinstance(
+        tensor._data, StoredArray
+    ):  # neither an input nor a result: it is a constant of the graph
         _store(tensor, Storage(constant=True))
     return tensor._data.storage
 
@@ -130,7 +132,7 @@ def _store(tensor: Tensor, storage: Storage) -> Tensor:
 def _plan_results(
     tracer: FunctionalTracer, inputs: list[Tensor], outputs: Iterable[Any]
 ) -> tuple[tuple[tuple[str, int], ...], list[Tensor]]:
-    """Where each of the user's results comes from, and the tensors the graph must compute for that."""
+    """Where each of the user's results comes from, and the tensors that the graph must compute for them."""
     results: list[tuple[str, int]] = []
     computed: list[Tensor] = []
     visible = [storage_of(t) for t in inputs]
@@ -154,10 +156,10 @@ def _position(tensor: Tensor, among: list[Tensor]) -> int | None:
 
 
 def _with_own_storage(tracer: FunctionalTracer, computed: list[Tensor], written: list[Tensor]) -> list[Node]:
-    """The output nodes. After renaming, tensors apart in eager may name one value: those are copied.
+    """The output nodes. After renaming, tensors that are separate in eager may be the same value: those are copied.
 
-    A written input is copied into its old memory by the wrapper, so it may share with an output, but never
-    with an input, which may itself be written.
+    The wrapper copies a written input into its old memory. So its new value may share memory with an output, but never
+    with an input, which may be written, too.
     """
     nodes: list[Node] = []
     taken: set[Node] = set()

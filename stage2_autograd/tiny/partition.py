@@ -1,7 +1,7 @@
 """Partition: cuts the joint graph in two, and saves every forward value that the backward reads.
 
-Input: a joint graph. Partitioners differ only in what they save. `split` does the cutting, and the backward recomputes
-what it reads and was not saved.
+Input: a joint graph. Partitioners differ only in what they save. `split` cuts the graph, and the backward recomputes
+the values that it reads and that are not saved.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from stage_contracts.node_meta import input_marks
 
 
 def partition(joint: JointGraph) -> Partition:
-    """Save everything: each forward value the backward reads, once, and nothing computed twice.
+    """Save each forward value that the backward reads, once, so that nothing is computed twice.
 
-    A view is not saved but made again from what it views, and a constant is made again: both cost nothing.
+    Views and constants are not saved, but made again, which costs nothing. For a view, its base is saved.
     """
     return split(joint, to_save(joint, ("view", "creation")))
 
 
 def to_save(joint: JointGraph, repeated: Sequence[str]) -> dict[Node, str]:
-    """What the backward reads, with the reason; of a `repeated` kind of operator, what it reads, and so on.
+    """The values that the backward reads, with the reason. For a `repeated` kind of operator: the values that it reads
+    itself, and so on.
 
-    So it is with what is inside a checkpoint, whatever its kind.
+    The same holds for every operator inside a checkpoint.
     """
     saved: dict[Node, str] = {}
     inside, _ = checkpointed(joint)
@@ -59,7 +60,7 @@ def read_by_backward(joint: JointGraph) -> list[Node]:
 
 
 def split(joint: JointGraph, saved: dict[Node, str]) -> Partition:
-    """The two halves for a choice of what to save (node -> the reason it is saved)."""
+    """The forward and the backward graph, for a choice of what to save (node -> the reason)."""
     graph = joint.graph
     primals, tangents = graph.placeholders[: joint.num_primals], graph.placeholders[joint.num_primals :]
     outputs, gradients = graph.outputs[: joint.num_outputs], graph.outputs[joint.num_outputs :]
@@ -73,7 +74,7 @@ def split(joint: JointGraph, saved: dict[Node, str]) -> Partition:
 
 
 def extract(graph: Graph, name: str, inputs: Sequence[Node], outputs: Iterable[Any]) -> Graph:
-    """The part of `graph` that computes `outputs` from `inputs`, as a graph of its own, names kept."""
+    """The part of `graph` that computes `outputs` from `inputs`, as a new graph with the same names."""
     part = Graph(name)
     images: dict[Node, Node] = {}
     outputs = tuple(outputs)
@@ -93,7 +94,7 @@ def extract(graph: Graph, name: str, inputs: Sequence[Node], outputs: Iterable[A
         args, kwargs = map_args((node.args, node.kwargs), images.__getitem__)
         marks = {**node.meta, "region": name}
         if name == "backward" != node.meta.get("region"):
-            marks["recomputed"] = True  # a forward value that the backward computes again
+            marks["recomputed"] = True  # a forward value that the backward recomputes
         images[node] = part.call_function(node.target, args, kwargs, name=node.name, **marks)
     part.output([images[n] if isinstance(n, Node) else n for n in outputs])
     return part
@@ -112,6 +113,6 @@ def _needed(graph: Graph, given: Iterable[Node], outputs: Iterable[Any]) -> list
 
 
 def _plain(node: Node) -> Any:
-    """A value's meta without requires_grad: what is saved is data."""
+    """A value's meta without requires_grad, because saved values are data."""
     meta = meta_of(node)
     return meta.with_(requires_grad=False, strides=meta.strides)

@@ -193,13 +193,13 @@ def two_kernels(seam):
 def test_steps_out_of_order_are_caught(seam):
     program = two_kernels(seam)
     *launches, end = program.steps
-    with pytest.raises(GraphError, match="which nothing wrote before"):
+    with pytest.raises(GraphError, match="which no earlier step writes"):
         program.with_(steps=(*reversed(launches), end)).verify()
 
 
 def test_a_dropped_step_is_caught(seam):
     program = two_kernels(seam)
-    with pytest.raises(GraphError, match="which nothing wrote before"):
+    with pytest.raises(GraphError, match="which no earlier step writes"):
         program.with_(steps=program.steps[1:]).verify()
 
 

@@ -67,8 +67,8 @@ def test_patches_nest_and_end():
             "no configuration field 'cach'; did you mean 'cache'",
         ),
         ({"capture.cache": True}, AttributeError, "no configuration field 'capture.cache'"),
-        ({"runtime.cache": 1}, TypeError, "runtime.cache expects bool, got int 1"),
-        ({"recompile_limit": "8"}, TypeError, "capture.recompile_limit expects int, got str '8'"),
+        ({"runtime.cache": 1}, TypeError, "runtime.cache expects bool, but got 1"),
+        ({"recompile_limit": "8"}, TypeError, "capture.recompile_limit expects int, but got '8'"),
     ],
 )
 def test_wrong_changes_are_named_and_change_nothing(changes, kind, text):

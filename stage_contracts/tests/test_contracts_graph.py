@@ -105,7 +105,7 @@ def test_edits():
     g.replace_all_uses_with(m, 7)
     assert g.outputs == (7, None, 2)
     g.verify()
-    with pytest.raises(GraphError, match="cannot erase y: still read by mul"):
+    with pytest.raises(GraphError, match="cannot erase y, which is still read by mul"):
         g.erase_node(y)
 
 
@@ -189,7 +189,7 @@ MESSAGES = {
     "two outputs": "an output node must be the last one",
     "attribute": "w: no attribute 'w' in the graph",
     "order": "mul reads add, which is not computed before it",
-    "users lack": r"x.users lacks mul: edited behind the graph's back",
+    "users lack": r"x.users lacks mul, which reads it",
     "users too many": "y.users has mul, which does not read it",
 }
 
@@ -212,7 +212,7 @@ def test_metas():
     g = small()
     assert metas_of(g.placeholders) == (META, META) and meta_of(META) is META
     g.calls[0].meta["val"] = None
-    with pytest.raises(GraphError, match=r"add has no tensor meta \(got None\)"):
+    with pytest.raises(GraphError, match=r"expected add to be a tensor .* but got None"):
         meta_of(g.calls[0])
 
 
@@ -225,7 +225,7 @@ def test_interpret():
     seen = []
     g.interpret([3, 4], lambda node, args, kwargs: seen.append((node.name, args, kwargs)) or 1)
     assert seen == [("add", (3, 4), {}), ("mul", (1, 3), {})]
-    with pytest.raises(TypeError, match="graph 'forward' takes 2 inputs, got 1"):
+    with pytest.raises(TypeError, match="graph 'forward' expects 2 inputs, but got 1"):
         g.interpret([3])
     g.erase_node(g.output_node)
     with pytest.raises(GraphError, match="does not end in an output node"):

@@ -44,7 +44,7 @@ WRONG_VALS = {
 
 @pytest.mark.parametrize("wrong", WRONG_VALS)
 def test_a_val_that_the_rule_does_not_give_is_named(wrong):
-    with pytest.raises(GraphError, match=r"add\.val is .*, but the meta rule of .* says float32\[2, 3\]"):
+    with pytest.raises(GraphError, match=r"add\.val is .*, but the meta rule of .* gives float32\[2, 3\]"):
         graph_of(WRONG_VALS[wrong]).verify()
 
 
@@ -71,7 +71,7 @@ def test_an_item_of_several_results_is_that_item():
         return graph
 
     graph(0).verify()
-    with pytest.raises(GraphError, match=r"says int64\[2, 3\]"):
+    with pytest.raises(GraphError, match=r"gives int64\[2, 3\]"):
         graph(1).verify()
 
 

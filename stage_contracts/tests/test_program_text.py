@@ -129,7 +129,7 @@ DAMAGE = {
 def test_a_damaged_folder_is_refused(tmp_path, damage):
     save_program(example(), tmp_path)
     DAMAGE[damage](tmp_path)
-    with pytest.raises(ValueError, match="does not hold a saved program .*; save it again"):
+    with pytest.raises(ValueError, match="does not hold a saved program .*; save the program again"):
         load_program(tmp_path)
 
 

@@ -52,7 +52,7 @@ def test_what_is_asked_for_is_logged_and_nothing_else(capsys):
 
 
 def test_unknown_logs_are_refused():
-    with pytest.raises(ValueError, match="no log is called 'graph_brakes'.*did you mean 'graph_breaks'"):
+    with pytest.raises(ValueError, match="there is no log named 'graph_brakes'.*did you mean 'graph_breaks'"):
         torch._logging.set_logs(graph_brakes=True)
     assert set(logs.ARTIFACTS) >= {"graph_breaks", "recompiles", "guards", "graph_code"}
 

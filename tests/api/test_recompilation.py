@@ -22,7 +22,9 @@ def scaled(x, n=2):
 def test_twenty_shapes_with_dynamic_off_are_eight_compiled_and_twelve_eager():
     counter = compiler.CompileCounter()
     f = cutaway.compile(scaled, backend=counter, dynamic=False)
-    with pytest.warns(UserWarning, match=r"recompile limit \(8\); new cases run eagerly") as caught:
+    with pytest.warns(
+        UserWarning, match=r"recompile limit \(8\); calls that need another recompile run eagerly"
+    ) as caught:
         for _ in range(2):
             for size in range(20):
                 assert f(cutaway.ones(size)).tolist() == [2] * size
@@ -173,7 +175,9 @@ def test_nothing_to_say_nothing_printed(capsys):
 
 def test_twenty_shapes_in_kernels_are_eight_compiled_and_twelve_eager():
     f = cutaway.compile(scaled, backend="inductor", dynamic=False)
-    with pytest.warns(UserWarning, match=r"recompile limit \(8\); new cases run eagerly") as caught:
+    with pytest.warns(
+        UserWarning, match=r"recompile limit \(8\); calls that need another recompile run eagerly"
+    ) as caught:
         for size in range(20):
             assert f(cutaway.ones(size)).tolist() == [2] * size
     assert len(caught) == 1 and len(f.entries) == 8

@@ -106,7 +106,7 @@ def test_a_backend_has_a_name(monkeypatch):
     assert "counted_too" in dynamo.list_backends() and "counted" not in dynamo.list_backends()
     assert "counted" in dynamo.list_backends(exclude_tags=())
     for taken in ("counted", "inductor"):
-        with pytest.raises(ValueError, match=f"there is a backend '{taken}' already"):
+        with pytest.raises(ValueError, match=f"a backend named '{taken}' already exists"):
             dynamo.register_backend(counted, name=taken)
     with pytest.raises(TypeError, match="expects a callable, got int"):
         dynamo.register_backend(3)

@@ -28,7 +28,7 @@ PROMISED = {
     "breaks": ["graph break GB0003", "if y.sum() > 0:", "because x.shape[0]: 4 -> 5"],
     "json": ['"log": "recompiles"', '"kind": "recompile"'],
     "unhonoured": ["did you mean TORCHDYNAMO_VERBOSE?", "TORCHINDUCTOR_MAX_AUTOTUNE is not honoured here; nearest: "],
-    "wrong log": ["no log is called 'graph_brakes'", "did you mean 'graph_breaks'?"],
+    "wrong log": ["there is no log named 'graph_brakes'", "did you mean 'graph_breaks'?"],
     "switches": ["runtime.cache = False  (CUTAWAY_RUNTIME_CACHE)", "debug.verbose = True  (TORCHDYNAMO_VERBOSE)"],
     "profiled": ["step: ", "graph break GB0060", "hint: ", "fragments"],
     "timed": ["compile, 0.", "  ahead-of-time autograd, ", "  build, in other threads, ("],

@@ -160,7 +160,7 @@ def test_marks(counter):
         compiler.mark_static(x)
         check(f, always, (x,))
     assert counter.frame_count == 5
-    with pytest.raises(ValueError, match="size 4, outside of its range, from 5"):
+    with pytest.raises(ValueError, match="size 4, but you marked it with min=5"):
         compiler.mark_dynamic(cutaway.ones(4), 0, min=5)
     with pytest.raises(IndexError, match="Dimension out of range"):
         compiler.mark_dynamic(cutaway.ones(4), 1)

@@ -191,9 +191,9 @@ def test_before_the_first_call_artifacts_say_so(make):
     name = "double" if make == "function" else "Doubles"
     with pytest.raises(IndexError, match=f"{name} has no artifacts yet"):
         made.artifacts[-1]
-    assert "nothing was compiled" in str(made.artifacts) and made.artifacts == []
+    assert "it was not compiled" in str(made.artifacts) and made.artifacts == []
     made(cutaway.ones(2))
-    assert len(made.artifacts) == 1 and "nothing was compiled" not in repr(made.artifacts)
+    assert len(made.artifacts) == 1 and "it was not compiled" not in repr(made.artifacts)
 
 
 def test_losses_raise_the_same_compiled_and_eager():

@@ -62,7 +62,7 @@ def test_eager_calls_and_what_a_kernel_writes_to():
 def test_it_compiles_for_a_gpu_and_says_what_it_needs_without_one():
     found = answers("compile")
     assert ".target sm_90" in found["ptx"] and f".entry {found['name']}(" in found["ptx"]
-    assert "was given tensors on the CPU" in found["error"] and "TRITON_INTERPRET=1" in found["error"]
+    assert "got tensors on the CPU" in found["error"] and "TRITON_INTERPRET=1" in found["error"]
 
 
 # ---- what a kernel writes to, by its source ---------------------------------------------------------------------------

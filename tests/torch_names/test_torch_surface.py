@@ -71,7 +71,7 @@ def test_switches_for_speed_are_kept_and_others_refused():
     with pytest.raises(AttributeError, match="no torch.backends.cudnn.benchmarks"):
         torch.backends.cudnn.benchmarks = True
     torch.set_float32_matmul_precision("high")
-    with pytest.raises(ValueError, match="expected highest"):
+    with pytest.raises(ValueError, match="expects 'highest'"):
         torch.set_float32_matmul_precision("low")
     torch.use_deterministic_algorithms(True)
     assert torch.are_deterministic_algorithms_enabled()

@@ -75,7 +75,7 @@ def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=
 
 def _check(input, mode, align_corners, antialias):
     if mode not in _MODES:
-        raise NotImplementedError(f"interpolate: unknown mode {mode!r}; there are {', '.join(_MODES)}")
+        raise NotImplementedError(f"interpolate: unknown mode {mode!r}; expected one of {', '.join(_MODES)}")
     if input.ndim not in _MODES[mode]:
         ranks = " or ".join(f"{r}D" for r in _MODES[mode])
         raise NotImplementedError(f"interpolate: mode {mode!r} takes {ranks} input, got {input.ndim}D")

@@ -34,7 +34,8 @@ def pad(input, pad, mode="constant", value=None):
             # asked here, also of open sizes: unused, the call may be left out later
             if crop and size + crop < 0:
                 raise RuntimeError(
-                    f"constant_pad: pads {widths} crop more than there is of {tuple(input.shape)}"
+                    f"constant_pad: the negative pads in {widths} remove more than the size of a dimension of "
+                    f"{tuple(input.shape)}"
                 )
         return c.constant_pad(input, widths, 0 if value is None else value)
     if mode not in _BORDERS:
@@ -59,7 +60,8 @@ def _bordered(x, dim, before, after, mode):
         )
     if size == 0 or size + before + after < 0:
         raise RuntimeError(
-            f"pad: nothing to fill a border of {list(x.shape)} with, or more cropped than there is"
+            f"pad: dimension {dim} of input {list(x.shape)} is empty, or the padding ({before}, {after}) removes more "
+            "than its size"
         )
     place = _BORDERS[mode](c.iota(size + before + after, -before, 1, dt.int64, x.device), size)
     shape = (*x.shape[:dim], size + before + after, *x.shape[dim + 1 :])

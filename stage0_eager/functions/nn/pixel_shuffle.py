@@ -49,7 +49,7 @@ def upsample_nearest(input, scale_factor):
         (scale_factor,) * (input.ndim - 2) if isinstance(scale_factor, (int, float)) else tuple(scale_factor)
     )
     if any(f != int(f) or f < 1 for f in factors):
-        raise Unsupported(f"enlarging by {scale_factor}: only whole factors are here", code="GB0068")
+        raise Unsupported(f"scale_factor={scale_factor}, which is not a whole number", code="GB0068")
     lead, sizes = tuple(input.shape[:2]), tuple(input.shape[2:])
     split = tuple(s for size in sizes for s in (size, 1))
     spread = tuple(s for size, f in zip(sizes, factors, strict=True) for s in (size, int(f)))

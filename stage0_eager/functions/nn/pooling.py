@@ -242,7 +242,7 @@ def _max_unpool(rank, input, indices, kernel_size, stride, padding, output_size)
         wanted = tuple(output_size)[-rank:]
         if any(abs(size - usual) >= s for size, usual, s in zip(wanted, after, stride, strict=True)):
             raise ValueError(
-                f"invalid output_size {wanted}: sizes within stride {stride} of {after} have so many windows"
+                f"invalid output_size {wanted}: expected sizes that differ from {after} by less than stride {stride}"
             )
         after = wanted
     if indices.shape != input.shape:
