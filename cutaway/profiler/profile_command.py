@@ -69,7 +69,7 @@ def profile(
     spent = time_spent(events, (ended - began) / 1e9, get_ident(), peaks)
     _print(spent, peaks, rows, best_advice(spent))
     if kernels:
-        from cutaway.profiler.kernel_bench import recorded_steps, write_kernels
+        from cutaway.profiler.kernel_files import recorded_steps, write_kernels
 
         for path in write_kernels(recorded_steps(events), Path(kernels)):
             click.echo(f"wrote {path}", err=True)
