@@ -25,7 +25,7 @@ GUIDE = guide()
 REGION, FORWARD, BACKWARD = "Torch-Compiled Region", "CompiledFunction", "CompiledFunctionBackward"
 # mark -> (words that are printed, the trace that is written)
 PROMISED = {
-    "guide basics": ([BACKWARD, "convolution", "Self CPU time total"], "trace.json"),
+    "guide basics": ([BACKWARD, FORWARD, "Self CPU time total"], "trace.json"),
     "guide cuda graphs": (["nothing to start"], None),
     "guide compiling": (
         ["a small compile: ", "  compile Module", "capture: ", "build: ", "compilation metrics"],
