@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stage3_lowering.lowering import row_blocks
-from stage3_lowering.tests.graphs import CPP, assert_close, run_every_way, trace
+from stage3_lowering.tests.graphs import CPP, run_every_way, trace
 from stage_contracts import dtype as dt
 from stage_contracts.device import CPU
 from stage_contracts.program import RowBlocks
@@ -20,6 +20,9 @@ B, T, S, D = 3, 70, 40, 8  # 70 rows: blocks of 32, the last one of 6
 
 @pytest.fixture(autouse=True)
 def any_work(monkeypatch):
+    monkeypatch.setitem(
+        globals(), "RNG", np.random.default_rng(3)
+    )  # the same numbers, whichever tests ran before
     monkeypatch.setattr(row_blocks, "SMALLEST_WORK", 0)
     monkeypatch.setattr(row_blocks, "BLOCKS", (32,))
 
@@ -153,7 +156,8 @@ def test_what_reads_other_rows_waits_for_all_of_them(seam, name):
     assert blocks_of(seam, graph) == []
     found = run_every_way(seam, graph, (x, w))
     for way, (output,) in found.items():
-        assert_close(output, found["nests"][0], 40, way)
+        # a sum of 4,900 numbers that nearly cancel: its error is that of the sum of their magnitudes
+        np.testing.assert_allclose(output, found["nests"][0], rtol=2e-5, atol=1e-3, err_msg=way)
 
 
 def test_scores_that_are_returned_are_written_whole(seam):
