@@ -123,7 +123,6 @@ SHOWN = {
     "profiled": ({}, ["profiled.py"], 60),
     "timed": ({"CUTAWAY_RUNTIME_CACHE": "0"}, ["timed.py"], 20),
     "profiler table": ({}, ["model_with_breaks.py"], 30),
-    "profile command": ({}, ["-m", "cutaway.cli", "profile", "--steady", "small_training.py"], 40),
     "doctor": ({}, ["-m", "cutaway.cli", "doctor", "--report"], 60),
     "threads": ({"OMP_NUM_THREADS": "four"}, ["-m", "cutaway.cli", "doctor", "--only", "threads"], 5),
     "all logs": ({"CUTAWAY_LOGS": "help"}, ["-c", "import cutaway"], 60),
@@ -175,15 +174,20 @@ def debug_folder():
 
 
 @cache
-def kernel_files():
-    """The files that `cutaway profile --kernels` writes, and what one of them prints when it is run."""
+def profile_command():
+    """What `cutaway profile` prints, and what one of the kernels' files prints that `--kernels` leaves."""
     with tempfile.TemporaryDirectory() as folder:
         _write_programs(folder)
-        words = ["-m", "cutaway.cli", "profile", "--kernels", "kernels", "small_training.py"]
-        wrote = [line for line in run({}, words, folder).splitlines() if line.startswith("wrote ")]
-        one = wrote[-1].removeprefix("wrote ")
-        lines = ["$ cutaway profile --kernels kernels small_training.py", *wrote, f"$ python {one}"]
-        lines.append(run({}, [one], folder).rstrip())
+        words = ["profile", "--steady", "--kernels", "kernels", "small_training.py"]
+        printed = run({}, ["-m", "cutaway.cli", *words], folder).rstrip()
+        one = printed.splitlines()[-1].removeprefix("wrote ")
+        lines = [
+            f"$ cutaway {' '.join(words)}",
+            printed,
+            "",
+            f"$ python {one}",
+            run({}, [one], folder).rstrip(),
+        ]
     return _fence("console", "\n".join(lines))
 
 
@@ -202,5 +206,5 @@ TEXTS |= {
     f"<!-- program: {name} -->": lambda text=text: _fence("python", text) for name, text in PROGRAMS.items()
 }
 TEXTS["<!-- debug folder -->"] = debug_folder
-TEXTS["<!-- kernel files -->"] = kernel_files
+TEXTS["<!-- profile command -->"] = profile_command
 TEXTS["<!-- all switches -->"] = page

@@ -61,7 +61,8 @@ def _beside(name):
 
 
 def on_page_markdown(markdown, **_):
-    texts = (_beside("numpy_page").TABLES, _beside("dynamic_page").TEXTS, _beside("debug_page").TEXTS)
+    pages = "dynamic_page", "debug_page", "profiling_guide"
+    texts = (_beside("numpy_page").TABLES, *(_beside(page).TEXTS for page in pages))
     for mark, make in {k: v for table in texts for k, v in table.items()}.items():
         if mark in markdown:
             markdown = markdown.replace(mark, make())

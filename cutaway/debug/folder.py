@@ -137,7 +137,7 @@ def _output_code(half: Any, title: str, suffix: str) -> dict[str, Callable[[], s
 
 def _write_kernels(half: Any, folder: Path) -> None:
     """Each generated kernel as a file that runs alone."""
-    from cutaway.profiler.kernel_bench import generated_steps, write_kernels
+    from cutaway.profiler.kernel_files import generated_steps, write_kernels
 
     program = half.emitted.get(half.target.name)
     if program is None:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from cutaway.profiler.events import ProfilerEvent
 from cutaway.profiler.where_time_goes import TimeSpent
 
 LEAST = 0.02  # a change that saves less than this part of the time is not worth a sentence
@@ -49,8 +50,12 @@ def _compiles(spent: TimeSpent) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     for event in spent.events:  # by start
         if event.category == "compile" and event.name.startswith("compile "):
-            found.setdefault(event.name.removeprefix("compile "), []).append(event.duration_ns / 1e9)
+            found.setdefault(event.name.removeprefix("compile "), []).append(_without_imports(event) / 1e9)
     return found
+
+
+def _without_imports(event: ProfilerEvent) -> int:
+    return event.self_ns + sum(_without_imports(e) for e in event.children if e.category != "import")
 
 
 def breaks(spent: TimeSpent) -> Iterator[Advice]:

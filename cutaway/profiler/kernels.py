@@ -10,6 +10,7 @@ from collections.abc import Callable
 from threading import get_ident
 from time import perf_counter_ns
 from typing import Any
+from weakref import finalize
 
 from cutaway.profiler.events import ProfilerEvent, Recorder, Timed
 from stage4_runtime.runtime.launch_observed import (
@@ -21,8 +22,8 @@ from stage4_runtime.runtime.launch_observed import (
 )
 from stage4_runtime.runtime.segment_calls import stamped
 from stage_contracts.loop_ir import buffer_refs
-from stage_contracts.origin import Origin
-from stage_contracts.program import External, Launch, Program, RowBlocks
+from stage_contracts.origin import Origin, union
+from stage_contracts.program import External, Launch, Program, RowBlocks, step_accesses
 from stage_contracts.segments import Segment
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -35,7 +36,7 @@ def observe_launches(run: Any, recorder: Recorder) -> Callable[[], None]:
     timers: dict[str, Any] = {}
     for name, what in calls_of(run).items():
         if what in ALLOCATIONS:
-            timers |= {name: _counting(names[name], recorder)} if recorder.memory else {}
+            timers |= {name: _counting(names[name], program, recorder)} if recorder.memory else {}
         elif isinstance(what, Segment):
             timers[name] = _segment(what, names[name], program, recorder)
         elif isinstance(what, Routine):
@@ -94,10 +95,10 @@ def _described(step: Any, program: Program, recorder: Recorder) -> Timed:
 
 
 def _routine(routine: Routine, program: Program) -> Timed:
-    """Which step it is, only one that is alone in calling it says."""
+    """The lines of every step that calls it. Which step an event is, only one that is alone says."""
     steps = [s for s in program.steps if isinstance(s, External) and s.target == routine.name]
     alone = len(steps) == 1 and not any(isinstance(s, RowBlocks) for s in program.steps)
-    args = {"program": program.name, **(_lines(steps[0].origins) if alone else {})}
+    args = {"program": program.name, **_lines(union(step.origins for step in steps))}
     return Timed(routine.name, "library", args, (program, steps[0]) if alone else None)
 
 
@@ -127,18 +128,41 @@ def _of_arrays(given: tuple) -> dict[str, Any]:
     return {"Input Dims": [list(a.shape) for a in arrays], "Input type": [str(a.dtype) for a in arrays]}
 
 
-def _counting(function: Callable, recorder: Recorder) -> Callable:
-    """An allocation: of a pool of so many bytes, or of an array for a buffer."""
+def _counting(function: Callable, program: Program, recorder: Recorder) -> Callable:
+    """An allocation: of a pool of so many bytes, or of an array for a buffer. It ends when the memory's owner goes."""
+    lines = _lines_of_buffers(program)
 
     def counted(what: Any, *more: Any) -> Any:
         made = function(what, *more)
-        nbytes = what if isinstance(what, int) else made.nbytes
-        place = "pool" if isinstance(what, int) else what
-        args = {"Bytes": int(nbytes), "buffer": place}
-        recorder.events.append(ProfilerEvent("[memory]", "memory", perf_counter_ns(), 0, get_ident(), args))
+        pool = isinstance(what, int)
+        nbytes, place = (what, "pool") if pool else (made.nbytes, what)
+        args = {"Bytes": int(nbytes), "buffer": place, "program": program.name, **lines.get(place, {})}
+        event = ProfilerEvent("[memory]", "memory", perf_counter_ns(), 0, get_ident(), args)
+        event.source = program, place
+        recorder.events.append(event)
+        finalize(
+            _owner(made[0] if pool else made), lambda: args.update(freed_ns=perf_counter_ns())
+        ).atexit = False
         return made
 
     return counted
+
+
+def _owner(memory: Any) -> Any:
+    """The array that the memory goes with."""
+    while getattr(memory, "base", None) is not None and hasattr(memory.base, "nbytes"):
+        memory = memory.base
+    return memory
+
+
+def _lines_of_buffers(program: Program) -> dict[str, dict[str, Any]]:
+    """The lines of the first step that writes each buffer."""
+    found: dict[str, dict[str, Any]] = {}
+    for step in program.steps:
+        kernel = program.kernels[step.kernel] if isinstance(step, Launch) else None
+        for name in step_accesses(step, program.kernels)[1]:
+            found.setdefault(name, _lines(kernel.origins if kernel else getattr(step, "origins", ())))
+    return found
 
 
 def _shapes(arrays: list[tuple[TensorMeta, Any]]) -> dict[str, Any]:

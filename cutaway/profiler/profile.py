@@ -17,6 +17,7 @@ from typing import Any
 from cutaway.profiler import chrome_trace, compile_phases, regions
 from cutaway.profiler.averages import EventList, averages
 from cutaway.profiler.events import ACTIVE, ProfilerEvent, Recorder, nested
+from cutaway.profiler.memory_timeline import write_timeline
 from cutaway.profiler.schedule import RECORDING, ProfilerAction, every_step
 from cutaway.profiler.stacks import write_stacks
 from stage_contracts.messages import checks_options
@@ -156,6 +157,14 @@ class profile:
     def export_chrome_trace(self, path: str | Path) -> None:
         """Write the trace for chrome://tracing or Perfetto."""
         chrome_trace.write_trace(self._recorded, str(path), f"{self.step_num} steps" if self._steps else "")
+
+    def export_memory_timeline(self, path: str | Path, device: str | None = None) -> None:
+        """Write the memory of compiled programs over time: .svg, .json or .json.gz. Needs profile_memory=True."""
+        if not self._options[1]:
+            raise RuntimeError("export_memory_timeline needs allocations: profile with profile_memory=True")
+        if device not in (None, "cpu", "cpu:0"):
+            raise ValueError(f"export_memory_timeline records the CPU only, got device={device!r}")
+        write_timeline(self._recorded, str(path))
 
     def export_stacks(self, path: str | Path, metric: str = "self_cpu_time_total") -> None:
         """Write the stacks for a flame graph. Needs with_stack=True."""

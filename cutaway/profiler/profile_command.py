@@ -10,6 +10,7 @@ import runpy
 import sys
 import time
 import traceback
+from contextlib import nullcontext
 from pathlib import Path
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
@@ -29,22 +30,35 @@ if TYPE_CHECKING:
 @click.option(
     "--kernels", type=click.Path(file_okay=False), help="Write each kernel as a file that runs alone."
 )
+@click.option("--memory", type=click.Path(dir_okay=False), help="Write the memory over time: .svg or .json.")
+@click.option("--as-torch", is_flag=True, help="`import torch` in the script is Cutaway.")
 @click.argument("script", type=click.Path(exists=True, dir_okay=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def profile(
-    rows: int, steady: bool, trace: str | None, kernels: str | None, script: str, arguments: tuple[str, ...]
+    rows: int,
+    steady: bool,
+    trace: str | None,
+    kernels: str | None,
+    memory: str | None,
+    as_torch: bool,
+    script: str,
+    arguments: tuple[str, ...],
 ) -> None:
     """Run SCRIPT and say where its time goes: kernels beside this machine's best, gaps, guards, Python."""
+    from cutaway import torch_api
     from cutaway.profiler.advice import best_advice
     from cutaway.profiler.imports import imports_recorded
     from cutaway.profiler.peaks import measured_peaks
     from cutaway.profiler.profile import profile as recording
     from cutaway.profiler.where_time_goes import time_spent
 
-    with recording(profile_memory=True) as prof, imports_recorded():
+    torch = torch_api.as_torch() if as_torch else nullcontext()
+    with recording(profile_memory=True) as prof, imports_recorded(), torch:
         began = time.perf_counter_ns()
         status = run_as_main(script, arguments)
         ended = time.perf_counter_ns()
+    if memory:
+        prof.export_memory_timeline(memory)
     if trace:
         prof.export_chrome_trace(trace)
     peaks = measured_peaks()
@@ -55,7 +69,7 @@ def profile(
     spent = time_spent(events, (ended - began) / 1e9, get_ident(), peaks)
     _print(spent, peaks, rows, best_advice(spent))
     if kernels:
-        from cutaway.profiler.kernel_bench import recorded_steps, write_kernels
+        from cutaway.profiler.kernel_files import recorded_steps, write_kernels
 
         for path in write_kernels(recorded_steps(events), Path(kernels)):
             click.echo(f"wrote {path}", err=True)

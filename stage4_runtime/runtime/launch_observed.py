@@ -32,10 +32,10 @@ class Routine:
 def calls_of(run: Any) -> dict[str, Any]:
     """Name -> the Segment, Kernel or Routine that it runs; those of ALLOCATIONS are there as themselves."""
     program, given = run.program, run.__globals__
-    parts = [part for part in segments(program) if isinstance(part, Segment)]
-    native = [part for part in parts if part.function in given]
+    parts = segments(program)
+    native = [part for part in parts if isinstance(part, Segment) and part.function in given]
     found: dict[str, Any] = {part.function: part for part in native}
-    for step in segments(program) if native else program.steps:
+    for step in parts if native else program.steps:
         if isinstance(step, RowBlocks):
             found |= {f"{INTO_PREFIX}{name}": Routine(name) for name in ("matmul", "add")}
         elif isinstance(step, External):

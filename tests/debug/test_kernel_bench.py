@@ -3,9 +3,11 @@
 Input: programs of several kinds of steps, with fixed and open sizes, and the switch in both of its names.
 """
 
+import importlib.util
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,9 +15,14 @@ import pytest
 import cutaway
 from cutaway import profiler
 from cutaway.debug.run_alone import load
-from cutaway.profiler import kernel_bench
+from cutaway.debug.runnable import BEGIN
+from cutaway.pipelines import default_pipeline
+from cutaway.profiler import kernel_bench, kernel_files
 from cutaway.profiler.costs import cost
 from stage_contracts import config
+from stage_contracts.device import Device
+from stage_contracts.program import Target
+from stage_contracts.program_text import parse_program
 
 
 def attention(q, k, v):
@@ -48,7 +55,7 @@ def recorded(name, **options):
     compiled(*given)
     with profiler.profile() as prof:
         compiled(*given)
-    return kernel_bench.recorded_steps(prof.events())
+    return kernel_files.recorded_steps(prof.events())
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -56,7 +63,7 @@ def recorded(name, **options):
 def test_a_file_has_the_kernel_and_its_cost(name, dynamic, tmp_path):
     """What the file runs costs what the step in its program costs: the same loops over arrays of the same sizes."""
     steps = recorded(name, dynamic=dynamic)
-    files = kernel_bench.write_kernels(steps, tmp_path)
+    files = kernel_files.write_kernels(steps, tmp_path)
     assert len(files) == len(steps) > 0
     for path, (program, step, sizes) in zip(files, steps, strict=True):
         made, call, inputs = load(str(path))
@@ -76,7 +83,7 @@ def test_a_file_has_the_kernel_and_its_cost(name, dynamic, tmp_path):
 
 def test_a_kernel_alone_computes_what_it_does_in_its_program(tmp_path):
     ((program, step, sizes),) = recorded("transposed")
-    (path,) = kernel_bench.write_kernels([(program, step, sizes)], tmp_path)
+    (path,) = kernel_files.write_kernels([(program, step, sizes)], tmp_path)
     made, call, inputs = load(str(path))
     call(*inputs)
     x, out = (inputs[made.inputs.index(name)] for name in step.buffers)
@@ -84,7 +91,7 @@ def test_a_kernel_alone_computes_what_it_does_in_its_program(tmp_path):
 
 
 def test_a_file_runs_alone_and_says_what_it_reaches(tmp_path):
-    (path, *_) = kernel_bench.write_kernels(recorded("chain"), tmp_path)
+    (path, *_) = kernel_files.write_kernels(recorded("chain"), tmp_path)
     ran = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
     assert re.search(r"_0\w*: [\d.]+ us, [\d.]+ GB/s \(\d+ bytes\), [\d.]+ GFLOP/s", ran.stdout)
@@ -92,12 +99,28 @@ def test_a_file_runs_alone_and_says_what_it_reaches(tmp_path):
 
 
 def test_a_counter_that_is_not_installed_is_said(tmp_path, monkeypatch, capsys):
-    (path, *_) = kernel_bench.write_kernels(recorded("transposed"), tmp_path)
+    (path, *_) = kernel_files.write_kernels(recorded("transposed"), tmp_path)
     monkeypatch.setattr(sys, "argv", [str(path), "--perf"])
     monkeypatch.setattr(kernel_bench.shutil, "which", lambda tool: None)
     with pytest.raises(SystemExit):
         kernel_bench.bench(str(path), {})
     assert "perf is not installed here; with it, this runs: perf stat -d" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+def test_a_kernel_of_tritons_is_a_file_too(tmp_path):
+    """Written and read back without a GPU; its kernel is compiled for one."""
+    ((program, step, sizes),) = recorded("transposed")
+    target = Target("triton", Device("cuda"), "sm_90")
+    buffers = {n: replace(b, meta=b.meta.with_(device=target.device)) for n, b in program.buffers.items()}
+    on_gpu = default_pipeline().emit(program.with_(device=target.device, buffers=buffers, units=()), target)
+    (path,) = kernel_files.write_kernels([(on_gpu, step, sizes)], tmp_path)
+    text = path.read_text()
+    assert "@triton.jit" in text and "device=cuda" in text.partition("INPUTS")[2].partition("\n")[0]
+    made = parse_program(text.partition(BEGIN)[2])
+    assert made.device == target.device and cost(made, made.steps[0]) == cost(program, step, sizes)
+    (unit,) = made.units
+    assert default_pipeline().build(unit)[made.steps[0].kernel].cubin.startswith(b"\x7fELF")
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

@@ -112,7 +112,7 @@ def test_the_parts_are_the_whole_and_a_kernel_counts_its_runs():
 HEAD = "import time\nimport cutaway\nx = cutaway.randn(8, 8)\n"
 SCRIPTS = {  # rule -> what is slow, and words of the advice
     "recompiles": ("@cutaway.compile(dynamic=False)\ndef f(x):\n    return x.sin() + 1\n"
-                   "for n in range(6):\n    f(cutaway.ones(n + 2))\n", "mark_dynamic"),
+                   "for n in range(7):\n    f(cutaway.ones(n + 2))\n", "mark_dynamic"),
     "breaks": ("@cutaway.compile\ndef f(x):\n    for _ in range(4):\n        x = x + 1\n"
                "        cutaway.compiler.graph_break()\n    return x\nfor _ in range(300):\n    f(x)\n", "graph breaks in `f`"),
     "outside": ("f = cutaway.compile(lambda x: x + 1)\nfor _ in range(3):\n    f(x)\n    time.sleep(0.1)\n",
