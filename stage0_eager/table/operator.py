@@ -159,9 +159,9 @@ class Operator:
     def derivative(self, **rules: Callable) -> Operator:
         """Attach derivative rules, one per differentiable parameter, and return self.
 
-        A rule's first parameter is the gradient of the output; the others name what it needs: `out`, a
-        parameter of the operator (`other`), or the meta of one (`other_meta`, `out_meta`). Only what a rule
-        names is saved on the tape. Layout after torch's derivatives.yaml.
+        A rule's first parameter is the gradient of the output. The others name the values that it needs: `out`, a
+        parameter of the operator (`other`), or the meta of one (`other_meta`, `out_meta`). The tape saves only these.
+        The form follows torch's derivatives.yaml.
         """
         self.derivatives.update({name: Derivative(self, name, rule) for name, rule in rules.items()})
         for bit, rule in enumerate(self.derivatives.values()):
@@ -182,8 +182,8 @@ class Operator:
         return self.meta_and_returned(*self.bind(*args, **kwargs))[0]
 
     def meta_and_returned(self, *args: Any) -> tuple[Any, int | None]:
-        """As `meta`, of bound arguments, and the place of the argument that is handed back as it is, if one is (`cast`
-        to the dtype there is, `dropout` in eval)."""
+        """The same as `meta` for bound arguments, and the position of the argument that is returned unchanged, if there
+        is one (`cast` to the same dtype, `dropout` in eval)."""
         returned = None
 
         def run(*tensors: Any) -> Any:
