@@ -15,6 +15,8 @@ from cutaway.debug.ablate_command import ablate
 from cutaway.debug.bisect_command import bisect
 from cutaway.debug.doctor_command import doctor
 from cutaway.debug.switches_command import switches
+from cutaway.explain_command import explain
+from cutaway.profiler.profile_command import profile
 
 
 def _version(context: click.Context, _: Any, wanted: bool) -> None:
@@ -78,7 +80,7 @@ def tour(
         raise click.ClickException(str(error)) from error
 
 
-for command in (ablate, bisect, doctor, switches):
+for command in (ablate, bisect, doctor, explain, profile, switches):
     main.add_command(command)
 
 

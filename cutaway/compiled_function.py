@@ -11,6 +11,7 @@ import types
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from cutaway.artifacts import ArtifactList, Artifacts
@@ -115,6 +116,15 @@ class CompiledFunction:
     def location(self) -> str:
         """`name (file:line)` of the function, for messages."""
         return f"{self._fn.__qualname__} ({self.code.co_filename}:{self.code.co_firstlineno})"
+
+    def explain_html(self, path: str | Path = "explain.html") -> Path:
+        """Write a page that shows how this function was compiled, at every stage, and return its path.
+
+        Raises IndexError if it was not compiled yet: call it first. One file, which loads nothing.
+        """
+        from cutaway.explorer import explain_html
+
+        return explain_html(self, Path(path))
 
     def run_only(self, *args: Any, **kwargs: Any) -> Any:
         """A call that never compiles: it uses an entry that fits, or runs eagerly."""

@@ -62,6 +62,7 @@ def _class_with_call(cls: type, module: Module, call: CompiledFunction) -> type:
         "__qualname__": cls.__qualname__,
         "compiled": property(lambda self: call),
         "artifacts": property(lambda self: call.artifacts),
+        "explain_html": property(lambda self: call.explain_html),
     }
     return type(cls.__name__, (cls,), namespace)
 

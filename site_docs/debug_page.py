@@ -53,6 +53,24 @@ w = torch.randn(64, 16, requires_grad=True)
 torch.compile(loss)(torch.randn(32, 64), w).backward()
 print(torch._dynamo.utils.compile_times())
 """,
+    "small_training.py": """\
+import cutaway
+from cutaway import nn
+
+net = nn.Sequential(nn.Linear(256, 512), nn.GELU(), nn.Linear(512, 10))
+optimizer = cutaway.optim.SGD(net.parameters(), lr=0.1)
+x, labels = cutaway.randn(64, 256), cutaway.randint(0, 10, (64,))
+
+@cutaway.compile
+def loss_of(x, labels):
+    return nn.functional.cross_entropy(net(x), labels)
+
+for _ in range(50):
+    loss = loss_of(x, labels)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     "model_with_breaks.py": """\
 from cutaway.torch_api import torch
 
@@ -105,6 +123,7 @@ SHOWN = {
     "profiled": ({}, ["profiled.py"], 60),
     "timed": ({"CUTAWAY_RUNTIME_CACHE": "0"}, ["timed.py"], 20),
     "profiler table": ({}, ["model_with_breaks.py"], 30),
+    "profile command": ({}, ["-m", "cutaway.cli", "profile", "--steady", "small_training.py"], 40),
     "doctor": ({}, ["-m", "cutaway.cli", "doctor", "--report"], 60),
     "threads": ({"OMP_NUM_THREADS": "four"}, ["-m", "cutaway.cli", "doctor", "--only", "threads"], 5),
     "all logs": ({"CUTAWAY_LOGS": "help"}, ["-c", "import cutaway"], 60),
@@ -155,6 +174,19 @@ def debug_folder():
     return _fence("console", re.sub(r"run_[\d_]+-pid_\d+", "run_<time>-pid_<n>", "\n".join(lines)))
 
 
+@cache
+def kernel_files():
+    """The files that `cutaway profile --kernels` writes, and what one of them prints when it is run."""
+    with tempfile.TemporaryDirectory() as folder:
+        _write_programs(folder)
+        words = ["-m", "cutaway.cli", "profile", "--kernels", "kernels", "small_training.py"]
+        wrote = [line for line in run({}, words, folder).splitlines() if line.startswith("wrote ")]
+        one = wrote[-1].removeprefix("wrote ")
+        lines = ["$ cutaway profile --kernels kernels small_training.py", *wrote, f"$ python {one}"]
+        lines.append(run({}, [one], folder).rstrip())
+    return _fence("console", "\n".join(lines))
+
+
 def _write_programs(folder):
     for name, text in PROGRAMS.items():
         (Path(folder) / name).write_text(text, encoding="utf-8")
@@ -170,4 +202,5 @@ TEXTS |= {
     f"<!-- program: {name} -->": lambda text=text: _fence("python", text) for name, text in PROGRAMS.items()
 }
 TEXTS["<!-- debug folder -->"] = debug_folder
+TEXTS["<!-- kernel files -->"] = kernel_files
 TEXTS["<!-- all switches -->"] = page

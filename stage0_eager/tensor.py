@@ -45,8 +45,8 @@ UNTRACKED = _Untracked([0])
 class Tensor(Methods):
     """An n-dimensional array. Create one with `cutaway.tensor`, `zeros`, `from_numpy`, ..."""
 
-    # Fields that every call reads are slots, which takes half the time of a class attribute. For the others, most tensors
-    # have the class's default, and an instance stores only a different value.
+    # Fields that every call reads are slots, which takes half the time of a class attribute. For the others, most
+    # tensors have the class's default, and an instance stores only a different value.
     __slots__ = ("__dict__", "__weakref__", "_data", "_grad_fn", "_view", "requires_grad")
     requires_grad: bool
     _grad_fn: Any  # the TapeNode that made it; None for a leaf

@@ -138,6 +138,19 @@ class Capture:
             if i.opname.startswith("RETURN"):
                 return f.stack.pop()
 
+    def defaults(
+        self, real: types.FunctionType, source: Source | None, bound: dict[str, Any]
+    ) -> dict[str, Any]:
+        """The parameters that a call leaves out. Those after `*` are in a dict, which may be written to: guard each."""
+        left = [p for p in inspect.signature(real).parameters.values() if p.name not in bound]
+        keywords = source and AttrSource(source, "__kwdefaults__")
+        return {
+            p.name: self.read(p.default, keywords and ItemSource(keywords, p.name))
+            if p.kind == p.KEYWORD_ONLY
+            else constant(p.default)
+            for p in left
+        }
+
     def call(self, function: Any, args: list, kwargs: dict[str, Any]) -> Any:
         real, source = getattr(function, "real", None), getattr(function, "source", None)
         if isinstance(function, Object) and function.receiver is not None:
@@ -145,15 +158,7 @@ class Capture:
         if isinstance(real, types.FunctionType):
             self.guard("IDENTITY", source and AttrSource(source, "__defaults__"), real.__defaults__)
             bound = inspect.signature(real).bind(*args, **kwargs).arguments
-            left = [p for p in inspect.signature(real).parameters.values() if p.name not in bound]
-            given = {p.name: constant(p.default) for p in left if p.kind != p.KEYWORD_ONLY}
-            keywords = source and AttrSource(source, "__kwdefaults__")  # a dict, which may be written to
-            given |= {
-                p.name: self.read(p.default, keywords and ItemSource(keywords, p.name))
-                for p in left
-                if p.kind == p.KEYWORD_ONLY
-            }
-            return self.run(function, bound | given)
+            return self.run(function, bound | self.defaults(real, source, bound))
         if isinstance(real, Module) and not (real._forward_hooks or real._forward_pre_hooks):
             for hooks in ("_forward_hooks", "_forward_pre_hooks"):
                 self.guard("KEYS", source and AttrSource(source, hooks), (), epoch=True)

@@ -99,6 +99,8 @@ class DebugConfig:
     trace_folder: str = ""  # write every event to a file in this folder, one JSON object per line
     folder: bool = False  # each compile writes its artifacts into a debug folder (TORCH_COMPILE_DEBUG)
     folder_root: str = ""  # the parent of the run_<time> debug folders; "" is ./torch_compile_debug
+    # as folder, and each kernel becomes a file that runs alone and prints its bandwidth
+    benchmark_kernel: bool = False
     verify: bool = False  # compare each call of a compiled graph with its operators; raise if it differs
     backend: str = ""  # every compile uses this backend, whatever compile() gets (for `cutaway bisect`)
     # show bugs in the compiler with their traceback, and recompiles with the reason of every entry
@@ -125,6 +127,7 @@ TORCH_VARIABLES: dict[str, tuple[str, ...]] = {
     "capture.only_function": ("TORCHDYNAMO_DEBUG_FUNCTION",),
     "capture.repro_after": ("TORCHDYNAMO_REPRO_AFTER",),
     "capture.suppress_errors": ("TORCHDYNAMO_SUPPRESS_ERRORS",),
+    "debug.benchmark_kernel": ("TORCHINDUCTOR_BENCHMARK_KERNEL",),
     "debug.folder": ("TORCH_COMPILE_DEBUG",),
     "debug.folder_root": ("TORCH_COMPILE_DEBUG_DIR",),
     "debug.log_file": ("TORCH_LOGS_OUT",),

@@ -111,4 +111,17 @@ struct OneBlasThread {
         if (before > 1) host.set_blas_threads(before);
     }
 };
+
+#ifdef _OPENMP
+extern "C" int omp_get_max_threads();
+#else
+static inline int omp_get_max_threads() { return 1; }
+#endif
+// How many rows a block has, at most `most`: as many as leave each thread of the team two blocks.
+static inline int64_t shared_rows(int64_t count, int64_t points, int64_t most) {
+    const int64_t threads = omp_get_max_threads();
+    if (threads == 1) return most;
+    const int64_t each = (points * count + 2 * threads - 1) / (2 * threads), rows = each < 32 ? 32 : each;
+    return rows < most ? rows : most;
+}
 """

@@ -112,3 +112,24 @@ def test_any_number_of_threads_gives_the_same_bits():
         )
         found.add(done.stdout)
     assert len(found) == 1
+
+
+def test_any_number_of_threads_shares_the_rows_of_a_block():
+    """C++ divides what may be one block among the threads it finds; 150 rows are fewer than five threads' 32 each."""
+    program = (
+        "import numpy as np, cutaway\n"
+        "def mlp(x, w, b, u): return cutaway.nn.functional.gelu(x @ w + b) @ u\n"
+        "for rows in (333, 150):\n"
+        "    given = [np.random.default_rng(1).standard_normal(s) for s in ((rows, 64), (64, 200), (200,), (200, 48))]\n"
+        "    f = cutaway.compile(mlp)\n"
+        "    found = f(*[cutaway.from_numpy(a.astype('f4')) for a in given]).numpy()\n"
+        "    want = mlp(*map(cutaway.from_numpy, given)).numpy()\n"
+        "    np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-4)\n"
+        "    print('shared_rows' in f.artifacts[-1].forward.emitted['cpp'].units[-1].text)\n"
+    )
+    for threads in ("1", "2", "5"):
+        env = {**os.environ, "OMP_NUM_THREADS": threads, "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False
+        )
+        assert done.stdout.split() == ["True", "True"], done.stderr[-2000:]

@@ -35,7 +35,7 @@ def _listen(event: Event) -> None:
     settings = config.current().debug
     if settings.verbose and event.kind == "internal_error":
         print(event.details["report"], file=sys.stderr)
-    if not settings.folder:
+    if not (settings.folder or settings.benchmark_kernel):
         return
     try:
         from cutaway.debug.folder import write_event

@@ -23,6 +23,8 @@ from stage_contracts import config
 from stage_contracts.events import Event
 from stage_contracts.program_text import print_program
 from stage_contracts.report import report_once
+from stage_contracts.symbolic import hinted
+from stage_contracts.tensor_meta import TensorMeta
 
 # What torchdynamo/debug.log holds: all that the set shows, and each break and recompile.
 IN_DEBUG_LOG = " ".join(SETS["dynamo"].values()).split()
@@ -84,6 +86,8 @@ def write_compile(artifacts: Any) -> None:
         source = artifacts.captured if captured else part.core
         for name, text_of_file in _files(part, source, title).items():
             _write(folder / name, text_of_file)
+        if config.current().debug.benchmark_kernel:
+            _write_kernels(part, folder / "kernels")
 
 
 def _aot_graphs(artifacts: Any) -> list[tuple[str, Any]]:
@@ -129,6 +133,25 @@ def _output_code(half: Any, title: str, suffix: str) -> dict[str, Callable[[], s
         steps = getattr(half.run, "source_text", "")
         files[f"output_code{suffix}.py"] = lambda: runnable_program(program, half.core, title, named, steps)
     return files
+
+
+def _write_kernels(half: Any, folder: Path) -> None:
+    """Each generated kernel as a file that runs alone."""
+    from cutaway.profiler.kernel_bench import generated_steps, write_kernels
+
+    program = half.emitted.get(half.target.name)
+    if program is None:
+        return
+    shapes = {
+        name: node.val.shape
+        for name, node in zip(program.inputs, half.core.placeholders, strict=False)
+        if isinstance(node.val, TensorMeta)
+    }
+    sizes = {
+        size.name: hinted(shapes[size.buffer][size.dim]) for size in program.sizes if size.buffer in shapes
+    }
+    report_once(f"cutaway: kernels that run alone are written to {run_folder()}")
+    write_kernels(((program, step, sizes) for step in generated_steps(program)), folder)
 
 
 def _schedule(half: Any) -> str:

@@ -21,6 +21,7 @@ CATEGORIES = {
     "library": "a routine of a library ran (BLAS, NumPy)",
     "user_annotation": "a range of record_function, or a step of the profiler",
     "compile": "a phase of a compile",
+    "import": "modules were imported (`cutaway profile` only)",
     "instant": "a graph break, a recompile, a guard that failed",
     "memory": "memory was allocated",
     "profiler": "time that the profiler itself took",
@@ -42,6 +43,7 @@ class ProfilerEvent:
     children: list[ProfilerEvent] = field(default_factory=list, repr=False)
     parent: ProfilerEvent | None = field(default=None, repr=False)
     source: Any = field(default=None, repr=False)  # of a kernel or a routine: (its program, its step)
+    sizes: dict[str, int] | None = field(default=None, repr=False)  # open ones, as they were in this call
 
     @property
     def end_ns(self) -> int:
@@ -67,10 +69,12 @@ class Timed:
     args: dict[str, Any] = field(default_factory=dict)
     source: Any = None
 
-    def event(self, start_ns: int, duration_ns: int, thread: int) -> ProfilerEvent:
-        return ProfilerEvent(
-            self.name, self.category, start_ns, duration_ns, thread, self.args, source=self.source
-        )
+    def event(
+        self, start_ns: int, duration_ns: int, thread: int, sizes: dict[str, int] | None = None
+    ) -> ProfilerEvent:
+        made = ProfilerEvent(self.name, self.category, start_ns, duration_ns, thread, self.args)
+        made.source, made.sizes = self.source, sizes
+        return made
 
 
 class Recorder:
@@ -79,8 +83,8 @@ class Recorder:
     def __init__(self, shapes: bool = False, memory: bool = False, stacks: bool = False) -> None:
         self.shapes, self.memory, self.stacks = shapes, memory, stacks
         self.events: list[ProfilerEvent] = []
-        # calls of C++: what they ran, when each of it began and the last ended, on which thread
-        self.stamped: list[tuple[tuple[Timed, ...], Any, int]] = []
+        # calls of C++: what they ran, when each of it began and the last ended, on which thread, with which open sizes
+        self.stamped: list[tuple[tuple[Timed, ...], Any, int, dict[str, int] | None]] = []
         self.begun_ns = time.perf_counter_ns()
         self._threads = threading.local()
 
@@ -104,8 +108,8 @@ class Recorder:
     def recorded(self) -> list[ProfilerEvent]:
         """The events since it began, those of what C++ noted among them."""
         made = [
-            step.event(begun, ended - begun, thread)
-            for steps, stamps, thread in self.stamped
+            step.event(begun, ended - begun, thread, sizes)
+            for steps, stamps, thread, sizes in self.stamped
             for step, begun, ended in zip(steps, stamps[:-1].tolist(), stamps[1:].tolist(), strict=True)
         ]
         return [event for event in (*self.events, *made) if event.start_ns >= self.begun_ns]

@@ -39,8 +39,7 @@ def observe_launches(run: Any, recorder: Recorder) -> Callable[[], None]:
         elif isinstance(what, Segment):
             timers[name] = _segment(what, names[name], program, recorder)
         elif isinstance(what, Routine):
-            args = {"program": program.name}
-            timers[name] = _timed(names[name], Timed(what.name, "library", args), recorder, recorder.shapes)
+            timers[name] = _timed(names[name], _routine(what, program), recorder, recorder.shapes)
         else:
             steps = [s for s in program.steps if isinstance(s, Launch) and s.kernel == what.name]
             timers[name] = _timed(names[name], _described((steps or [what])[0], program, recorder), recorder)
@@ -58,7 +57,8 @@ def _segment(segment: Segment, call: Callable, program: Program, recorder: Recor
     if stamped(call, len(steps) + 1) is None:
         return _timed(call, whole, recorder)
     free: list[tuple[Callable, Any]] = []  # each for one call at a time: calls of other threads take others
-    keep = recorder.stamped.append
+    keep, opened = recorder.stamped.append, [size.name for size in program.sizes]
+    first = len(segment.arrays) + len(program.pools)  # of the words that are open sizes
 
     def noted(*words: Any) -> Any:
         try:
@@ -67,7 +67,8 @@ def _segment(segment: Segment, call: Callable, program: Program, recorder: Recor
             inner, stamps = stamped(call, len(steps) + 1)  # type: ignore[misc]
         failed = inner(*words)
         if not failed:
-            keep((steps, stamps.copy(), get_ident()))
+            sizes = dict(zip(opened, words[first:], strict=False)) if opened else None
+            keep((steps, stamps.copy(), get_ident(), sizes))
         free.append((inner, stamps))
         return failed
 
@@ -90,6 +91,14 @@ def _described(step: Any, program: Program, recorder: Recorder) -> Timed:
         if recorder.shapes:
             args |= _shapes([(program.buffers[r.name].meta, r.shape) for r in buffer_refs(step.args)])
     return Timed(name, category, args | _lines(origins), (program, step))
+
+
+def _routine(routine: Routine, program: Program) -> Timed:
+    """Which step it is, only one that is alone in calling it says."""
+    steps = [s for s in program.steps if isinstance(s, External) and s.target == routine.name]
+    alone = len(steps) == 1 and not any(isinstance(s, RowBlocks) for s in program.steps)
+    args = {"program": program.name, **(_lines(steps[0].origins) if alone else {})}
+    return Timed(routine.name, "library", args, (program, steps[0]) if alone else None)
 
 
 def _lines(origins: tuple[Origin, ...]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ fits a cache is faster than one from memory: a kernel is compared with a copy th
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import numpy as np
 from cutaway.profiler.costs import Cost
 
 COPIES = tuple(1 << bits for bits in range(12, 28, 2))  # bytes moved: 4 KB to 64 MB
+GPU_COPIES = tuple(1 << bits for bits in range(20, 31, 2))
 BLAS_SIZE = 768
 SECONDS = 0.03  # for each measurement
 
@@ -29,9 +31,8 @@ class Peaks:
     flops: dict[str, float]
 
     def bandwidth(self, nbytes: int) -> float:
-        """Bytes a second of the copy whose size is nearest above: small ones pay for their call."""
-        at_least = [rate for moved, rate in self.copies if moved >= nbytes]
-        return max(at_least[0] if at_least else 0.0, self.copies[-1][1])
+        """Bytes a second of the copy of the nearest size: a small one pays for its call, a large one for memory."""
+        return min(self.copies, key=lambda copy: abs(math.log(copy[0] / max(nbytes, 1))))[1]
 
     @property
     def memory(self) -> float:
@@ -52,27 +53,55 @@ class Peaks:
 
 
 @cache
-def measured_peaks() -> Peaks:
+def measured_peaks(device: str = "cpu") -> Peaks:
+    """Of the CPU, or of the GPU in use."""
+    xp = array_library(device)
     copies = []
-    for moved in COPIES:
-        source, target = np.ones(moved // 2, np.uint8), np.zeros(moved // 2, np.uint8)
-        copies.append((moved, moved / _least(lambda s=source, t=target: np.copyto(t, s))))  # type: ignore[misc]
-    flops = {}
+    for moved in COPIES if device == "cpu" else GPU_COPIES:
+        source, target = xp.ones(moved // 2, xp.uint8), xp.zeros(moved // 2, xp.uint8)
+        seconds = least_seconds_of(lambda s=source, t=target: xp.copyto(t, s), device)  # type: ignore[misc]
+        copies.append((moved, moved / seconds))
+    flops, size = {}, BLAS_SIZE if device == "cpu" else 4096
     for dtype in ("float32", "float64"):
-        a = np.ones((BLAS_SIZE, BLAS_SIZE), dtype)
-        out = np.empty_like(a)
-        flops[dtype] = 2 * BLAS_SIZE**3 / _least(lambda a=a, out=out: np.matmul(a, a, out=out))  # type: ignore[misc]
+        a = xp.ones((size, size), dtype)
+        out = xp.empty_like(a)
+        multiply = lambda a=a, out=out: xp.matmul(a, a, out=out)  # noqa: E731
+        flops[dtype] = 2 * size**3 / least_seconds_of(multiply, device)
     return Peaks(tuple(copies), flops)
 
 
-def _least(call: Callable[[], Any]) -> float:
-    """Seconds of a call: the least in a while."""
-    best, ends = float("inf"), time.perf_counter() + SECONDS
+def array_library(device: str) -> Any:
+    if device == "cpu":
+        return np
+    import cupy  # only where a program for a GPU runs
+
+    return cupy
+
+
+def least_seconds_of(call: Callable[[], Any], device: str = "cpu", during: float = SECONDS) -> float:
+    """Seconds of a call: the least in a while. On a GPU it is the GPU's time, of many calls in a row."""
     call()
+    measure = _timed if device == "cpu" else _timed_on_gpu
+    best, ends = float("inf"), time.perf_counter() + during
     while True:
-        began = time.perf_counter()
-        call()
-        now = time.perf_counter()
-        best = min(best, now - began)
-        if now > ends:
+        best = min(best, measure(call))
+        if time.perf_counter() > ends:
             return max(best, 1e-9)
+
+
+def _timed(call: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began
+
+
+def _timed_on_gpu(call: Callable[[], Any], calls: int = 20) -> float:
+    from cupy.cuda import Event, get_elapsed_time
+
+    began, ended = Event(), Event()
+    began.record()
+    for _ in range(calls):
+        call()
+    ended.record()
+    ended.synchronize()
+    return float(get_elapsed_time(began, ended)) / 1e3 / calls

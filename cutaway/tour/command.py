@@ -17,9 +17,10 @@ from rich.table import Table
 
 import cutaway
 from cutaway import swap
+from cutaway.page import Specimen, emit_for_both_targets, write_page
 from cutaway.tour.block import block
 from cutaway.tour.digits import DigitsError
-from cutaway.tour.page import Specimen, write_page
+from cutaway.tour.run_summary import run_summary
 from cutaway.tour.threads import use_one_thread
 from cutaway.tour.train import Run
 from stage_contracts.breaks import Unsupported
@@ -27,7 +28,6 @@ from stage_contracts.errors import BackendFailed, BuildError
 from stage_contracts.graph import GraphError
 
 if TYPE_CHECKING:
-    from cutaway.artifacts import Artifacts
     from cutaway.tour.results import TourResult
 
 REQUIRED = 0.97  # the tour fails if the held-out accuracy is lower
@@ -59,7 +59,7 @@ def run_tour(
         result = run.result()
         console.print(result_table(result))
         specimens = cut_open(run, pipeline)
-        write_page(output, specimens, result)
+        write_page(output, specimens, run_summary(result))
     except OSError as error:
         raise TourError(f"cannot write {output}: {error.strerror or error}") from error
     except DigitsError as error:
@@ -151,14 +151,3 @@ def cut_open(run: Run, pipeline: Any) -> list[Specimen]:
     for specimen in found:
         emit_for_both_targets(specimen.artifacts)
     return found
-
-
-def emit_for_both_targets(artifacts: Artifacts) -> None:
-    """Emit C++ and Triton source for the forward and the backward. The page leaves out what a target cannot emit."""
-    for half in ("forward", "backward"):
-        for target in ("cpp", "triton"):
-            if getattr(artifacts, half) is not None:
-                try:
-                    artifacts.emit(half, target)
-                except Unsupported:
-                    continue

@@ -90,11 +90,15 @@ def row_blocks_text(step: RowBlocks, program: Program) -> Iterator[str]:
     """A team of threads that shares the blocks; each has its own local buffers."""
     loops = [f"for (int64_t {name} = 0; {name} < {cpp_index(size)}; ++{name})" for name, size in step.batch]
     count = cpp_index(step.count)
-    by_rows = f"for (int64_t {step.first} = 0; {step.first} < {count}; {step.first} += {step.block})"
+    block = str(step.block) if step.in_order else _fresh("block_rows", program)
+    by_rows = f"for (int64_t {step.first} = 0; {step.first} < {count}; {step.first} += {block})"
     shared = len(loops) + (not step.in_order)
     loops.append(by_rows)
     yield "{"
     yield f"{INDENT}const OneBlasThread blas(host);"
+    if not step.in_order:
+        points = " * ".join(cpp_index(size) for _, size in step.batch) or "1"
+        yield f"{INDENT}const int64_t {block} = shared_rows({count}, {points}, {step.block});"
     yield f"{INDENT}#pragma omp parallel"
     yield f"{INDENT}{{"
     yield from (INDENT * 2 + line for line in _local(step, program))
@@ -106,7 +110,7 @@ def row_blocks_text(step: RowBlocks, program: Program) -> Iterator[str]:
         yield f"{INDENT * 2}{loop}"
     yield f"{INDENT * 2}{{"
     left = f"{count} - {step.first}"
-    yield f"{INDENT * 3}const int64_t {step.rows} = {left} < {step.block} ? {left} : {step.block};"
+    yield f"{INDENT * 3}const int64_t {step.rows} = {left} < {block} ? {left} : {block};"
     for inner in step.steps:
         if isinstance(inner, Launch):
             kernel = program.kernels[inner.kernel]
@@ -116,6 +120,12 @@ def row_blocks_text(step: RowBlocks, program: Program) -> Iterator[str]:
     yield f"{INDENT * 2}}}"
     yield f"{INDENT}}}"
     yield "}"
+
+
+def _fresh(name: str, program: Program) -> str:
+    while name in program.buffers:
+        name += "_"
+    return name
 
 
 def _local(step: RowBlocks, program: Program) -> Iterator[str]:
@@ -129,9 +139,7 @@ def _local(step: RowBlocks, program: Program) -> Iterator[str]:
         )
     if not step.local:
         return
-    block = "block"
-    while block in program.buffers:
-        block += "_"
+    block = _fresh("block", program)
     yield f"cutaway::Row<char> {block}({cpp_index(places[-1])});"
     for name, place in zip(step.local, places, strict=False):
         meta = program.buffers[name].meta

@@ -33,8 +33,11 @@ from stage_contracts.symbolic import hinted
 SMALLEST_WORK = 1 << 22  # additions and multiplications: for less, loops over blocks cost more than they save
 FEWEST_ROWS = 32
 CACHE = 3 << 19  # bytes of a core's own cache that a block may fill
-BLOCKS = (256, 128, 64, 32)  # rows, the largest that fits: the more rows, the better BLAS does
-SHARES = 4  # blocks there should be at least, for threads to share
+# The same where a product's other operand is that of all blocks, such as a weight. BLAS packs it again for each block,
+# which costs as much as the products of 20 to 60 rows do: more than what then comes from the next cache.
+CACHE_OF_WEIGHTS = 4 * CACHE
+BLOCKS = (512, 256, 128, 64, 32)  # rows, the largest that fits: the more rows, the better BLAS does
+SHARES = 4  # batch points there should be at least where the blocks of each run in order
 
 
 def row_blocks(program: Program, target: Target) -> Program:
@@ -278,9 +281,16 @@ def _renamed(step: Any, names: Mapping[str, str]) -> Any:
 
 def _block(program: Program, group: Group, local: Mapping[str, Any]) -> int:
     widths = [hinted(width) * program.buffers[name].meta.dtype.itemsize for name, width in local.items()]
-    count, points = hinted(group.space.count), hinted(math.prod(group.space.batch))
-    fits = (n for n in BLOCKS if n * sum(widths) <= CACHE and points * count >= SHARES * n)
-    return next(fits, BLOCKS[-1])
+    cache = CACHE_OF_WEIGHTS if _has_weights(program, group) else CACHE
+    fits = [n for n in BLOCKS if n * sum(widths) <= cache] or BLOCKS[-1:]
+    whole = [n for n in fits if n >= hinted(group.space.count)]  # the memory of more rows would not be used
+    return whole[-1] if whole else fits[0]
+
+
+def _has_weights(program: Program, group: Group) -> bool:
+    """Whether all blocks multiply by one matrix, the same at each batch point."""
+    products = (product_of(program.steps[n], program.buffers) for n in group.members)
+    return any(p and p.c.buffer in group.made and not any(p.b.batch) for p in products)
 
 
 def _block_product(product: Contraction, space: RowSpace, local: Iterable[str]) -> Product:

@@ -51,7 +51,7 @@ IN_ONE_PIECE = {
     ("stage3_lowering/tiny/fuse.py", "merge"): TINY,
     ("stage3_lowering/tiny/emit.py", "cpp_kernel"): TINY,
     ("stage4_runtime/tiny/launch.py", "launch"): TINY,
-    ("cutaway/tour/page/lines.py", "commented_lines"): "a scanner: one state, one line after the other",
+    ("cutaway/page/lines.py", "commented_lines"): "a scanner: one state, one line after the other",
 }  # fmt: skip
 
 BRANCHES = (ast.If, ast.For, ast.While, ast.ExceptHandler, ast.IfExp, ast.comprehension, ast.match_case)

@@ -33,6 +33,7 @@ PROMISED = {
     "profiled": ["step: ", "graph break GB0060", "hint: ", "fragments"],
     "timed": ["compile, 0.", "  ahead-of-time autograd, ", "  build, in other threads, ("],
     "profiler table": ["Torch-Compiled Region ", "CompiledFunctionBackward ", "Self CPU Mem", "Self CPU time total: "],
+    "profile command": ["What would pay most: ", "Kernels and routines", "GFLOP/s in float32", "fused_"],
     "doctor": ["ok      self-test     lowering, the C++ compiler and the runtime: as eager"],
     "threads": ["PROBLEM threads", "$ unset OMP_NUM_THREADS", "1 problem, 0 notes; begin with threads"],
     "all logs": ["trace_source", "ir_post_fusion", "sets, with levels"],
@@ -51,6 +52,11 @@ def test_the_folder_is_shown_and_its_files_run():
     printed = PAGE.debug_folder()
     assert "run_<time>-pid_<n>/" in printed and "output_code.py" in printed
     assert "values as in eager" in printed and "GB/s" in printed
+
+
+def test_the_kernels_files_are_shown_and_one_runs():
+    printed = PAGE.kernel_files()
+    assert printed.count("wrote kernels/") > 3 and "roofline: " in printed and "Traceback" not in printed
 
 
 def test_every_mark_stands_on_a_page_once():

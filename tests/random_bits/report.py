@@ -22,12 +22,10 @@ from stage_contracts.tests.report_heading import heading
 from tests.random_bits.rows import IN_EAGER, ROWS, names_without_a_row
 from tests.random_bits.ways import SEED, has_triton, ways
 
-# Triton's interpreter folds with an own combination element by element, in Python: what it takes a second for.
+# Triton's interpreter folds with an own combination element by element, in Python: what it takes minutes for.
 FEWER = {
-    ("multinomial without", "Triton interpreter"): 3_000,
-    ("multinomial with replacement", "Triton interpreter"): 20_000,
-    ("gumbel_softmax", "Triton interpreter"): 10_000,
-    ("scaled_dot_product_attention", "Triton interpreter"): 10_000,
+    ("multinomial without", "Triton interpreter"): 100_000,
+    ("multinomial with replacement", "Triton interpreter"): 100_000,
 }
 
 

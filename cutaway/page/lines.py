@@ -14,7 +14,7 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
-from cutaway.tour.page.origins import Ids, Origins
+from cutaway.page.origins import Ids, Origins
 from stage_contracts.graph import Graph, Node, nodes_in
 from stage_contracts.loop_ir import LoweredGraph
 from stage_contracts.program import External, Program, RowBlocks

@@ -12,7 +12,7 @@ import keyword
 import re
 from collections.abc import Iterator
 
-from cutaway.tour.page.markup import Html, el, text
+from cutaway.page.markup import Html, el, text
 
 # Classes: c comment, s string, k keyword, n number, t type or constant, f the name before a call.
 _NUMBER = r"\b(?:0[xX][0-9a-fA-F]+|\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?)[fFuUlL]*\b"

@@ -1,8 +1,7 @@
-"""The page as a whole: what was trained, the machine in miniature, the user's source, and every station
-below.
+"""The page as a whole: its head, the machine in miniature, your source, and every station below.
 
-Input: compiled functions that ran at least once, and the training run if there was one. Output: one HTML
-file with its style and script inside, which loads nothing.
+Input: compiled functions that ran at least once, and what the head of the page shows beside the title. Output: one
+HTML file with its style and script inside, which loads nothing.
 """
 
 from __future__ import annotations
@@ -10,18 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cutaway.artifacts import Artifacts
-from cutaway.tour.page.markup import Html, el, text
-from cutaway.tour.page.origins import HUES, Origins
-from cutaway.tour.page.panes import gutter_rules
-from cutaway.tour.page.run_summary import run_summary
-from cutaway.tour.page.source_pane import source_pane
-from cutaway.tour.page.stations import STAGES, STATIONS, View
-
-if TYPE_CHECKING:
-    from cutaway.tour.results import TourResult
+from cutaway.page.markup import Html, el, text
+from cutaway.page.origins import HUES, Origins
+from cutaway.page.panes import gutter_rules
+from cutaway.page.source_pane import source_pane
+from cutaway.page.stations import STAGES, STATIONS, View
+from stage_contracts.breaks import Unsupported
 
 _HERE = Path(__file__).parent
 
@@ -34,21 +30,32 @@ class Specimen:
     artifacts: Artifacts
 
 
-def write_page(path: Path, specimens: Sequence[Specimen], run: TourResult | None = None) -> int:
+def emit_for_both_targets(artifacts: Artifacts) -> None:
+    """C++ and Triton source for each half, whichever ran. What a target refuses is not shown."""
+    for half in ("forward", "backward"):
+        for target in ("cpp", "triton"):
+            if getattr(artifacts, half) is not None:
+                try:
+                    artifacts.emit(half, target)
+                except Unsupported:
+                    continue
+
+
+def write_page(path: Path, specimens: Sequence[Specimen], head: Html | None = None) -> int:
     """Write the page and return its size in bytes. Emits Triton source too where it was not yet."""
-    page = render(specimens, run)
+    page = render(specimens, head)
     path.write_text(page, encoding="utf-8")
     return len(page.encode())
 
 
-def render(specimens: Sequence[Specimen], run: TourResult | None = None) -> str:
+def render(specimens: Sequence[Specimen], head: Html | None = None) -> str:
     """The page as text."""
     if not specimens:
         raise ValueError(
             "the page needs at least one compiled function that ran, but got none; call one first"
         )
     shown = [_specimen(f"s{k}", specimen) for k, specimen in enumerate(specimens)]
-    body = text([_top(run), _choice(specimens), *shown, _footer()])
+    body = text([_top(head), _choice(specimens), *shown, _footer()])
     parts = {
         "<!--style-->": el("style", Html(_read("page.css") + _hue_rules() + gutter_rules(_gutters(body)))),
         "<!--body-->": body,
@@ -79,7 +86,7 @@ def _hue_rules() -> str:
 # ---- parts -------------------------------------------------------------------------------------
 
 
-def _top(run: TourResult | None) -> Html:
+def _top(head: Html | None) -> Html:
     words = (
         "This page is one Python function on its way through a compiler, cut open at every stage. Point at "
         "any line: everything it came from and everything it became lights up. Click to keep it lit."
@@ -88,7 +95,7 @@ def _top(run: TourResult | None) -> Html:
     return el(
         "header",
         el("div", title, el("p", words, class_="lede")),
-        run_summary(run) if run else None,
+        head,
         class_="top",
     )
 
@@ -153,7 +160,7 @@ def _station(view: View, station: Any, drawn: tuple[Html, Html]) -> Html:
 
 
 def _footer() -> Html:
-    from cutaway import __version__
+    from cutaway.version import __version__
 
-    words = f"Written by cutaway tour, version {__version__}, from what the compiler kept of its own work."
+    words = f"Written by Cutaway, version {__version__}, from what the compiler kept of its own work."
     return el("footer", el("p", words))

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from cutaway.tour.page.colours import coloured_lines
-from cutaway.tour.page.markup import Html, el, join
-from cutaway.tour.page.origins import HUES, Ids, Origins
+from cutaway.page.colours import coloured_lines
+from cutaway.page.markup import Html, el, join
+from cutaway.page.origins import HUES, Ids, Origins
 
 STRIPES = 5  # colours shown in a line's gutter; a line with more origins shows its first ones
 

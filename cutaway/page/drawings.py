@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from cutaway.artifacts import HalfArtifacts
-from cutaway.tour.page.lines import buffer_names, program_names, reader_ids, step_ids
-from cutaway.tour.page.markup import Html, bytes_text, el, milliseconds, number
-from cutaway.tour.page.origins import Ids, Origins
-from cutaway.tour.page.panes import hue_class, marked
+from cutaway.page.lines import buffer_names, program_names, reader_ids, step_ids
+from cutaway.page.markup import Html, bytes_text, el, milliseconds, number
+from cutaway.page.origins import Ids, Origins
+from cutaway.page.panes import hue_class, marked
 from stage_contracts.events import Event
 from stage_contracts.graph import Node
 from stage_contracts.joint import Partition
@@ -123,7 +124,7 @@ def saved_table(partition: Partition, origins: Origins) -> Html:
         cells = [
             el("td", el("code", saved.name)),
             el("td", el("code", saved.meta)),
-            el("td", bytes_text(int(saved.meta.nbytes)), class_="num"),
+            el("td", bytes_text(saved.meta.nbytes), class_="num"),
             el("td", line),
             el("td", saved.reason),
         ]
@@ -222,6 +223,16 @@ def _short(group: str) -> str:
 # ---- memory ------------------------------------------------------------------------------------
 
 
+DRAWN_SIZE = 64  # what stands for an open size in a drawing
+
+
+def drawn_size(count: Any) -> int:
+    """Bytes of the pool, as a number: an open size is a formula."""
+    if isinstance(count, int):
+        return count
+    return int(count.subs(dict.fromkeys(count.free_symbols, DRAWN_SIZE)))
+
+
 def memory_drawing(half: HalfArtifacts, origins: Origins) -> Html:
     """The pool over time: steps from left to right, bytes upwards, a box per buffer while it lives."""
     program = half.planned
@@ -231,17 +242,18 @@ def memory_drawing(half: HalfArtifacts, origins: Origins) -> Html:
         nothing = "Nothing to plan: what is not an input or an output never leaves its kernel."
         return el("p", nothing, class_="empty")
     lifetimes = _lifetimes(program)
-    total = max(sum(program.pools), 1)
-    base = [sum(program.pools[:k]) for k in range(len(program.pools))]
+    pools = [drawn_size(pool) for pool in program.pools]
+    total = max(sum(pools), 1)
+    base = [sum(pools[:k]) for k in range(len(pools))]
     work = [s for s in program.steps if not isinstance(s, Allocate | Free)]
     boxes = []
     for buffer in temporaries:
         assert buffer.slot is not None
         first, last = lifetimes[buffer.name]
-        bottom = (base[buffer.slot.pool] + buffer.slot.offset) / total
+        bottom = (base[buffer.slot.pool] + drawn_size(buffer.slot.offset)) / total
         style = (
             f"left:{100 * first / len(work):.2f}%;width:{100 * (last - first) / len(work):.2f}%;"
-            f"bottom:{100 * bottom:.2f}%;height:{100 * buffer.slot.nbytes / total:.2f}%"
+            f"bottom:{100 * bottom:.2f}%;height:{100 * drawn_size(buffer.slot.nbytes) / total:.2f}%"
         )
         what = f"{buffer.name}: {buffer.meta}, {bytes_text(buffer.slot.nbytes)} at {buffer.slot.offset}"
         label = [el("code", buffer.name), el("small", bytes_text(buffer.slot.nbytes))]
@@ -253,9 +265,12 @@ def memory_drawing(half: HalfArtifacts, origins: Origins) -> Html:
     ticks = _ticks(work, half, origins)
     unshared = sum(b.slot.nbytes for b in temporaries if b.slot)
     words = [
-        el("b", bytes_text(total)), f" of pool for {number(len(temporaries))} temporaries that would take ",
+        el("b", bytes_text(sum(program.pools))),
+        f" of pool for {number(len(temporaries))} temporaries that would take ",
         el("b", bytes_text(unshared)), " side by side. Steps run from left to right, bytes upwards.",
     ]  # fmt: skip
+    if any(not isinstance(pool, int) for pool in program.pools):
+        words.append(f" Each open size is drawn as {DRAWN_SIZE}.")
     axis = el("div", *ticks, class_="ticks many" if len(ticks) > 12 else "ticks")
     return el("div", el("p", *words), el("div", *boxes, class_="pool"), axis, class_="drawing")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from cutaway.tour.page.markup import Html, el, number
+from cutaway.page.markup import Html, el, number
 
 if TYPE_CHECKING:
     import numpy as np

@@ -57,8 +57,10 @@ def number(value: float, unit: str = "") -> str:
     return f"{shown}\u202f{unit}" if unit else shown
 
 
-def bytes_text(count: int) -> str:
-    """512 B, 32 KB, 1.5 MB (powers of 1024)."""
+def bytes_text(count: Any) -> str:
+    """512 B, 32 KB, 1.5 MB (powers of 1024); of an open size the formula, 24*s0 B."""
+    if not isinstance(count, int | float):
+        return f"{count}\u202fB"
     for unit, size in (("MB", 1 << 20), ("KB", 1 << 10)):
         if count >= size:
             return number(count / size, unit)

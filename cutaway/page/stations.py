@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cutaway.artifacts import Artifacts, HalfArtifacts
-from cutaway.tour.page import drawings
-from cutaway.tour.page.lines import (
+from cutaway.page import drawings
+from cutaway.page.lines import (
     buffer_names,
     bytecode,
     bytecode_lines,
@@ -20,9 +20,9 @@ from cutaway.tour.page.lines import (
     graph_lines,
     program_names,
 )
-from cutaway.tour.page.markup import Html, bytes_text, el, milliseconds, text
-from cutaway.tour.page.origins import Ids, Origins
-from cutaway.tour.page.panes import code, facts, pane, tabs
+from cutaway.page.markup import Html, bytes_text, el, milliseconds, text
+from cutaway.page.origins import Ids, Origins
+from cutaway.page.panes import code, facts, pane, tabs
 from stage_contracts.graph import Graph
 
 
@@ -86,6 +86,20 @@ def _guards(view: View) -> tuple[Html, Html] | None:
 def _captured(view: View) -> tuple[Html, Html] | None:
     graph = view.artifacts.captured
     return _graph(view, graph, "captured graph", "public operators") if graph is not None else None
+
+
+def _breaks(view: View) -> tuple[Html, Html] | None:
+    found = view.artifacts.frame.breaks
+    if not found:
+        return None
+    lines, ids = list[str](), list[Ids]()
+    for graph_break in found:
+        said = str(graph_break).splitlines()
+        lines += [*said, ""]
+        around = view.origins.around(graph_break.origin) if graph_break.origin else ()
+        ids += [around] * len(said) + [()]
+    counted = facts((len(found), "break" if len(found) == 1 else "breaks"))
+    return counted, pane("graph breaks", code("\n".join(lines[:-1]) + "\n", ids[:-1], view.origins))
 
 
 def _residual(view: View) -> tuple[Html, Html] | None:
@@ -251,6 +265,11 @@ STATIONS = (
         "graph", "stage1", "graph", "Captured graph", _captured,
         "The operators that were called, in order, and nothing else: no Python is left. It is a "
         "program, and it runs.",
+    ),
+    Station(
+        "breaks", "stage1", "breaks", "Graph breaks", _breaks,
+        "Where capture had to stop, why, and what you can change. What comes after a break is a frame of its own, "
+        "with its own tab above.",
     ),
     Station(
         "residual", "stage1", "residual", "Residual code", _residual,

@@ -13,10 +13,10 @@ from functools import lru_cache
 from typing import Any
 
 from cutaway.artifacts import Artifacts
-from cutaway.tour.page.colours import pieces
-from cutaway.tour.page.markup import Html, el
-from cutaway.tour.page.origins import Ids, Origins
-from cutaway.tour.page.panes import hue_class, marked
+from cutaway.page.colours import pieces
+from cutaway.page.markup import Html, el
+from cutaway.page.origins import Ids, Origins
+from cutaway.page.panes import hue_class, marked
 from stage_contracts.origin import Origin
 
 
