@@ -27,6 +27,7 @@
 #   make random-bits     a million draws of every distribution, every build, bit for bit (DRAWS=, JOBS=)
 #   make vector-math     the errors of the generated C++'s mathematical functions
 #   make gpu             every operator, the skeleton, users' kernels, on an NVIDIA GPU (CuPy, Triton)
+#   make gpu-speed       compiled programs on an NVIDIA GPU beside torch.compile, where torch is installed
 #   make cpu-speed       compiled programs beside torch.compile, jax.jit, NumPy, eager (the extra `bench`)
 #   make training-step   a whole training step beside torch's: eager, model compiled, step compiled
 #   make call-overhead   what a compiled call costs, beside torch.compile (the extra `oracle`)
@@ -60,7 +61,7 @@ export CUTAWAY_INTERNAL_ERRORS = exit
 
 # Every command: none of them is the name of a file it makes.
 .PHONY: install tour test lint stubs wheel test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
-.PHONY: oracle numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
+.PHONY: gpu-speed oracle numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
 .PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
 .PHONY: against-tree planted-faults profiler-cost
 .NOTPARALLEL:
@@ -145,6 +146,9 @@ gpu: | build
 	for name in eager skeleton user_kernels; do \
 	    $(GPU_PYTHON) benchmarks/gpu/$$name.py > build/gpu.txt || { cat build/gpu.txt; exit 1; }; \
 	    mv build/gpu.txt reports/gpu-$$name.txt; tail -n 1 reports/gpu-$$name.txt; done
+
+gpu-speed: | build
+	$(GPU_PYTHON) -m benchmarks.gpu.speed $(if $(QUICK),--rows tiny,> build/$@.txt || { cat build/$@.txt; exit 1; }; mv build/$@.txt reports/$@.txt)
 
 oracle: $(VENV)/installed-oracle | build
 	$(BIN)/python -m tests.oracle.report $(if $(QUICK),add)

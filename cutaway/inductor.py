@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +31,7 @@ from stage2_autograd.size_inputs import save_hidden_sizes, without_size_inputs
 from stage4_runtime.runtime import launch_on_numpy, report_once
 from stage_contracts import config, events
 from stage_contracts.device import CPU, Device
-from stage_contracts.errors import CompilerMissing
+from stage_contracts.errors import BuildError, CompilerMissing
 from stage_contracts.graph import Graph
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.tensor_meta import TensorMeta
@@ -62,6 +64,8 @@ STEPS: tuple[tuple[str, int, str], ...] = (
     ("compile_guards", 1, "the guards as one Python function (compile_frame.py, as the next)"),
     ("check_guards", 4, "that they hold on the call they were made from"),
 )
+
+BUILDS = 32  # compilers of GPU kernels that run at once, about 300 MB each
 
 
 def step(name: str, function: Callable[..., Any], *args: Any) -> Any:
@@ -242,6 +246,12 @@ def lower_and_build(
             report_once(f"cutaway: {missing}; running compiled graphs on NumPy")
             events.record("fallback", "numpy", reason=str(missing))
             return launch_on_numpy(core)
+        except BuildError as refused:
+            if device == CPU:
+                raise
+            report_once(f"cutaway: {core.name} runs op by op on {device}: {refused}")
+            events.record("fallback", "eager kernels", reason=str(refused))
+            return launch_on_numpy(core)
         runs = {name: part.run for name, part in inner.items()}
         run = step("launch", pipeline.launch, program, kernels, {**constants, **runs})
         events.record("phase", f"Step 3: inductor done compiling {core.name}")
@@ -258,8 +268,15 @@ def lower_and_build(
 
 
 def build_all(program: Program, pipeline: Pipeline) -> dict[str, Any]:
-    """Build and load every kernel of a program. Returns the kernels by name."""
+    """Build and load every kernel of a program. Returns the kernels by name.
+
+    On a GPU each kernel is a unit of its own: the units are built side by side.
+    """
+    if len(program.units) <= 1:
+        return {name: kernel for unit in program.units for name, kernel in pipeline.build(unit).items()}
     kernels: dict[str, Any] = {}
-    for unit in program.units:
-        kernels.update(pipeline.build(unit))
+    with ThreadPoolExecutor(min(BUILDS, max(2, os.cpu_count() or 2))) as pool:
+        run = lambda unit: pool.submit(contextvars.copy_context().run, pipeline.build, unit)  # noqa: E731
+        for built in [run(unit) for unit in program.units]:
+            kernels.update(built.result())
     return kernels

@@ -68,15 +68,19 @@ def address(array: Any) -> int:
 
 def device_of_array(array: Any) -> Device:
     """The device of an array: CPU for a NumPy array, a GPU for a CuPy array."""
-    return CPU if isinstance(array, np.ndarray) else Device("cuda", int(array.device.id))
+    return CPU if isinstance(array, np.ndarray) else _gpu(array.data.device_id)
+
+
+@lru_cache
+def _gpu(index: int) -> Device:
+    return Device("cuda", int(index))
 
 
 def meta_of_array(array: Any, requires_grad: bool = False) -> TensorMeta:
     """The TensorMeta of an array."""
     if type(array) is np.ndarray:
         return meta_of_numpy(array.shape, array.strides, array.dtype.num, requires_grad)
-    known = meta_of_numpy(array.shape, array.strides, array.dtype.num, requires_grad)
-    return TensorMeta(known.shape, known.dtype, known.strides, device_of_array(array), requires_grad)
+    return _meta_on(device_of_array(array), array.shape, array.strides, array.dtype.num, requires_grad)
 
 
 _BY_NUMBER: dict[int, DType] = {d.numpy.num: d for d in DTYPES.values()}
@@ -87,6 +91,12 @@ def meta_of_numpy(shape: tuple, strides: tuple, number: int, requires_grad: bool
     """The meta of a CPU array with these strides, in bytes, and the dtype of this number (quicker to hash)."""
     dtype = _BY_NUMBER[number]
     return TensorMeta(shape, dtype, tuple([s // dtype.itemsize for s in strides]), CPU, requires_grad)
+
+
+@lru_cache(maxsize=4096)
+def _meta_on(device: Device, shape: tuple, strides: tuple, number: int, requires_grad: bool) -> TensorMeta:
+    known = meta_of_numpy(shape, strides, number, requires_grad)
+    return TensorMeta(known.shape, known.dtype, known.strides, device, requires_grad)
 
 
 def element_strides(array: Any) -> tuple[int, ...]:

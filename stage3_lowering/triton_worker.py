@@ -29,7 +29,9 @@ def load_kernel(text: str, name: str) -> Any:
 # ---- compiling ---------------------------------------------------------------------------------------
 
 
-def compile_kernel(text: str, name: str, signature: dict, constants: dict, num_warps: int, arch: int) -> dict:
+def compile_kernel(
+    text: str, name: str, signature: dict, constants: dict, num_warps: int, arch: int, asserts: bool = False
+) -> dict:
     """Compile for `sm_<arch>`: how much shared memory it needs, and the length of its PTX."""
     import triton
     from triton.backends.compiler import GPUTarget
@@ -41,6 +43,7 @@ def compile_kernel(text: str, name: str, signature: dict, constants: dict, num_w
     types = {a: "constexpr" if a in constants else signature[a] for a in function.arg_names}
     source = ASTSource(fn=function, signature=types, constexprs=constants)
     options = {"num_warps": num_warps, "enable_fp_fusion": False}
+    options |= {"debug": asserts, "sanitize_overflow": False}
     compiled = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=options)
     return {"shared": compiled.metadata.shared, "ptx": compiled.asm["ptx"]}
 
@@ -133,6 +136,18 @@ def allow_loops(interpreter: Any) -> None:
     interpreter._patch_lang_tensor = patched
 
 
+def repeat_scalars(interpreter: Any) -> None:
+    """A comparison of numbers is true or false, also where the interpreter takes it for one of the numbers' type."""
+
+    def create_splat(self: Any, ret_ty: Any, arg: Any) -> Any:
+        value = np.asarray(arg.data)
+        return interpreter.TensorHandle(
+            np.full(ret_ty.shape, value.reshape(-1)[0], value.dtype), arg.dtype.scalar
+        )
+
+    interpreter.InterpreterBuilder.create_splat = create_splat
+
+
 def check_bounds(interpreter: Any, ranges: list[tuple[int, int]]) -> None:
     """Every lane of a load or store that its mask leaves on must lie inside one of the launch's arrays."""
 
@@ -169,6 +184,7 @@ class Interpreter:
         self.ranges: list[tuple[int, int]] = []
         give_libdevice_bodies(interpreter, tl, libdevice)
         allow_loops(interpreter)
+        repeat_scalars(interpreter)
         check_bounds(interpreter, self.ranges)
 
     def run(

@@ -197,6 +197,8 @@ def _elementwise(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]
             raise
         if type(out) is np.ndarray and out.flags.c_contiguous:
             return out
+        if first and xp is not np:  # CuPy widens halves beside a number
+            out = out.astype(dtype, copy=False)
         return _settle(core, xp, out, operands)
 
     return elementwise

@@ -32,9 +32,14 @@ EMITTERS: dict[str, PassTable] = {
         "emit",
         (
             Pass("rows_apart", lambda program, target: rows_apart(program), "a launch per row", needed=True),
+            Pass("share_kernels", lambda program, target: share_kernels(program), "equal kernels become one"),
             Pass("triton", emit_triton, "a Triton module for each kernel", needed=True),
         ),
-        (("rows_apart", "triton", "a Triton kernel takes no table"),),
+        (
+            ("rows_apart", "triton", "a Triton kernel takes no table"),
+            ("rows_apart", "share_kernels", "the rows of a table are often equal"),
+            ("share_kernels", "triton", "what is written twice is compiled twice"),
+        ),
     ),
 }
 

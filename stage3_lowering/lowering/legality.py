@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from stage3_lowering.lowering.accesses import SCATTERED, innermost_cost, stride
 from stage3_lowering.lowering.merge import ROW_LIMIT
-from stage3_lowering.lowering.schedule_kernels import SCATTERED, innermost_cost, stride
 from stage3_lowering.lowering.spaces import Sizes, common, rewrite, split
 from stage_contracts.index_expr import print_index
 from stage_contracts.loop_ir import ExternCall, LoopNest, run

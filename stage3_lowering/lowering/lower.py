@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from stage3_lowering.lowering import masked, placement
+from stage3_lowering.lowering import convolution, masked, placement
 from stage3_lowering.lowering.pointwise import pointwise
 from stage3_lowering.lowering.reduction import reduction
 from stage3_lowering.lowering.scan import cumsum
@@ -53,6 +53,8 @@ RULES: dict[str, Callable[[State, Node, dict[str, Any]], Lazy | None]] = {
     "identity": placement.identity,
     "full": placement.full,
     "iota": placement.iota,
+    "convolution": convolution.convolution,
+    "convolution_weight_gradient": convolution.convolution_weight_gradient,
     "cumsum": cumsum,
     "cat": masked.cat,
     "constant_pad": masked.constant_pad,

@@ -44,10 +44,10 @@ def cat(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
         value = None
         for k in reversed(range(len(parts))):
             first, last = k == 0, k == len(parts) - 1
-            inside = [None if last else _compare(body, "lt", index[dim], ends[k + 1], meta.shape[dim]),
-                      None if first else _compare(body, "ge", index[dim], ends[k], meta.shape[dim])]  # fmt: skip
+            inside = [None if last else compare(body, "lt", index[dim], ends[k + 1], meta.shape[dim]),
+                      None if first else compare(body, "ge", index[dim], ends[k], meta.shape[dim])]  # fmt: skip
             at = tuple(i - ends[k] if d == dim else i for d, i in enumerate(index))
-            with _under(body, inside):
+            with under(body, inside):
                 body.origins = node.origins
                 element = operand_element(body, parts[k], meta.dtype, parts[k].meta.shape, at)
             body.origins = node.origins
@@ -78,11 +78,11 @@ def constant_pad(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
         inside = []
         for i, size, (before, after) in zip(index, meta.shape, args["pads"], strict=True):
             if may_pad(before):
-                inside.append(_compare(body, "ge", i, sympy.sympify(before), size))
+                inside.append(compare(body, "ge", i, sympy.sympify(before), size))
             if may_pad(after):
-                inside.append(_compare(body, "lt", i, sympy.sympify(size - after), size))
+                inside.append(compare(body, "lt", i, sympy.sympify(size - after), size))
         at = tuple(i - before for i, (before, _) in zip(index, args["pads"], strict=True))
-        with _under(body, inside) as mask:
+        with under(body, inside) as mask:
             element = source.fetch(body, at)
         body.origins = node.origins
         if not inside:
@@ -111,7 +111,7 @@ def _masked(state: State, node: Node, parts: Sequence[Lazy], fetch: Callable[[Bo
     return value if rule is None else state.realize(node, value, rule.code)
 
 
-def _compare(body: Body, op: str, place: Any, limit: Any, size: Any) -> Value:
+def compare(body: Body, op: str, place: Any, limit: Any, size: Any) -> Value:
     """Whether `place`, below `size`, is on this side of `limit`: as instructions, written once."""
     shift = sympy.sympify(place).as_coeff_Add()[0]  # a mask inside a mask: i1 - 37 < 20 is i1 < 57
     place, limit = place - shift, limit + -shift
@@ -128,7 +128,7 @@ def _compare(body: Body, op: str, place: Any, limit: Any, size: Any) -> Value:
 
 
 @contextmanager
-def _under(body: Body, inside: Sequence[Value | None]) -> Iterator[Value | None]:
+def under(body: Body, inside: Sequence[Value | None]) -> Iterator[Value | None]:
     """What is written meanwhile is of use only where all of `inside` hold. Gives them as one value."""
     outer, own = body.mask, None
     for value in filter(None, inside):

@@ -76,8 +76,8 @@ def pick(state: State, node: Node, hot: OneHot) -> Lazy | None:
     where: Node = node.args[0]
     meta, shape = state.meta(node), state.meta(where).shape
     value = state.bind_nodes(CORE_OPS["where"], where)["input"]
-    if meta.device.type != "cpu" or not isinstance(value, Node) or not state.one_device(where):
-        return None  # on a GPU no kernel checks an index
+    if not isinstance(value, Node) or not state.one_device(where):
+        return None
     classes = shape[hot.dim]
     if classes == 0:
         return None

@@ -77,8 +77,8 @@ def iota(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
 
 def gather(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     source, places, meta = args["input"], args["index"], state.meta(node)
-    if not state.one_device(node) or not meta.ndim or meta.device.type != "cpu":
-        return None  # a GPU kernel cannot raise for a bad index; the eager kernel checks first
+    if not state.one_device(node) or not meta.ndim:
+        return None
     dim = core_metas.wrap_dim(args["dim"], meta.ndim)
     size = source.meta.shape[dim]
     if size == 0:

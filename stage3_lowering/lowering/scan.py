@@ -1,6 +1,6 @@
 """Lowering of running reductions (cumsum and the like): the reduction loop runs along the dimension, in its order.
 
-Input: a node, and its arguments with a Lazy for the tensor. On a GPU the eager kernel does this.
+Input: a node, and its arguments with a Lazy for the tensor.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stage_contracts.index_expr import symbol
 def cumsum(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     source, meta = args["input"], state.meta(node)
     shape, rank = source.meta.shape, source.meta.ndim
-    if not rank or meta.device.type != "cpu" or not state.one_device(node):
+    if not rank or not state.one_device(node):
         return None
     dim = core_metas.wrap_dim(args["dim"], rank)
     ranges, along = tuple(size for d, size in enumerate(shape) if d != dim), (shape[dim],)

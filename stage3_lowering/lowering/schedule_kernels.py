@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
+from stage3_lowering.lowering.accesses import access_steps, innermost_cost
 from stage3_lowering.lowering.cpp_ops import COSTS
 from stage3_lowering.lowering.index_set_splitting import choose
 from stage3_lowering.lowering.merge import ROW_LIMIT
 from stage3_lowering.lowering.row_blocks import row_blocks
+from stage3_lowering.lowering.row_values import row_values
+from stage3_lowering.lowering.split_reductions import split_reductions
+from stage3_lowering.lowering.triton_blocks import holds_rows
 from stage3_lowering.verify import verify_pass
-from stage_contracts.index_expr import FloorDiv, Mod, symbol
 from stage_contracts.kernel_schedule import KernelSchedule
 from stage_contracts.kernel_tables import row_kernel
 from stage_contracts.loop_ir import LoopNest
@@ -31,7 +33,6 @@ SPLIT = (
     64  # parts of a reduction over everything; the same for every number of threads, so a sum never changes
 )
 SHORT_ROW = 128  # elements whose lanes cost more to reduce to one at the end than to add up
-SCATTERED = 8  # what an access costs that is not to the next element, in accesses that are
 
 
 def schedule(program: Program, target: Target) -> Program:
@@ -114,36 +115,6 @@ def _splits(kernel: Kernel) -> bool:
 # ---- loop order --------------------------------------------------------------------------------------
 
 
-def access_steps(kernel: Kernel) -> list[dict[str, Any]]:
-    """Of each access to memory in the innermost loops: how far it moves when a loop makes one step. None: anywhere."""
-    found = []
-    for nest in kernel.nests:
-        names = [str(v) for v in (*nest.loop_variables, *nest.reduction_variables)]
-        for instr in nest.body[: nest.split]:
-            if instr.op in ("load", "store") and instr.args[0] not in kernel.internal:
-                found.append({name: stride(instr.args[1], name) for name in names})
-    return found
-
-
-@lru_cache(maxsize=65536)
-def stride(index: Any, variable: str) -> Any:
-    """How far `index` moves when the variable makes a step; None where that is not one number."""
-    v = symbol(variable)
-    if v not in index.free_symbols:
-        return 0
-    step = index.coeff(v)
-    rest = index - step * v
-    return None if v in rest.expand().free_symbols or index.has(FloorDiv, Mod) else step
-
-
-def innermost_cost(accesses: list[dict[str, Any]], loop: str) -> int:
-    """What the accesses cost per element when `loop` is innermost."""
-    return sum(
-        0 if step == 0 else 1 if step == 1 else SCATTERED
-        for step in (access.get(loop, 0) for access in accesses)
-    )
-
-
 def _pointwise_order(
     kernel: Kernel, outer: list[str], sizes: dict[str, Any]
 ) -> tuple[list[str], tuple[tuple[str, int], ...]]:
@@ -186,9 +157,10 @@ def _reduction_vector(
 
 
 def rows_in_scratch(program: Program, target: Target) -> Program:
-    """Buffers that one kernel writes and only it reads, a row at a time, become rows in its threads' own memory."""
-    if target.name != "cpp":
-        return program
+    """Buffers that one kernel writes and only it reads, a row at a time, become rows in its threads' own memory.
+
+    On a GPU these are registers: it is so where they hold the whole row.
+    """
     users: dict[str, set[str]] = {}
     for step in program.steps:
         who = step.kernel if isinstance(step, Launch) else ""
@@ -196,7 +168,8 @@ def rows_in_scratch(program: Program, target: Target) -> Program:
             users.setdefault(name, set()).add(who)
     kernels, gone = dict(program.kernels), set[str]()
     for kernel in program.kernels.values():
-        rows = [b for b in written_rows(kernel)
+        written = written_rows(kernel) if target.name == "cpp" or holds_rows(kernel) else []
+        rows = [b for b in written
                 if users[b] == {kernel.name} and program.buffers[b].role == "temporary"]  # fmt: skip
         if rows:
             order = tuple(str(v) for v in kernel.nests[0].loop_variables)
@@ -204,7 +177,7 @@ def rows_in_scratch(program: Program, target: Target) -> Program:
                 kernel,
                 params=tuple(p for p in kernel.params if p not in rows),
                 internal=(*kernel.internal, *rows),
-                schedule=KernelSchedule(order, scratch=tuple(rows)),
+                schedule=KernelSchedule(order, scratch=tuple(rows) if target.name == "cpp" else ()),
             )
             gone.update(rows)
     steps = tuple(
@@ -235,12 +208,16 @@ SCHEDULE = PassTable(
     "schedule",
     (
         Pass("rows_in_scratch", rows_in_scratch, "rows that only their kernel reads stay in its scratch"),
+        Pass("row_values", row_values, "what all columns of a reduction share is computed once on a GPU"),
+        Pass("split_reductions", split_reductions, "few long rows are reduced in two levels on a GPU"),
         Pass("row_blocks", row_blocks, "a product and what follows it by rows run block by block"),
         Pass("kernel_schedules", kernel_schedules, "loop order, tiles, SIMD and threads of each kernel"),
     ),
     (
         ("rows_in_scratch", "kernel_schedules", "a kernel with rows in scratch reduces along its last loop"),
         ("rows_in_scratch", "row_blocks", "a row in scratch is not passed on"),
+        ("row_values", "split_reductions", "a part of a row loads what the row has"),
+        ("split_reductions", "kernel_schedules", "both levels have loops of their own"),
         ("row_blocks", "kernel_schedules", "what runs in a block has the block's loops"),
     ),
 )

@@ -24,7 +24,7 @@ from stage_contracts.layouts import elementwise_strides, is_dense
 from stage_contracts.loop_ir import BufferRef, ExternCall, LoopNest, LoweredGraph, SubgraphRef, Value
 from stage_contracts.origin import Origin
 from stage_contracts.symbolic import hinted
-from stage_contracts.tensor_meta import TensorMeta
+from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
 # Names that the loop IR, C++ or Triton use themselves.
 _WORDS = """
@@ -210,6 +210,8 @@ class State:
     def _output(self, node: Node, value: Lazy, earlier: list[Any]) -> BufferRef:
         """The buffer that a value is in, if that is whole, laid out as it should be, and its own; else a copy."""
         ref = self.shorten(value.ref) if value.ref else None
+        if ref is not None and ref not in earlier and self._is_whole(ref, value.meta):
+            return ref
         if ref is None or ref.shape is not None or ref in earlier:
             return self.copy(value, value.meta, node.origins)
         given = ref.name in self.inputs or ref.name in self.constants
@@ -217,6 +219,12 @@ class State:
         wanted = value.meta if itself else dense(value.meta)
         fits = self.buffers[ref.name].strides == wanted.strides and given == itself
         return ref if fits else self.copy(value, value.meta, node.origins)
+
+    def _is_whole(self, ref: BufferRef, meta: TensorMeta) -> bool:
+        """Whether it is all of a row-major buffer of ours under another shape, as what a product made may be."""
+        buffer, ours = self.buffers[ref.name], ref.name not in (*self.inputs, *self.constants)
+        shape = ref.shape is not None and ref.strides == contiguous_strides(ref.shape)
+        return ours and shape and ref.offset == 0 and buffer.is_contiguous and buffer.numel == meta.numel
 
 
 # ---- layouts -----------------------------------------------------------------------------------------

@@ -10,15 +10,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from stage3_lowering.lowering.triton_blocks import Blocks
 from stage3_lowering.lowering.triton_ops import EXCEPTIONS, REDUCTIONS, TRITON_OPS, TRITON_TYPES
 from stage3_lowering.lowering.values import dot
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import DType
-from stage_contracts.graph import GraphError
 from stage_contracts.index_expr import print_index
 from stage_contracts.loop_ir import Instr, LoopNest, Value
 from stage_contracts.program import Kernel
-from stage_contracts.size_vars import is_open
+from stage_contracts.size_vars import is_open, plain
 from stage_contracts.tensor_meta import contiguous_strides
 
 _INLINE = ("float32", "int32")  # Triton gives a bare number one of these types
@@ -28,9 +28,13 @@ _BITS = {"bool": 1}
 class Statements:
     """Writes one kernel. `write` gives the lines of one instruction."""
 
-    def __init__(self, kernel: Kernel, whole_row: bool) -> None:
-        self.kernel, self.whole_row = kernel, whole_row
-        self.columns = any(n.reduction_ranges for n in kernel.nests)
+    def __init__(self, kernel: Kernel, blocks: Blocks) -> None:
+        self.kernel = kernel
+        self.columns = blocks.rblock > 0
+        self.axis = {f"i{blocks.across}": "r"}
+        self.partial = _partial(kernel, blocks)
+        both = [name for axis, name in (("x", "xmask"), ("r", "rmask")) if self.partial[axis]]
+        self.both = "mask" if len(both) == 2 else "".join(both)
         self.no_points = 0 in kernel.nests[0].ranges
         self.sizes = set(kernel.sizes)
         points = math.prod(kernel.nests[0].ranges)
@@ -38,9 +42,14 @@ class Statements:
         self.text: dict[str, str] = {}  # value -> its name, or a number
         self.types: dict[str, DType] = {}
         self.varies: dict[str, str] = {}  # value -> "", "x", "r" or "xr": along which axes it varies
+        self.constants: dict[str, Any] = {}  # by value, what the kernel's constants are
         self.numbers: dict[str, str] = {}  # constants that are written where they are used -> as a block
         self.held: dict[tuple, str] = {}  # (buffer, index), (buffer, index, mask) -> the value that is there
         self.loop = False
+
+    def both_masks(self) -> list[str]:
+        """The mask of a whole block, where it needs one of its own."""
+        return ["mask = xmask & rmask"] if self.both == "mask" else []
 
     def begin(self, nest: LoopNest, loop: bool) -> list[str]:
         """What stands before a section: the accumulators of its reductions, when they run in a loop."""
@@ -50,6 +59,9 @@ class Statements:
         types = {i.name: i.dtype for i in nest.body}
         lines = []
         for instr in nest.body if loop else ():
+            if instr.op == "scan":
+                assert instr.dtype is not None
+                lines.append(f"{instr.name}_sum = tl.full([XBLOCK, 1], 0, {TRITON_TYPES[instr.dtype.name]})")
             if instr.op == "reduction":
                 assert instr.dtype is not None
                 of = types[instr.args[1]] or instr.dtype
@@ -72,29 +84,40 @@ class Statements:
         if special is not None:
             return special(instr, *[self.text[a] if isinstance(a, Value) else a for a in instr.args])
         of = self.types[operands[-1]]
+        if (inverse := self._inverse(instr)) is not None:
+            return [f"{instr.name} = {self.text[operands[0]]} * {inverse!r}"]
         template = EXCEPTIONS.get(of.name, {}).get(instr.op) or TRITON_OPS[of.category][instr.op]
         only_numbers = all(v in self.numbers for v in operands)
         words = [self.numbers[v] if only_numbers else self.text[v] for v in operands]
         bits = _BITS.get(of.name, 8 * of.itemsize)
         return [f"{instr.name} = {template.format(*words, T=TRITON_TYPES[of.name], bits=bits)}"]
 
+    def _inverse(self, instr: Instr) -> float | None:
+        """What to multiply by instead of a division by a power of two: the same bits, and no slow division."""
+        divisor = self.constants.get(instr.args[1]) if instr.op == "div" else None
+        if instr.args[0] in self.numbers or not isinstance(divisor, float) or not divisor:
+            return None
+        return (
+            1 / divisor
+            if math.frexp(abs(divisor))[0] == 0.5 and 2.0**-100 < abs(divisor) < 2.0**100
+            else None
+        )
+
     # ---- memory --------------------------------------------------------------------------------------
 
     def _mask(self, varies: str) -> str:
         if self.no_points or (self.inner and 0 in self.nest.reduction_ranges):
             return "False"  # what there is to load may be empty
-        return (
-            {"": self.any_points, "x": "xmask", "r": "rmask", "xr": "mask"}[varies]
-            if self.columns
-            else "mask"
-            if varies
-            else self.any_points
-        )
+        if not varies:
+            return self.any_points
+        if not self.columns:
+            return "mask" * self.partial["x"]
+        return self.both if varies == "xr" else f"{varies}mask" * self.partial[varies]
 
     def _axes(self, index: Any) -> str:
         """Along which axes an index varies."""
         names = {str(s) for s in index.free_symbols} - self.sizes
-        return _union(self.varies.get(s, {"i": "x", "r": "r"}.get(s[0], "x")) for s in names)
+        return _union(self.varies.get(s, self.axis.get(s, "r" if s[0] == "r" else "x")) for s in names)
 
     def _load(self, instr: Instr, buffer: str, index: Any, where: str = "") -> list[str]:
         axes = self._axes(index)
@@ -121,16 +144,18 @@ class Statements:
         axes = self._axes(index)
         if not axes:  # the kernel has one point: its number is the index
             outer = self.kernel.nests[0].ranges
-            return [
-                f"tl.store({buffer} + {'i0' if len(outer) == 1 else 'xindex'}, {value}, {self._mask('x')})"
-            ]
-        return [f"tl.store({buffer} + {print_index(index)}, {value}, {self._mask(axes)})"]
+            place, axes = "i0" if len(outer) == 1 else "xindex", "x"
+        else:
+            place = print_index(index)
+        mask = self._mask(axes)
+        return [f"tl.store({buffer} + {place}, {value}{', ' * bool(mask)}{mask})"]
 
     # ---- values that are no operator -----------------------------------------------------------------
 
     def _constant(self, instr: Instr, value: Any) -> list[str]:
         assert instr.dtype is not None
         shape = "[1, 1]" if self.columns else "[1]"
+        self.constants[instr.name] = value
         block = f"tl.full({shape}, {_number(value)}, {TRITON_TYPES[instr.dtype.name]})"
         if instr.dtype.name not in _INLINE:
             return [f"{instr.name} = {block}"]
@@ -176,12 +201,26 @@ class Statements:
         return [f"{instr.name} = _philox({seed}, {counter}, {print_index(index)})"]
 
     def _scan(self, instr: Instr, kind: str, value: str) -> list[str]:
-        if self.loop:
-            raise GraphError(
-                f"{instr}: a running sum over a row that is not held at once is not written for Triton"
-            )
         self.varies[instr.name] = "xr"
-        return [f"{instr.name} = tl.cumsum(tl.where(mask, {value}, 0), 1)"]
+        name, terms = instr.name, self._block(instr.args[1], value, "0")
+        if not self.loop:
+            return [f"{name} = tl.cumsum({terms}, 1)"]
+        return [
+            f"{name}_terms = {terms}",
+            f"{name} = {name}_sum + tl.cumsum({name}_terms, 1)",
+            f"{name}_sum += tl.sum({name}_terms, 1)[:, None]",
+        ]
+
+    def _block(self, value: Any, text: str, neutral: str) -> str:
+        """A value as a whole block, `neutral` where there are no points."""
+        text = self.numbers.get(value, text)
+        if self.both or self.no_points or 0 in self.nest.reduction_ranges:
+            return f"tl.where({self._everywhere()}, {text}, {neutral})"
+        return text if self.varies[value] == "xr" else f"tl.broadcast_to({text}, [XBLOCK, RBLOCK])"
+
+    def _everywhere(self) -> str:
+        """The mask of a block; of the whole block also where one axis decides."""
+        return "mask" if self.both == "mask" else f"tl.broadcast_to({self.both}, [XBLOCK, RBLOCK])"
 
     # ---- reductions ---------------------------------------------------------------------------------------
 
@@ -197,10 +236,12 @@ class Statements:
         if self.loop:
             acc = f"{instr.name}_acc"
             self.ends.append(f"{instr.name} = {reduction.format(acc=acc)}[:, None]")
-            return [f"{acc} = tl.where(mask, {step.format(acc=acc, v=value)}, {acc})"]
-        kept = f"tl.where(mask, {value}, {start})"
-        if of is dt.bool_:
-            kept = f"(mask & {value})" if kind == "any" else f"((mask == 0) | {value})"
+            stepped = step.format(acc=acc, v=value)
+            return [f"{acc} = tl.where({self.both}, {stepped}, {acc})" if self.both else f"{acc} = {stepped}"]
+        kept = self._block(instr.args[1], value, start)
+        if of is dt.bool_ and self.both:
+            mask = self._everywhere()
+            kept = f"({mask} & {value})" if kind == "any" else f"(({mask} == 0) | {value})"
         return [f"{instr.name} = {reduction.format(acc=kept)}[:, None]"]
 
     def _position(self, instr: Instr, kind: str, value: str, of: DType) -> list[str]:
@@ -214,13 +255,15 @@ class Statements:
             self.ends += [reduction.replace(f"({best}, {name})", f"({best}_acc, {name}_acc)"), widen]
             return [
                 f"{best}, {name} = {combine}({best}_acc, {name}_acc, {value}, {row})",
-                f"{best}_acc = tl.where(mask, {best}, {best}_acc)",
-                f"{name}_acc = tl.where(mask, {name}, {name}_acc)",
-            ]
+                *(f"{n}_acc = tl.where({self.both}, {n}, {n}_acc)" if self.both else f"{n}_acc = {n}"
+                  for n in (best, name)),
+            ]  # fmt: skip
         start = _limit(of, kind == "argmin")
         return [
-            f"{best} = tl.where(mask, {value}, {start})",
-            f"{name} = tl.where(mask, {row}, 2147483647)",
+            f"{best} = {self._block(instr.args[1], value, start)}",
+            f"{name} = tl.broadcast_to({row}, [XBLOCK, RBLOCK])"
+            if not self.both
+            else f"{name} = tl.where({self._everywhere()}, {row}, 2147483647)",
             reduction,
             widen,
         ]
@@ -233,6 +276,20 @@ class Statements:
             return [f"{instr.name}_best_acc = {best}", f"{instr.name}_acc = {place}"]
         start = REDUCTIONS[kind][0].format(lowest=_limit(of, False), highest=_limit(of, True))
         return [f"{instr.name}_acc = tl.full({block}, {start}, {TRITON_TYPES[of.name]})"]
+
+
+def _partial(kernel: Kernel, blocks: Blocks) -> dict[str, bool]:
+    """By axis, whether the last block there may be partly outside."""
+    outer = kernel.nests[0].ranges
+    rows = [nest.reduction_ranges for nest in kernel.nests if nest.reduction_ranges]
+    across = (outer[blocks.across],) if blocks.across is not None else rows[0] if rows else ()
+    sizes = {
+        "x": (plain(math.prod(outer[k] for k in blocks.x)), blocks.xblock),
+        "r": (plain(math.prod(across)), blocks.rblock),
+    }
+    return {
+        axis: block > 0 and (is_open(n) or n == 0 or n % block != 0) for axis, (n, block) in sizes.items()
+    }
 
 
 def _union(parts: Any) -> str:

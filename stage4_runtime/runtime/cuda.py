@@ -7,6 +7,7 @@ packed once (about 3 us a launch). Triton is not imported, and CuPy only when ne
 from __future__ import annotations
 
 import ctypes
+import struct
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -20,6 +21,7 @@ from stage_contracts.index_expr import parse_index, print_index
 from stage_contracts.program import Kernel
 from stage_contracts.tensor_meta import TensorMeta
 
+_LAYOUTS = 4096  # kept for the metas of outputs seen so far
 KERNEL_ALIGNMENT = 16  # what triton_compile.py promises of every pointer; bind_arrays.py keeps the promise
 
 
@@ -57,9 +59,19 @@ def cupy_library(device: Device, allocate: Callable[[int], Any] | None = None) -
     def at(memory: Any, offset: int, shape: tuple, dtype: Any, strides: tuple) -> Any:
         return cp.ndarray(shape, dtype, memory.data + offset, strides=strides)
 
+    layouts: dict[int, tuple] = {}  # of the metas seen: a call makes its outputs anew, all alike
+
     def empty(meta: TensorMeta) -> Any:
-        memory = get(max(span(meta), 1))
-        return at(memory, 0, meta.shape, meta.dtype.numpy, byte_strides(meta))
+        known = layouts.get(id(meta))
+        if known is None or known[0] is not meta:
+            if len(layouts) >= _LAYOUTS:
+                layouts.clear()
+            known = meta, meta.shape, meta.dtype.numpy, byte_strides(meta), max(span(meta), 1)
+            layouts[id(meta)] = known
+        _, shape, dtype, strides, nbytes = known
+        if allocate is None and meta.is_contiguous:
+            return cp.ndarray(shape, dtype)
+        return at(get(nbytes), 0, shape, dtype, strides)
 
     def bind(loaded: TritonKernel, kernel: Kernel) -> KernelLauncher:
         with cp.cuda.Device(device.index):
@@ -83,9 +95,12 @@ def cupy_library(device: Device, allocate: Callable[[int], Any] | None = None) -
 
 def on_device(run: Callable[..., tuple], device: Device) -> Callable[..., tuple]:
     """The same callable with its device as the current one: CuPy launches and allocates there."""
-    cuda_device = import_cupy().cuda.Device(device.index)
+    cp = import_cupy()
+    cuda_device, current = cp.cuda.Device(device.index), cp.cuda.runtime.getDevice
 
     def call(*arrays: Any) -> tuple:
+        if current() == device.index:
+            return run(*arrays)
         with cuda_device:
             return run(*arrays)
 
@@ -95,12 +110,10 @@ def on_device(run: Callable[..., tuple], device: Device) -> Callable[..., tuple]
 
 # ---- launching -------------------------------------------------------------------------------------------
 
-# How each run-time parameter is packed. Pointers, of any type, are 64 bits.
+# How `struct` packs each run-time parameter. Pointers, of any type, are 64 bits; halves come as their 16 bits.
 _PACKED = {
-    "i1": ctypes.c_uint8, "u1": ctypes.c_uint8, "i8": ctypes.c_int8, "u8": ctypes.c_uint8,
-    "i16": ctypes.c_int16, "u16": ctypes.c_uint16, "fp16": ctypes.c_uint16, "bf16": ctypes.c_uint16,
-    "i32": ctypes.c_int32, "u32": ctypes.c_uint32, "fp32": ctypes.c_float,
-    "i64": ctypes.c_int64, "u64": ctypes.c_uint64, "fp64": ctypes.c_double,
+    "i1": "B", "u1": "B", "i8": "b", "u8": "B", "i16": "h", "u16": "H", "fp16": "H", "bf16": "H",
+    "i32": "i", "u32": "I", "fp32": "f", "i64": "q", "u64": "Q", "fp64": "d",
 }  # fmt: skip
 _MAX_DYNAMIC_SHARED_SIZE = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _SHARED_WITHOUT_ASKING = 48 * 1024
@@ -110,8 +123,8 @@ _SCRATCH_POINTERS = 2  # Triton appends a global and a profiling scratch pointer
 class KernelLauncher:
     """`launcher(stream, *addresses)`: one kernel, loaded on the current device.
 
-    The arguments' memory and the array of pointers to it are made once; a call stores new values and
-    launches. The driver copies them before it returns, so the lock is held only that long.
+    The arguments' memory and the array of pointers to it are made once; a call packs new values into it, all at
+    once, and launches. The driver copies them before it returns, so the lock is held only that long.
     """
 
     def __init__(self, driver: Any, kernel: TritonKernel) -> None:
@@ -127,27 +140,31 @@ class KernelLauncher:
         self._shape = (*kernel.grid[1:], 32 * kernel.num_warps, 1, 1, kernel.shared)
         self._blocks = kernel.grid[0] if isinstance(kernel.grid[0], int) else None
         self._blocks_at = _blocks_at(kernel)
-        types: list[Any] = [ctypes.c_uint64 if t.startswith("*") else _PACKED[t] for t in kernel.types]
-        self._values = [t() for t in types]
-        packed = [*self._values, *(ctypes.c_uint64(0) for _ in range(_SCRATCH_POINTERS))]
-        self._packed = packed
-        self._pointers = (ctypes.c_void_p * len(packed))(*[ctypes.addressof(value) for value in packed])
+        codes = ["Q" if t.startswith("*") else _PACKED[t] for t in kernel.types]
+        ends = [struct.calcsize("".join(codes[: k + 1])) for k in range(len(codes))]
+        starts = [end - struct.calcsize(code) for end, code in zip(ends, codes, strict=True)]
+        scratch = -(-(ends or [0])[-1] // 8) * 8  # two pointers of zeros
+        self._values = ctypes.create_string_buffer(scratch + 8 * _SCRATCH_POINTERS)
+        places = [*starts, *(scratch + 8 * k for k in range(_SCRATCH_POINTERS))]
+        at = ctypes.addressof(self._values)
+        self._pointers = (ctypes.c_void_p * len(places))(*[at + place for place in places])
+        self._pack = struct.Struct("".join(codes)).pack_into
         self._address = ctypes.addressof(self._pointers)
         self._lock = threading.Lock()
         self.kernel = kernel
 
     def __call__(self, stream: int, *arguments: Any) -> None:
-        if len(arguments) != len(self._values):
-            raise TypeError(
-                f"kernel {self.kernel.name} takes {len(self._values)} arguments, got {len(arguments)}; "
-                "its signature and the Kernel's params disagree"
-            )
         blocks = self._blocks
         if blocks is None:
             blocks = max(self._blocks_at(*arguments[-len(self.kernel.sizes) :]), 1)
         with self._lock:
-            for slot, value in zip(self._values, arguments, strict=True):
-                slot.value = value
+            try:
+                self._pack(self._values, 0, *arguments)
+            except struct.error as error:
+                raise TypeError(
+                    f"kernel {self.kernel.name} takes {len(self.kernel.types)} arguments, got {len(arguments)} "
+                    f"({error}); its signature and the Kernel's params disagree"
+                ) from None
             self._launch(self._function, blocks, *self._shape, stream, self._address, 0)
 
 

@@ -107,7 +107,12 @@ def _request(unit: SourceUnit, name: str) -> dict[str, Any]:
         "arch": _architecture(unit),
         "signature": dict(grid["signature"]),
         "constants": dict(grid.get("constants", {})),
-        "options": {"num_warps": grid.get("num_warps", 4), "num_stages": grid.get("num_stages", 3)},
+        "options": {
+            "num_warps": grid.get("num_warps", 4),
+            "num_stages": grid.get("num_stages", 3),
+            "debug": bool(grid.get("asserts", False)),  # an index out of range stops the device, as torch's
+            "sanitize_overflow": False,  # debug alone would check every integer operation
+        },
     }
 
 

@@ -23,6 +23,8 @@ class Array(np.ndarray):
     """`cupy.ndarray`: host memory, addressed by `.data.ptr`."""
 
     def __new__(cls, shape, dtype=float, memptr=None, strides=None):
+        if memptr is None:
+            memptr = empty(max(int(np.prod(shape)) * np.dtype(dtype).itemsize, 1)).data
         start = memptr.ptr - memptr.memory.__array_interface__["data"][0]
         return super().__new__(cls, shape, dtype, memptr.memory, start, strides)
 
@@ -103,6 +105,7 @@ class FakeCupy:
             Stream=lambda non_blocking=False: Stream(self),
             MemoryPool=lambda: SimpleNamespace(malloc="malloc of a pool"),
             using_allocator=self._using_allocator,
+            runtime=SimpleNamespace(getDevice=lambda: 0),
             get_current_stream=lambda: self.streams[-1],
         )
 

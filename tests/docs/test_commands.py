@@ -46,6 +46,7 @@ SMALL_TARGETS = {
     "capture-identity": "QUICK=1",
     "numpy": "QUICK=1",
     "partition-times": "QUICK=1",
+    "profiler-cost": "QUICK=1",
     "random-bits": "QUICK=1 JOBS=1",
 }
 # What no test and no step of CI runs. Its recipe is printed, and the files in it are there.

@@ -65,17 +65,15 @@ def has_triton() -> bool:
 
 def triton_pipeline() -> Any:
     """The default pipeline, whose kernels are Triton's, run by Triton's interpreter on NumPy arrays."""
+    from stage3_lowering.lowering import triton_blocks
     from stage3_lowering.triton_interpreter import run_in_interpreter
 
-    # the function hides its file
-    emit_triton = importlib.import_module("stage3_lowering.lowering.emit_triton")
-
     def emit(program: Program, target: Target) -> Program:
-        block, emit_triton.POINTWISE_BLOCK = emit_triton.POINTWISE_BLOCK, BLOCK
+        block, triton_blocks.POINTWISE = triton_blocks.POINTWISE, BLOCK
         try:
             return ct.DEFAULT_PIPELINE.emit(program, Target("triton", target.device, "sm_90"))
         finally:
-            emit_triton.POINTWISE_BLOCK = block
+            triton_blocks.POINTWISE = block
 
     def build(unit: SourceUnit) -> Mapping[str, Any]:
         return dict.fromkeys(unit.kernels)

@@ -1,0 +1,204 @@
+"""One row of `make gpu-speed` in one framework: its first call, its result against eager, its times.
+
+Input: a row's name, a framework, a folder for the generated kernels ("": none). It prints a line of JSON when it is
+ready, and one for each line that it reads: a round of timed calls. speed.py starts it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import statistics
+import sys
+import time
+import traceback
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gpu.rows import ROWS, Row
+from stage_contracts.program import External, Launch
+
+CALLS = 10  # in one round
+FLUSHED = 1 << 30  # bytes written before each timed call: no input is left in the L2 cache
+
+
+class CupyEvents:
+    """What timing asks of the device, by CuPy: ours runs without torch."""
+
+    def __init__(self) -> None:
+        import cupy
+
+        self.cp, self.junk = cupy, cupy.zeros(FLUSHED, "uint8")
+        self.other = cupy.zeros(FLUSHED // 2, "uint8")
+
+    def event(self) -> Any:
+        return self.cp.cuda.Event()
+
+    def between(self, start: Any, end: Any) -> float:
+        return self.cp.cuda.get_elapsed_time(start, end)
+
+    def synchronize(self) -> None:
+        self.cp.cuda.Device().synchronize()
+
+    def flush(self) -> None:
+        self.junk.data.memset_async(0, FLUSHED, self.cp.cuda.get_current_stream())
+
+    def release(self) -> None:
+        """Give back what the comparison with eager took: other processes need the memory."""
+        self.cp.get_default_memory_pool().free_all_blocks()
+
+    def copy(self) -> None:
+        self.junk[: FLUSHED // 2].data.copy_from_device_async(
+            self.other.data, FLUSHED // 2, self.cp.cuda.get_current_stream()
+        )
+
+
+class TorchEvents:
+    """The same by torch."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self.torch = torch
+        self.junk = torch.zeros(FLUSHED, dtype=torch.uint8, device="cuda")
+
+    def event(self) -> Any:
+        return self.torch.cuda.Event(enable_timing=True)
+
+    def between(self, start: Any, end: Any) -> float:
+        return start.elapsed_time(end)
+
+    def synchronize(self) -> None:
+        self.torch.cuda.synchronize()
+
+    def flush(self) -> None:
+        self.junk.zero_()
+
+    def release(self) -> None:
+        self.torch.cuda.empty_cache()
+
+    def copy(self) -> None:
+        self.junk[: FLUSHED // 2].copy_(self.junk[FLUSHED // 2 :])
+
+
+def inputs(m: Any, row: Row) -> list[Any]:
+    made = []
+    for k, one in enumerate(row.inputs):
+        if isinstance(one[0], tuple):
+            made.append(m.randint(0, one[1], one[0], device="cuda"))
+        else:
+            tensor = m.randn(*one, device="cuda").to(getattr(m, row.dtype))
+            made.append(tensor.requires_grad_() if k < row.gradients else tensor)
+    return made
+
+
+def calls(row: Row, m: Any, f: Any, run: Any, given: list[Any]) -> Any:
+    """A function of no argument: one forward, or one forward and backward that yields the gradients."""
+    if not row.gradients:
+        return lambda: [run(*given)]
+    leaves = given[: row.gradients]
+    weight = run(*given).detach()
+
+    def step() -> list[Any]:
+        for leaf in leaves:
+            leaf.grad = None
+        out = run(*given)
+        out.backward(weight)
+        return [out, *(leaf.grad for leaf in leaves)]
+
+    return step
+
+
+def apart(got: list[Any], want: list[Any], m: Any) -> float:
+    """The largest distance from eager, over the largest value."""
+    worst = 0.0
+    for a, b in zip(got, want, strict=True):
+        a, b = a.detach().to(m.float32), b.detach().to(m.float32)
+        if bool((a != a).any()):
+            return float("nan")
+        worst = max(worst, float((a - b).abs().max()) / (float(b.abs().max()) + 1e-30))
+    return worst
+
+
+def median_ms(events: Any, call: Any) -> float:
+    """Of one round. The flush keeps the device busy while the call is issued, so that host time does not count."""
+    times = []
+    for _ in range(CALLS):
+        events.flush()
+        start, end = events.event(), events.event()
+        start.record()
+        call()
+        end.record()
+        events.synchronize()
+        times.append(events.between(start, end))
+    return statistics.median(times)
+
+
+def host_us(events: Any, call: Any) -> float:
+    """What issuing one call takes while the device's queue has room."""
+    times = []
+    for _ in range(20):
+        events.synchronize()
+        start = time.perf_counter()
+        for _ in range(10):
+            call()
+        times.append((time.perf_counter() - start) / 10)
+    events.synchronize()
+    return min(times) * 1e6
+
+
+def steps(compiled: Any, row: Row, folder: str) -> str:
+    """`2 kernels, 3 matmul`: what the compiled program runs; its kernels' sources go to `folder`."""
+    counts: Counter[str] = Counter()
+    texts = []
+    for made in compiled.artifacts:
+        for half in (made.forward, made.backward):
+            program = half.emitted.get("triton") if half is not None else None
+            if program is not None:
+                counts["kernels"] += sum(isinstance(step, Launch) for step in program.steps)
+                counts.update(step.target for step in program.steps if isinstance(step, External))
+                texts += [half.run.source_text, *(unit.text for unit in program.units)]
+    if folder:
+        name = row.name.replace(" ", "_").replace(",", "")
+        (Path(folder) / f"{name}.py").write_text("\n\n".join(texts))
+    return ", ".join(f"{n} {what}" for what, n in counts.items())
+
+
+def say(found: dict[str, Any]) -> None:
+    print(json.dumps(found), flush=True)
+
+
+def main(name: str, peer: str, sources: str) -> None:
+    (row,) = (r for r in ROWS if r.name == name)
+    m, f = importlib.import_module(peer), importlib.import_module(f"{peer}.nn.functional")
+    m.manual_seed(0)
+    given = inputs(m, row)
+    function = lambda *tensors: row.function(m, f, *tensors)  # noqa: E731
+    compiled = m.compile(function, fullgraph=True)
+    found: dict[str, Any] = {}
+    events = CupyEvents() if peer == "cutaway" else TorchEvents()
+    start = time.perf_counter()
+    call = calls(row, m, f, compiled, given)
+    got = call()
+    events.synchronize()
+    found["cold"] = time.perf_counter() - start
+    if peer == "cutaway":
+        found["steps"] = steps(compiled, row, sources)
+    found["apart"] = apart(got, calls(row, m, f, function, given)(), m)
+    del got
+    events.release()
+    say(found)
+    copy = None
+    for _ in sys.stdin:
+        if copy is None:
+            call(), call()
+            copy = FLUSHED / median_ms(events, events.copy) * 1e3  # bytes read and written a second
+        say({"ms": median_ms(events, call), "host": host_us(events, call), "copy": copy})
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:4])
+    except Exception as error:
+        say({"error": f"{type(error).__name__}: {error}\n{''.join(traceback.format_exc(limit=-4))}"[:3000]})

@@ -1,0 +1,121 @@
+"""The programs that `make gpu-speed` measures, as data: a name, inputs, one text for torch and for Cutaway.
+
+Input: none. A function takes (m, f, *tensors): m and f are `torch` and `torch.nn.functional`, or `cutaway` and its own.
+An input is a shape, of the row's dtype, or (shape, high) for integers below `high`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    function: Callable[..., Any]
+    inputs: tuple[Any, ...]
+    dtype: str = "float32"
+    gradients: int = 0  # so many inputs want a gradient; the backward is part of the call
+    wanted: float = 1.0  # torch.compile's time over ours: at least
+    moves: int = 0  # bytes that any program must read and write; 0: arithmetic decides
+
+
+def sin_cos(m: Any, f: Any, x: Any) -> Any:
+    return m.sin(m.cos(x))
+
+
+def chain(m: Any, f: Any, x: Any, y: Any) -> Any:
+    return m.tanh(x * y + 1.0) * m.sigmoid(x)
+
+
+def softmax(m: Any, f: Any, x: Any) -> Any:
+    return f.softmax(x, -1)
+
+
+def layer_norm(m: Any, f: Any, x: Any, gain: Any, shift: Any) -> Any:
+    return f.layer_norm(x, (x.shape[-1],), gain, shift)
+
+
+def rms_norm(m: Any, f: Any, x: Any, gain: Any) -> Any:
+    wide = x.to(m.float32)
+    return (wide * m.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6)).to(x.dtype) * gain
+
+
+def gelu_mlp(m: Any, f: Any, x: Any, up: Any, down: Any) -> Any:
+    return f.gelu(x @ up) @ down
+
+
+def attention(m: Any, f: Any, q: Any, k: Any, v: Any) -> Any:
+    return f.softmax((q @ k.transpose(-1, -2)) * 0.125, -1) @ v
+
+
+def causal(m: Any, f: Any, q: Any, k: Any, v: Any) -> Any:
+    scores = (q @ k.transpose(-1, -2)) * 0.125
+    length = q.shape[-2]
+    places = m.arange(length, device=q.device)
+    masked = m.where(places[:, None] >= places[None, :], scores, float("-inf"))
+    return f.softmax(masked, -1) @ v
+
+
+def outer_sum(m: Any, f: Any, x: Any, y: Any) -> Any:
+    return (x[:, :, None] * y[:, None, :]).sum((1, 2))
+
+
+def column_sum(m: Any, f: Any, x: Any) -> Any:
+    return x.sum(0)
+
+
+def full_sum(m: Any, f: Any, x: Any) -> Any:
+    return x.square().sum()
+
+
+def transposed(m: Any, f: Any, x: Any, y: Any) -> Any:
+    return x.t() + y
+
+
+def running_sum(m: Any, f: Any, x: Any) -> Any:
+    return m.cumsum(x, -1)
+
+
+def cross_entropy(m: Any, f: Any, x: Any, y: Any) -> Any:
+    return f.cross_entropy(x, y)
+
+
+def embedding(m: Any, f: Any, table: Any, at: Any) -> Any:
+    return f.embedding(at, table) * 2 + 1
+
+
+def tiny(m: Any, f: Any, x: Any) -> Any:
+    return x + 1
+
+
+M = 1 << 20
+HEADS = (16, 16, 1024, 64)
+ROWS = (
+    Row("tiny", tiny, ((4,),)),
+    Row("sin cos 64M", sin_cos, ((64 * M,),), moves=2 * 256 * M),
+    Row("chain 64M", chain, ((64 * M,), (64 * M,)), moves=3 * 256 * M),
+    Row("softmax 8192x8192", softmax, ((8192, 8192),), wanted=1.05, moves=2 * 256 * M),
+    Row("layer norm 16384x4096", layer_norm, ((16384, 4096), (4096,), (4096,)), moves=2 * 256 * M),
+    Row("rms norm bfloat16 16384x4096", rms_norm, ((16384, 4096), (4096,)), "bfloat16", wanted=1.05,
+        moves=2 * 128 * M),
+    Row("sum over columns 16384x4096", column_sum, ((16384, 4096),), moves=256 * M),
+    Row("sum of squares 64M", full_sum, ((64 * M,),), moves=256 * M),
+    Row("transposed add 8192x8192", transposed, ((8192, 8192), (8192, 8192)), moves=3 * 256 * M),
+    Row("cumsum 8192x8192", running_sum, ((8192, 8192),), moves=2 * 256 * M),
+    Row("sum of outer product 65536x64", outer_sum, ((65536, 64), (65536, 64)), wanted=1.25),
+    Row("cross entropy 8192x32000", cross_entropy, ((8192, 32000), ((8192,), 32000)), wanted=1.35,
+        moves=4 * 8192 * 32000),
+    Row("embedding 32000x512", embedding, ((32000, 512), ((8192,), 32000))),
+    Row("gelu MLP bfloat16", gelu_mlp, ((4096, 1024), (1024, 4096), (4096, 1024)), "bfloat16"),
+    Row("attention bfloat16", attention, (HEADS, HEADS, HEADS), "bfloat16", wanted=0.95),
+    Row("causal attention bfloat16", causal, (HEADS, HEADS, HEADS), "bfloat16", wanted=4.0),
+    Row("softmax 8192x8192, backward", softmax, ((8192, 8192),), gradients=1),
+    Row("layer norm 16384x4096, backward", layer_norm, ((16384, 4096), (4096,), (4096,)), gradients=3),
+    Row("cross entropy 8192x32000, backward", cross_entropy, ((8192, 32000), ((8192,), 32000)), gradients=1),
+    Row("embedding 32000x512, backward", embedding, ((32000, 512), ((8192,), 32000)), gradients=1),
+    Row("rms norm bfloat16, backward", rms_norm, ((16384, 4096), (4096,)), "bfloat16", gradients=2),
+    Row("causal attention bfloat16, backward", causal, (HEADS, HEADS, HEADS), "bfloat16", gradients=3),
+)  # fmt: skip

@@ -1,0 +1,126 @@
+"""`make gpu-speed`: compiled programs on an NVIDIA GPU, ours beside torch.compile, by CUDA events, L2 flushed.
+
+Input: rows.py; a GPU, CuPy and Triton; torch where it is installed. Each row and framework is a process of its own
+(measure.py). A few rows at a time are built side by side; then nothing else runs, and the frameworks take turns.
+    python -m benchmarks.gpu.speed [--rows softmax ...] [--peers cutaway torch] [--rounds 5] [--limit 120]
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from threading import Timer
+from typing import Any
+
+from benchmarks.gpu.rows import ROWS, Row
+from stage_contracts.tests.report_heading import heading
+
+PEERS = ("cutaway", "torch")
+
+
+class Worker:
+    """A process with one row in one framework. It is killed when it has said nothing for `limit` seconds."""
+
+    def __init__(self, row: Row, peer: str, limit: float, sources: str) -> None:
+        self.row, self.peer, self.limit = row, peer, limit
+        self.said = tempfile.TemporaryFile("w+")  # noqa: SIM115 (it lives as long as the process)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.gpu.measure", row.name, peer, sources],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, text=True,
+        )  # fmt: skip
+        self.found: dict[str, Any] = {}
+        self.times: list[float] = []
+
+    def answer(self) -> None:
+        """Take its next line of JSON; what it has found so far is in `found`."""
+        assert self.process.stdout
+        timer = Timer(self.limit, self.process.kill)
+        timer.start()
+        line = self.process.stdout.readline()
+        timed_out = not timer.is_alive()
+        timer.cancel()
+        if line:
+            self.found |= json.loads(line)
+        else:
+            self.said.seek(0)
+            why = f"nothing for {self.limit:.0f} s" if timed_out else "the process died"
+            self.found["error"] = f"{why}; it said: {self.said.read()[-2000:]}"
+
+    def run(self) -> None:
+        assert self.process.stdin
+        print("run", file=self.process.stdin, flush=True)
+        self.answer()
+        self.times += [self.found["ms"]] if "error" not in self.found else []
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+def measured(rows: list[Row], peers: list[str], options: argparse.Namespace) -> list[Worker]:
+    """Build all of `rows` at once, then measure one process at a time, the frameworks in turns."""
+    workers = [Worker(row, peer, options.limit, options.sources) for row in rows for peer in peers]
+    try:
+        for worker in workers:
+            worker.answer()
+        for row in rows:
+            steady = [w for w in workers if w.row is row]
+            for turn in range(options.rounds):
+                for worker in steady[:: 1 if turn % 2 == 0 else -1]:
+                    if "error" not in worker.found:
+                        worker.run()
+    finally:
+        for worker in workers:
+            worker.close()
+    return workers
+
+
+def line(row: Row, found: dict[str, Worker]) -> str:
+    """One row: times in ms, torch.compile's over ours, ours by the copy's speed, host times in us, first calls in s."""
+    ours, theirs = (found[p].found if p in found else {} for p in PEERS)
+    ms = [statistics.median(found[p].times) if p in found and found[p].times else 0.0 for p in PEERS]
+    words = [f"{row.name:<36}"]
+    words += [f"{t:>8.3f}" if t else f"{'error' if 'error' in one else '':>8}"
+              for t, one in zip(ms, (ours, theirs), strict=True)]  # fmt: skip
+    words.append(f"{ms[1] / ms[0]:>6.2f}/{row.wanted:<4}" if all(ms) else " " * 11)
+    share = row.moves / ms[0] * 1e3 / ours["copy"] if row.moves and ms[0] else 0
+    words.append(f"{share:>5.0%}" if share else " " * 5)
+    words += [f"{one['host']:>7.1f}" if "host" in one else " " * 7 for one in (ours, theirs)]
+    words += [f"{one['cold']:>5.1f}" if "cold" in one else " " * 5 for one in (ours, theirs)]
+    words.append(f"{ours['apart']:.0e}" if "apart" in ours else " " * 5)
+    return " ".join([*words, ours.get("steps", "")]).rstrip()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", nargs="*", default=[], help="words of the rows' names; default: all")
+    parser.add_argument("--peers", nargs="*", choices=PEERS, default=list(PEERS))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--limit", type=float, default=120, help="seconds for one answer of a process")
+    parser.add_argument("--together", type=int, default=2, help="rows that are built side by side")
+    parser.add_argument("--sources", default="", help="a folder for the generated kernels")
+    options = parser.parse_args()
+    rows = [r for r in ROWS if not options.rows or any(word in r.name for word in options.rows)]
+    peers = [p for p in options.peers if p == "cutaway" or importlib.util.find_spec(p)]
+    begun, errors = time.perf_counter(), []
+    seen = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False).stdout
+    device = seen.partition(": ")[2].partition(" (")[0]
+    print(heading("Compiled programs on a GPU", "make gpu-speed", 0, "cupy", "triton", "torch", more=device))
+    print(f"{'':<36} {'ours ms':>8} {'compile':>8} {'ratio/least':>11}  copy {'host us':>15} "
+          f"{'cold s':>11} apart steps")  # fmt: skip
+    for k in range(0, len(rows), options.together):
+        workers = measured(rows[k : k + options.together], peers, options)
+        for row in rows[k : k + options.together]:
+            print(line(row, {w.peer: w for w in workers if w.row is row}), flush=True)
+        errors += [f"{w.row.name}, {w.peer}: {w.found['error']}" for w in workers if "error" in w.found]
+    print("\n".join(["", *errors, f"{time.perf_counter() - begun:.0f} s"]))
+
+
+if __name__ == "__main__":
+    main()

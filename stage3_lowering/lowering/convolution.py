@@ -1,0 +1,232 @@
+"""Lowering of convolutions: windows laid out as columns by a loop nest, then one product; 1x1 kernels need no columns.
+
+Input: a node, and its arguments with a Lazy for each tensor. The adjoint of a convolution of stride 1 is one again, of
+the turned kernel. What has no rule here stays a call of the eager kernel; EXTERNAL has the reasons.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import sympy
+
+from stage3_lowering.lowering.masked import compare, may_pad, under
+from stage3_lowering.lowering.state import State
+from stage3_lowering.lowering.values import Body, Index, Lazy, loop_sizes, strided, view
+from stage_contracts import dtype as dt
+from stage_contracts.device import CPU
+from stage_contracts.events import record
+from stage_contracts.graph import Node
+from stage_contracts.index_expr import FloorDiv, Mod, symbol
+from stage_contracts.loop_ir import BufferRef, ExternCall
+from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
+
+# Windows per image below which the images of a batch share one product: BLAS is poor at narrow matrices.
+NARROW = 256
+LARGEST = 1 << 26  # bytes of columns; of more the eager kernel lays out some images at a time
+FEWEST = 8  # rows of a group's product: for fewer BLAS costs more than the eager kernel's whole loop
+
+EXTERNAL = {
+    "open_size": "a size is open: how many columns there are is decided at each call",
+    "half": "the eager kernel multiplies in float32 and rounds once",
+    "device": "on a GPU the product is the library's",
+    "empty": "a size is zero: there is no window",
+    "narrow_groups": f"a group has fewer than {FEWEST} channels: a product per group is too small for BLAS",
+    "large": f"the columns would take more than {LARGEST >> 20} MiB",
+    "spread": "the adjoint of a convolution with a stride adds windows up where they overlap",
+}
+
+
+@dataclass(frozen=True)
+class Windows:
+    """How windows lie in an input (N, C, *space): `sizes` of them, each of the `kernel`'s places."""
+
+    source: Lazy
+    kernel: tuple[int, ...]
+    sizes: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+    @property
+    def depth(self) -> int:
+        return self.source.meta.shape[1] // self.groups * math.prod(self.kernel)
+
+    @property
+    def count(self) -> int:
+        return math.prod(self.sizes)
+
+    @property
+    def is_input(self) -> bool:
+        """Whether the columns are the input itself."""
+        plain = all(s == 1 and p == 0 for s, p in zip(self.stride, self.padding, strict=True))
+        return plain and all(k == 1 for k in self.kernel) and self.sizes == self.source.meta.shape[2:]
+
+
+def convolution(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
+    x, w, groups = args["input"], args["weight"], args["groups"]
+    meta, stride, padding, dilation = state.meta(node), args["stride"], args["padding"], args["dilation"]
+    reason = _why_external((x.meta, w.meta, meta), w.meta.shape[1 if args["transposed"] else 0], groups,
+                           1 if args["transposed"] else groups)  # fmt: skip
+    if reason is None and args["transposed"]:
+        around = [d * (k - 1) - p for d, k, p in zip(dilation, w.meta.shape[2:], padding, strict=True)]
+        if any(s != 1 for s in stride) or any(args["output_padding"]) or min(around) < 0:
+            reason = "spread"
+        w, padding = _turned(w, groups), tuple(around)
+    if reason is not None:
+        return _external(node, reason)
+    windows = Windows(x, w.meta.shape[2:], meta.shape[2:], stride, padding, dilation, groups)
+    if _is_large(windows):
+        return _external(node, "large")
+    n, outs, depth, count = meta.shape[0], meta.shape[1], windows.depth, windows.count
+    together = n > 1 and count < NARROW
+    matrix = _matrix(state, node, w, (groups, outs // groups, depth))
+    columns = _columns(state, node, windows, together)
+    if together:  # (groups, outs, N, count)
+        made = _product(state, node, matrix, columns, (groups, outs // groups, n * count), meta)
+        steps = (count, n * count, *contiguous_strides(windows.sizes))
+    else:
+        made = _product(state, node, matrix, columns, (n, groups, outs // groups, count), meta)
+        steps = contiguous_strides(meta.shape)
+    return strided(made, meta, steps)
+
+
+def convolution_weight_gradient(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
+    x, g, groups, meta = args["input"], args["grad"], args["groups"], state.meta(node)
+    reason = _why_external((x.meta, g.meta, meta), meta.shape[0], groups, groups)
+    if reason is not None:
+        return _external(node, reason)
+    how = (args["stride"], args["padding"], args["dilation"])
+    windows = Windows(x, tuple(args["kernel_size"]), g.meta.shape[2:], *how, groups)
+    if _is_large(windows):
+        return _external(node, "large")
+    n, outs, depth, count = x.meta.shape[0], g.meta.shape[1], windows.depth, windows.count
+    by_channel = view(
+        "permute", g, _as(g.meta, (outs, n, *windows.sizes)), {"dims": (1, 0, *range(2, g.meta.ndim))}
+    )
+    seen = _matrix(state, node, by_channel, (groups, outs // groups, n * count))
+    columns = _columns(state, node, windows, True)
+    assert columns.shape is not None and columns.strides is not None
+    turned = [(*t[:-2], t[-1], t[-2]) for t in (columns.shape, columns.strides)]
+    columns = replace(columns, shape=turned[0], strides=turned[1])
+    made = _product(state, node, seen, columns, (groups, outs // groups, depth), meta)
+    return strided(made, meta, contiguous_strides(meta.shape))
+
+
+def _why_external(metas: Sequence[TensorMeta], outs: int, groups: int, divided: int) -> str | None:
+    if not all(isinstance(size, int) for meta in metas for size in (*meta.shape, *meta.strides)):
+        return "open_size"
+    if any(meta.dtype not in (dt.float32, dt.float64) for meta in metas):
+        return "half"
+    if any(meta.device != CPU for meta in metas):
+        return "device"
+    if any(0 in meta.shape for meta in metas):
+        return "empty"
+    return "narrow_groups" if groups > 1 and outs // divided < FEWEST else None
+
+
+def _external(node: Node, reason: str) -> Lazy | None:
+    record("fallback", "convolution", node=node.name, reason=reason)
+    return None
+
+
+def _is_large(windows: Windows) -> bool:
+    meta = windows.source.meta
+    nbytes = meta.shape[0] * windows.groups * windows.depth * windows.count * meta.dtype.itemsize
+    return not windows.is_input and nbytes > LARGEST
+
+
+def _as(meta: TensorMeta, shape: tuple[int, ...]) -> TensorMeta:
+    return TensorMeta(shape, meta.dtype, device=meta.device)
+
+
+def _matrix(state: State, node: Node, value: Lazy, shape: tuple[int, ...]) -> BufferRef:
+    """The value's elements as a stack of matrices: a view of it, or of a copy."""
+    made = view("reshape", value, _as(value.meta, shape), {})
+    if made.ref is None:
+        copied = state.copy(value, _as(value.meta, value.meta.shape), node.origins)
+        made = strided(copied.name, made.meta, contiguous_strides(shape))
+    assert made.ref is not None
+    return made.ref
+
+
+def _turned(w: Lazy, groups: int) -> Lazy:
+    """The kernel (C, O / groups, *places) of a transposed convolution as that of the plain one that it is."""
+    first, outer, places = w.meta.shape[0], w.meta.shape[1], w.meta.shape[2:]
+    inner = first // groups
+
+    def fetch(body: Body, index: Index) -> Any:
+        group, out = (sympy.Integer(0), index[0]) if groups == 1 else _divided(index[0], outer)
+        back = (size - 1 - k for size, k in zip(places, index[2:], strict=True))
+        return w.fetch(body, (group * inner + index[1], out, *back))
+
+    shape = (groups * outer, inner, *places)
+    meta = _as(w.meta, shape)
+    if groups == 1 and w.ref is not None and w.ref.strides and all(k == 1 for k in places):
+        steps = (w.ref.strides[1], w.ref.strides[0], *w.ref.strides[2:])
+        return strided(w.ref.name, meta, steps, w.ref.offset)
+    return Lazy(meta, fetch)
+
+
+def _divided(index: Any, by: int) -> tuple[Any, Any]:
+    return FloorDiv(index, sympy.Integer(by)), Mod(index, sympy.Integer(by))
+
+
+def _columns(state: State, node: Node, windows: Windows, together: bool) -> BufferRef:
+    """(N, groups, depth, count), or (groups, depth, N * count) where the images share one product."""
+    x, groups, n = windows.source, windows.groups, windows.source.meta.shape[0]
+    depth, count = windows.depth, windows.count
+    shape = (groups, depth, n * count) if together else (n, groups, depth, count)
+    if windows.is_input and (n == 1 or not together):
+        return _matrix(state, node, x, shape)
+    spatial = len(windows.kernel)
+    outer = (x.meta.shape[1], *windows.kernel)
+    ranges = (*outer, n, *windows.sizes) if together else (n, *outer, *windows.sizes)
+    body = Body(state.fresh, loop_sizes(ranges))
+    index = [symbol(f"i{k}") if size != 1 else sympy.Integer(0) for k, size in enumerate(ranges)]
+    image = index[1 + spatial] if together else index[0]
+    channel = index[0] if together else index[1]
+    k0 = 1 if together else 2
+    places, out = index[k0 : k0 + spatial], index[-spatial:]
+    body.origins = node.origins
+    at, inside = [], []
+    for d in range(spatial):
+        place = out[d] * windows.stride[d] + places[d] * windows.dilation[d] - windows.padding[d]
+        size = x.meta.shape[2 + d]
+        last = (windows.sizes[d] - 1) * windows.stride[d] + (windows.kernel[d] - 1) * windows.dilation[d]
+        if may_pad(windows.padding[d]):
+            inside.append(compare(body, "ge", place, sympy.Integer(0), size))
+        if last - windows.padding[d] >= size:
+            inside.append(compare(body, "lt", place, sympy.Integer(size), size))
+        at.append(place)
+    with under(body, inside) as mask:
+        element = x.fetch(body, (image, channel, *at))
+    body.origins = node.origins
+    if mask is not None:
+        zero = body.emit("constant", (0.0,), x.meta.dtype)
+        element = body.emit("where", (mask, element, zero), x.meta.dtype, node.name)
+    stored = state.nest(node, _as(x.meta, ranges), body, ranges, (), tuple(index), element)
+    assert stored.ref is not None
+    return BufferRef(stored.ref.name, shape, contiguous_strides(shape), 0)
+
+
+def _product(
+    state: State, node: Node, a: BufferRef, b: BufferRef, shape: tuple[int, ...], meta: TensorMeta
+) -> str:
+    """A call of BLAS: its result (a stack of matrices, without the dimensions of one) in a new buffer."""
+    kept = [k for k, size in enumerate(shape) if size != 1 or k >= len(shape) - 2]
+    name = state.new_buffer(_as(meta, tuple(shape[k] for k in kept)))
+    refs = []
+    for ref in (a, b):
+        assert ref.shape is not None and ref.strides is not None
+        skip = len(shape) - len(ref.shape)
+        own = [k - skip for k in kept if k >= skip]
+        refs.append(state.shorten(BufferRef(
+            ref.name, tuple(ref.shape[k] for k in own), tuple(ref.strides[k] for k in own), ref.offset
+        )))  # fmt: skip
+    state.nodes.append(ExternCall((name,), "matmul", tuple(refs), {}, node.origins))
+    return name

@@ -1,0 +1,185 @@
+"""Convolutions as columns and a product: forward and both gradients against sums written out, and what stays a call.
+
+Input: a table of shapes and a seeded draw of more. The reference adds up x[n, c, place] * w[o, c, k] over every
+window in float64, one place of the kernel at a time; it knows no columns and no BLAS.
+"""
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+
+from stage3_lowering.lowering import convolution
+from stage3_lowering.tests.graphs import run_every_way, trace
+from stage_contracts import events
+from stage_contracts.convolution_metas import convolved_size, transposed_size
+from stage_contracts.loop_ir import ExternCall
+
+RNG = np.random.default_rng(5)
+
+
+def places(kernel):
+    return itertools.product(*map(range, kernel))
+
+
+def window(x, place, sizes, stride, padding, dilation):
+    """x[:, :, o * stride + place * dilation - padding] for each o, zero outside."""
+    wide = np.pad(
+        x, [(0, 0), (0, 0), *((p, p + s * d) for p, s, d in zip(padding, stride, dilation, strict=True))]
+    )
+    at = tuple(
+        slice(k * d, k * d + (size - 1) * s + 1, s)
+        for k, d, s, size in zip(place, dilation, stride, sizes, strict=True)
+    )
+    return wide[(slice(None), slice(None), *at)]
+
+
+def forward(x, w, sizes, stride, padding, dilation, groups):
+    n, outs, per = x.shape[0], w.shape[0], w.shape[1]
+    out = np.zeros((n, groups, outs // groups, *sizes))
+    for place in places(w.shape[2:]):
+        seen = window(x, place, sizes, stride, padding, dilation).reshape(n, groups, per, *sizes)
+        taps = w[(slice(None), slice(None), *place)].reshape(groups, outs // groups, per)
+        out += np.einsum("ngc...,goc->ngo...", seen, taps)
+    return out.reshape(n, outs, *sizes)
+
+
+def of_weight(x, g, kernel, stride, padding, dilation, groups):
+    n, outs, per = x.shape[0], g.shape[1], x.shape[1] // groups
+    made = np.zeros((groups, outs // groups, per, *kernel))
+    gs = g.reshape(n, groups, outs // groups, -1)
+    for place in places(kernel):
+        seen = window(x, place, g.shape[2:], stride, padding, dilation).reshape(n, groups, per, -1)
+        made[(slice(None),) * 3 + place] = np.einsum("ngcp,ngop->goc", seen, gs)
+    return made.reshape(outs, per, *kernel)
+
+
+def transposed(x, w, sizes, stride, padding, dilation, groups):
+    """The adjoint of `forward`: each element of x added to where its window was."""
+    n, per = x.shape[0], w.shape[1]
+    xs = x.reshape(n, groups, -1, *x.shape[2:])
+    big = tuple(s + 2 * p + 64 for s, p in zip(sizes, padding, strict=True))
+    out = np.zeros((n, groups * per, *big))
+    for place in places(w.shape[2:]):
+        taps = w[(slice(None), slice(None), *place)].reshape(groups, -1, per)
+        at = tuple(
+            slice(k * d, k * d + (size - 1) * s + 1, s)
+            for k, d, s, size in zip(place, dilation, stride, x.shape[2:], strict=True)
+        )
+        out[(slice(None), slice(None), *at)] += np.einsum("ngc...,gco->ngo...", xs, taps).reshape(
+            n, groups * per, *x.shape[2:]
+        )
+    inside = tuple(slice(p, p + s) for p, s in zip(padding, sizes, strict=True))
+    return out[(slice(None), slice(None), *inside)]
+
+
+# (N, C per group, O per group, groups, sizes, kernel, stride, padding, dilation)
+TABLE = [
+    (1, 3, 8, 1, (9, 8), (3, 3), (1, 1), (1, 1), (1, 1)),
+    (2, 3, 8, 1, (9, 8), (3, 3), (2, 1), (1, 1), (1, 1)),  # the images share one product
+    (2, 4, 9, 1, (17, 16), (1, 1), (1, 1), (0, 0), (1, 1)),  # the input is the columns
+    (2, 4, 9, 1, (5, 5), (1, 1), (1, 1), (0, 0), (1, 1)),
+    (2, 4, 9, 1, (5, 5), (1, 1), (2, 2), (0, 0), (1, 1)),
+    (1, 2, 8, 3, (11,), (3,), (3,), (2,), (2,)),
+    (2, 2, 8, 2, (4, 5, 6), (2, 1, 3), (1, 2, 1), (1, 0, 2), (1, 1, 1)),
+    (1, 1, 8, 1, (1,), (3,), (1,), (1,), (1,)),  # one window
+    (2, 3, 8, 1, (7, 7), (3, 2), (2, 2), (0, 0), (2, 3)),  # windows that leave a rest of the input unseen
+    (1, 3, 8, 1, (20, 20), (7, 7), (2, 2), (3, 3), (1, 1)),
+]
+
+
+def drawn(seed):
+    rng = random.Random(seed)
+    d = rng.choice([1, 2, 3])
+    pick = lambda *of: tuple(rng.choice(of) for _ in range(d))  # noqa: E731
+    kernel, stride, padding, dilation = pick(1, 2, 3), pick(1, 1, 2, 3), pick(0, 1, 2), pick(1, 1, 2)
+    reach = [e * (k - 1) + 1 - 2 * p for e, k, p in zip(dilation, kernel, padding, strict=True)]
+    sizes = tuple(max(rng.randrange(1, 12), least) for least in reach)
+    return (rng.choice([1, 2, 3]), rng.choice([1, 3]), rng.choice([8, 11]), rng.choice([1, 2]), sizes,
+            kernel, stride, padding, dilation)  # fmt: skip
+
+
+def calls(seam, graph):
+    return [n.target for n in seam("lower")(graph).nodes if isinstance(n, ExternCall)]
+
+
+def holds(seam, function, arrays, want, expected_calls=("matmul",)):
+    graph = trace(function, *arrays)
+    assert set(calls(seam, graph)) == set(expected_calls)
+    tolerance = 1e-5 if arrays[0].dtype == np.float32 else 1e-12
+    for way, (output,) in run_every_way(seam, graph, arrays).items():
+        assert output.dtype == arrays[0].dtype and output.flags.c_contiguous, way
+        np.testing.assert_allclose(
+            output, want, rtol=tolerance, atol=tolerance * np.abs(want).max(), err_msg=way
+        )
+
+
+@pytest.mark.parametrize("number, case", enumerate([*TABLE, *map(drawn, range(8))]), ids=str)
+def test_forward_and_gradients_are_the_sums_over_windows(seam, number, case):
+    dtype = "float64" if number % 3 == 2 else "float32"
+    n, channels, outs, groups, sizes, kernel, *how = case
+    made = tuple(convolved_size(*a) for a in zip(sizes, kernel, *how, strict=True))
+    x = RNG.standard_normal((n, groups * channels, *sizes)).astype(dtype)
+    w = RNG.standard_normal((groups * outs, channels, *kernel)).astype(dtype)
+    g = RNG.standard_normal((n, groups * outs, *made)).astype(dtype)
+    none = (0,) * len(sizes)
+    x8, w8, g8 = (a.astype(np.float64) for a in (x, w, g))
+    want = forward(x8, w8, made, *how, groups)
+    holds(seam, lambda c, x, w: c.convolution(x, w, *how, False, none, groups), (x, w), want)
+    want = of_weight(x8, g8, kernel, *how, groups)
+    holds(seam, lambda c, x, g: c.convolution_weight_gradient(x, g, kernel, *how, groups), (x, g), want)
+    stride, padding, dilation = how
+    around = [d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding, strict=True)]
+    back = tuple(transposed_size(*a, 0) for a in zip(made, kernel, *how, strict=True))
+    if max(stride) == 1 and min(around) >= 0 and min(back) > 0:
+        w = RNG.standard_normal((groups * outs, 8, *kernel)).astype(dtype)
+        want = transposed(g8, w.astype(np.float64), back, *how, groups)
+        holds(seam, lambda c, g, w: c.convolution(g, w, *how, True, none, groups), (g, w), want)
+
+
+def test_what_stays_a_call_says_why(seam, monkeypatch):
+    """Each code of EXTERNAL by a program that gets it; `device` needs a GPU's graph, `open_size` an open one."""
+    monkeypatch.setattr(convolution, "LARGEST", 4096)
+    plain = ((1,), (0,), (1,), False, (0,), 1)
+    spread = ((2,), (0,), (1,), True, (0,), 1)
+    depthwise = ((1,), (0,), (1,), False, (0,), 4)
+    reasons = {
+        "half": (plain, np.float16, (1, 2, 8), (8, 2, 3)),
+        "empty": (plain, np.float32, (0, 2, 8), (8, 2, 3)),
+        "narrow_groups": (depthwise, np.float32, (1, 4, 8), (4, 1, 3)),
+        "large": (plain, np.float32, (1, 9, 80), (8, 9, 3)),
+        "spread": (spread, np.float32, (1, 2, 8), (2, 8, 3)),
+    }
+    for reason, (how, dtype, x, w) in reasons.items():
+        arrays = np.ones(x, dtype), np.ones(w, dtype)
+        before = events.EVENT_LOG.mark()
+        graph = trace(lambda c, x, w, how=how: c.convolution(x, w, *how), *arrays)
+        assert calls(seam, graph) == ["convolution"]
+        assert [e.details["reason"] for e in events.EVENT_LOG.since(before, "fallback")] == [reason]
+    assert {*reasons, "device", "open_size"} == {*convolution.EXTERNAL}
+
+
+def test_what_follows_joins_the_product(seam, monkeypatch):
+    """A batch norm in eval mode, a residual and relu run in the blocks of the product's rows."""
+    from stage3_lowering.lowering import row_blocks
+    from stage3_lowering.tests.graphs import CPP
+    from stage_contracts.program import RowBlocks
+
+    monkeypatch.setattr(row_blocks, "SMALLEST_WORK", 0)
+
+    def block(c, x, w, scale, shift, short):
+        y = c.convolution(x, w, (1, 1), (1, 1), (1, 1), False, (0, 0), 1)
+        return c.maximum(c.add(c.add(c.mul(y, scale), shift), short), 0.0)
+
+    arrays = [
+        RNG.standard_normal(s).astype("f4")
+        for s in [(1, 8, 9, 9), (40, 8, 3, 3), *[(1, 40, 1, 1)] * 2, (1, 40, 9, 9)]
+    ]
+    graph = trace(block, *arrays)
+    x, w, scale, shift, short = (a.astype(np.float64) for a in arrays)
+    want = np.maximum(forward(x, w, (9, 9), (1, 1), (1, 1), (1, 1), 1) * scale + shift + short, 0)
+    for way, (output,) in run_every_way(seam, graph, arrays).items():
+        np.testing.assert_allclose(output, want, rtol=1e-5, atol=1e-5, err_msg=way)
+    program = seam("schedule")(seam("fuse")(seam("lower")(graph)), CPP)
+    assert [len(step.steps) for step in program.steps if isinstance(step, RowBlocks)] == [2]
