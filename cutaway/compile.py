@@ -38,7 +38,7 @@ def _changes(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, A
     if mode is not None and options is not None:
         raise RuntimeError(
             "Either mode or options can be specified, but both can't be specified at the same time. "
-            f"Got mode={mode!r} and options={dict(options)!r}; leave out mode and set its fields in options."
+            f"Got mode={mode!r} and options={options!r}; leave out mode and set its fields in options."
         )
     if not isinstance(mode, str | None) or mode not in _MODES:
         hint = did_you_mean(mode, filter(None, _MODES))

@@ -1,6 +1,6 @@
-"""The arrays under tensors: NumPy on the CPU, CuPy on a GPU. The one file of this stage that knows CuPy.
+"""The arrays of tensors: NumPy on the CPU, CuPy on a GPU. It is the only file of this stage that uses CuPy.
 
-Input: a device or an array. Kernels are written once, for the array namespace that this file gives them.
+Input: a device or an array. Kernels are written once, for the array namespace that this file returns.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from stage_contracts.tensor_meta import TensorMeta
 
 
 def cupy() -> Any:
-    """The cupy module. Raises RuntimeError, with what to install, when it or a GPU is missing."""
+    """The cupy module. If it or a GPU is missing, raises RuntimeError, which says what to install."""
     try:
         import cupy as module
 
@@ -31,7 +31,7 @@ def cupy() -> Any:
 
 
 def gpu_is_there() -> bool:
-    """Whether tensors can live on a GPU here."""
+    """Whether tensors can be on a GPU here."""
     try:
         return int(cupy().cuda.runtime.getDeviceCount()) > 0
     except RuntimeError:
@@ -44,7 +44,7 @@ def namespace(device: Device) -> Any:
 
 
 def is_array(value: Any) -> bool:
-    """Whether this is an array of NumPy's or CuPy's (and no number)."""
+    """Whether this is an array of NumPy or CuPy, and not a number."""
     return isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__")
 
 
@@ -53,21 +53,21 @@ def namespace_of(array: Any) -> Any:
 
 
 def owner(array: Any) -> Any:
-    """The array or buffer that holds the memory this array looks at: the same object for all its views."""
+    """The array or buffer that owns the memory of this array: the same object for all its views."""
     while getattr(array, "base", None) is not None:
         array = array.base
     return array
 
 
 def address(array: Any) -> int:
-    """Where an array's first element is in the memory of its device."""
+    """The address of an array's first element in the memory of its device."""
     if isinstance(array, np.ndarray):
         return int(array.__array_interface__["data"][0])
     return int(array.__cuda_array_interface__["data"][0])
 
 
 def device_of_array(array: Any) -> Device:
-    """CPU for a NumPy array; the GPU a CuPy array lives on."""
+    """The device of an array: CPU for a NumPy array, a GPU for a CuPy array."""
     return CPU if isinstance(array, np.ndarray) else _gpu(array.data.device_id)
 
 
@@ -77,7 +77,7 @@ def _gpu(index: int) -> Device:
 
 
 def meta_of_array(array: Any, requires_grad: bool = False) -> TensorMeta:
-    """All that a compiler may know of an array."""
+    """The TensorMeta of an array."""
     if type(array) is np.ndarray:
         return meta_of_numpy(array.shape, array.strides, array.dtype.num, requires_grad)
     return _meta_on(device_of_array(array), array.shape, array.strides, array.dtype.num, requires_grad)
@@ -86,7 +86,7 @@ def meta_of_array(array: Any, requires_grad: bool = False) -> TensorMeta:
 _BY_NUMBER: dict[int, DType] = {d.numpy.num: d for d in DTYPES.values()}
 
 
-@lru_cache(maxsize=4096)  # the tape wants metas at every recorded call: 0.4 µs instead of 2
+@lru_cache(maxsize=4096)  # cached, because every recorded call needs metas: 0.4 µs instead of 2
 def meta_of_numpy(shape: tuple, strides: tuple, number: int, requires_grad: bool) -> TensorMeta:
     """The meta of a CPU array with these strides, in bytes, and the dtype of this number (quicker to hash)."""
     dtype = _BY_NUMBER[number]
@@ -105,7 +105,7 @@ def element_strides(array: Any) -> tuple[int, ...]:
 
 
 def move(array: Any, device: Device) -> Any:
-    """The array on `device`; itself when it is there already."""
+    """The array on `device`; the array itself if it is there already."""
     if device_of_array(array) == device:
         return array
     if device.type == "cpu":
@@ -116,6 +116,6 @@ def move(array: Any, device: Device) -> Any:
 
 
 def copy_as_laid_out(xp: Any, x: Any) -> Any:
-    """A copy with the layout of `x` where that has no gaps, else row-major."""
+    """A copy with the layout of `x` if that has no gaps, else row-major."""
     strides = tuple(s // x.itemsize for s in x.strides)
     return x.copy(order="K" if is_dense(x.shape, strides) else "C")

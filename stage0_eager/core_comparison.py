@@ -20,16 +20,17 @@ from stage_contracts.tensor_meta import TensorMeta
 SPECIAL = (0.0, -0.0, math.inf, -math.inf, math.nan, 1e-310, -1e-40)
 
 
-# What eager raises where data is nothing that a program takes: an index out of range, a matrix that has no inverse, a
-# division by zero. Anything else, raised on made-up data, is a fault of who runs it.
+# The errors that eager raises for data that a program cannot accept: an index out of range, a matrix without an
+# inverse, a division by zero. Any other error on made-up data is a bug in the code that runs.
 NOT_FOR_MADE_UP_DATA = (RuntimeError, IndexError, ValueError, ArithmeticError)
 
 
 def made_by(name: str, run: Callable[..., Any], *given: Any) -> Any:
-    """What `run` gives on data that the artifact before took. Raises GraphError naming who made what raises on it."""
+    """Call `run` on data that the earlier artifact accepted. If it raises, raises GraphError with the name of the
+    pass."""
     try:
         return run(*given)
-    except Unsupported:  # sizes that only a later step makes known: said to the user as it is
+    except Unsupported:  # sizes that only a later step decides: raised as it is
         raise
     except Exception as error:
         raise GraphError(
@@ -38,8 +39,8 @@ def made_by(name: str, run: Callable[..., Any], *given: Any) -> Any:
 
 
 def example(meta: TensorMeta, seed: int, special: bool = True) -> Any:
-    """An array as `meta` describes it, in its very strides: numbers around 0, special values among them; zeros and
-    ones as integers. What a graph copies may depend on the strides: an expansion is copied where a row is not."""
+    """An array with the strides that `meta` has, because they decide what a graph copies. Floats are around 0, with
+    special values among them; integers are zeros and ones."""
     rng = np.random.default_rng(seed)
     shape, strides = tuple(map(hinted, meta.shape)), tuple(map(hinted, meta.strides))
     reach = [(size - 1) * stride for size, stride in zip(shape, strides, strict=True)]
@@ -57,7 +58,7 @@ def example(meta: TensorMeta, seed: int, special: bool = True) -> Any:
 
 
 def same_bits(a: Any, b: Any) -> bool:
-    """One dtype, shape, layout, and the same bits but for what kind of NaN."""
+    """Whether two arrays have the same dtype, shape, layout and bits. All NaNs count as equal."""
     if a is None or b is None:
         return a is b
     if (a.dtype, a.shape) != (b.dtype, b.shape):
@@ -76,7 +77,7 @@ def _is_float(a: Any) -> bool:
 
 
 def first_difference(a: Any, b: Any) -> str:
-    """The first element that is another, in words."""
+    """The first element that differs, in words."""
     if a is None or b is None or (a.dtype, a.shape) != (b.dtype, b.shape):
         return f"{_words(a)} became {_words(b)}"
     signs = np.signbit(a) == np.signbit(b) if _is_float(a) else True

@@ -28,10 +28,10 @@ Call = Callable[[Node, tuple, dict], Any]
 
 
 def interpreter(graph: Graph) -> Callable[..., tuple]:
-    """A callable: arrays, one per placeholder, to the tuple of the graph's outputs (arrays or None).
+    """Make a callable: arrays, one per placeholder -> the tuple of the graph's outputs (arrays or None).
 
-    As in eager, a result that is a view shares memory with what it views. Raises Unsupported for an open size that no
-    input shows.
+    As in eager, a result that is a view shares memory with its base. Raises Unsupported for an open size that no input
+    has.
     """
     twin = graph.copy()  # so that later edits of `graph` do not change what runs
     twin.attributes = {name: _runnable(value) for name, value in graph.attributes.items()}
@@ -39,7 +39,7 @@ def interpreter(graph: Graph) -> Callable[..., tuple]:
 
 
 def at_sizes(graph: Graph, call: Call) -> Callable[..., tuple]:
-    """A callable that walks the graph with `call`, each open size in an argument as the number it is for the inputs."""
+    """A callable that runs the graph with `call`. Each open size in an argument gets its value for the inputs."""
 
     def run(*inputs: Any) -> tuple:
         return graph.interpret(inputs, call)
@@ -48,7 +48,7 @@ def at_sizes(graph: Graph, call: Call) -> Callable[..., tuple]:
     sizes = list(open_sizes_in(operands))
     if not sizes:
         return run
-    # none where a guard has fixed them all
+    # there are none if guards have specialized them all
     needed = {s for size in sizes for s in expression(size).free_symbols}
     shown = symbol_bindings([n.val for n in graph.placeholders])
     if unseen := needed - {s.symbol for s in shown}:
@@ -68,14 +68,14 @@ def at_sizes(graph: Graph, call: Call) -> Callable[..., tuple]:
 
 
 def _call(node: Node, args: tuple, kwargs: dict) -> Any:
-    if node.target is operator.getitem:  # one result of several
+    if node.target is operator.getitem:  # one of several results
         return args[0][args[1]]
     result = run_kernel(node.target, list(node.target.bind(*args, **kwargs)))
     return _as_promised(node, result) if node.target.opaque else result
 
 
 def _as_promised(node: Node, result: Any) -> Any:
-    """An opaque operator's result. Raises TypeError where its kernel gives something else than its meta rule says."""
+    """Check an opaque operator's result. Raises TypeError if it does not agree with the operator's meta rule."""
     several = isinstance(node.val, tuple)
     arrays, metas = (result, node.val) if several else ((result,), (node.val,))
     for array, meta in zip(arrays, metas, strict=True):
@@ -93,7 +93,8 @@ def _as_promised(node: Node, result: Any) -> Any:
 
 
 def _runnable(value: Any) -> Any:
-    """An attribute of a graph as kernels take it: the array of a constant, a subgraph as a function of arrays."""
+    """An attribute of a graph in the form for kernels: the array of a constant, or a subgraph as a function of
+    arrays."""
     if isinstance(value, GraphModule):
         return interpreter(value.graph)
     return value._data if isinstance(value, Tensor) else value

@@ -1,4 +1,4 @@
-"""The dtype and device of a tensor that is made without them: the defaults a program sets, by torch's names.
+"""The default dtype and device of new tensors, and the functions that set them, with torch's names.
 
 Input: dtypes and devices as users write them. The default dtype belongs to the process and the device to the thread, as
 in torch. Compiled code relies on both (the guard MODES).
@@ -15,12 +15,12 @@ from stage_contracts.dtype import DEFAULT_DTYPE, DType, dtype_of
 
 
 def get_default_dtype() -> DType:
-    """What Python floats become, and what float functions of integers give: float32 unless set."""
+    """The dtype of Python floats, and of float functions of integers: float32, unless it was set."""
     return DEFAULT_DTYPE.dtype
 
 
 def set_default_dtype(d: Any, /) -> None:
-    """From here on `d` in the whole process. Raises TypeError for what is no floating dtype."""
+    """Set the default dtype of the whole process. Raises TypeError if `d` is not a floating dtype."""
     dtype = d if isinstance(d, DType) else dtype_of(d)
     if not dtype.is_floating_point:
         raise TypeError(f"only floating-point types are supported as the default type, got {dtype.name}")
@@ -29,28 +29,28 @@ def set_default_dtype(d: Any, /) -> None:
 
 
 def get_default_device() -> Device:
-    """Where tensors are made that name no device: the CPU unless set."""
+    """The device of new tensors without `device=`: the CPU, unless it was set."""
     return STATE.devices[-1]
 
 
 def set_default_device(device: Any) -> None:
-    """From here on in this thread; None is the CPU again. Raises RuntimeError for an unknown device."""
+    """Set the default device of this thread. None means the CPU. Raises RuntimeError for an unknown device."""
     STATE.devices = (*STATE.devices[:-1], device_of(device))
     settle()
 
 
 def dtype_or_default(dtype: Any) -> DType:
-    """A dtype as users give it; None is the default."""
+    """The DType of a `dtype=` argument; None means the default."""
     return DEFAULT_DTYPE.dtype if dtype is None else dtype_of(dtype)
 
 
 def device_or_default(device: Any) -> Device:
-    """A device as users give it; None is the default."""
+    """The Device of a `device=` argument; None means the default."""
     return STATE.devices[-1] if device is None else device_of(device)
 
 
 def _enter(self: Device) -> Device:
-    """`with device("cuda"):` makes tensors there that name no other."""
+    """`with device("cuda"):` makes it the default device of the block."""
     STATE.devices = (*STATE.devices, self)
     settle()
     return self

@@ -20,7 +20,8 @@ from stage_contracts import dtype as dt
 
 @dataclass(frozen=True)
 class Options:
-    """Digits after the point; when to show edges only, and how many; columns; scientific (None: as needed)."""
+    """The options: digits after the point; from how many numbers on to show only edges, and how many of them; columns;
+    scientific notation (None: as needed)."""
 
     precision: int = 4
     threshold: float = 1000
@@ -34,7 +35,9 @@ _PROFILES = {
     "short": Options(precision=2, edgeitems=2),
     "full": Options(threshold=math.inf),
 }
-_OPTIONS = [Options()]  # what is in force; replaced whole, so that a reader never sees half a change
+_OPTIONS = [
+    Options()
+]  # the current options; replaced as a whole, so that another thread never sees half a change
 
 
 def set_printoptions(
@@ -45,7 +48,7 @@ def set_printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """Change how tensors print; a profile ('default', 'short', 'full') first, then what is given."""
+    """Change how tensors print. A profile ('default', 'short', 'full') is applied first, then the other arguments."""
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     base = _OPTIONS[0]
     if profile is not None:
@@ -57,7 +60,7 @@ def set_printoptions(
 
 
 def get_printoptions() -> dict[str, Any]:
-    """The options in force, as `set_printoptions` takes them."""
+    """The current options, with the names of `set_printoptions`."""
     return asdict(_OPTIONS[0])
 
 
@@ -76,7 +79,7 @@ def printoptions(**options: Any) -> Iterator[None]:
 
 
 def _number_format(array: np.ndarray, options: Options) -> tuple[int, Callable[[Any], str]]:
-    """(width, how a number is written) for all numbers of an array."""
+    """(width, function that writes a number) for all numbers of an array."""
     if array.dtype.kind != "f":
         return max((len(str(v)) for v in array.ravel().tolist()), default=1), str
     seen = array[np.isfinite(array) & (array != 0)]
@@ -106,7 +109,7 @@ def _whole(value: float) -> str:
 
 
 def _edges(array: np.ndarray, count: int) -> np.ndarray:
-    """What is shown of an array that is shown by its edges."""
+    """The edges of an array, which are printed instead of all its numbers."""
     for axis, size in enumerate(array.shape):
         if size > 2 * count:
             array = np.take(array, [*range(count), *range(size - count, size)], axis)
@@ -114,7 +117,7 @@ def _edges(array: np.ndarray, count: int) -> np.ndarray:
 
 
 def _parts(items: Any, size: int, edge: int | None) -> list[Any]:
-    """The items that are shown; None for the dots between the edges."""
+    """The items that are printed; None for the dots between the edges."""
     if edge is None or size <= 2 * edge:
         return [items[i] for i in range(size)]
     return [*(items[i] for i in range(edge)), None, *(items[i] for i in range(size - edge, size))]
@@ -142,7 +145,7 @@ def _brackets(
 
 
 def _suffixes(tensor: Any) -> list[str]:
-    """What is not the default: size of nothing, device, dtype, the tape."""
+    """The parts that print only if they are not the default: the size of an empty tensor, device, dtype, tape."""
     words = []
     if tensor.is_cuda:
         words.append(f"device='{tensor.device}'")
@@ -160,7 +163,7 @@ def _suffixes(tensor: Any) -> list[str]:
 
 
 def tensor_text(tensor: Any) -> str:
-    """`tensor([1., 2.], dtype=..., requires_grad=True)`, naming only what is not the default."""
+    """`tensor([1., 2.], dtype=..., requires_grad=True)`; parts with their default values are left out."""
     options, prefix = _OPTIONS[0], "tensor("
     array = arrays.move(tensor._data, arrays.CPU)
     if tensor.dtype.is_floating_point:

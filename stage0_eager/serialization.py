@@ -1,4 +1,4 @@
-"""save and load: named tensors in the safetensors format, which is data only and runs no code when it is read.
+"""save and load: named tensors in the safetensors format. It has only data, so reading a file runs no code.
 
 Input: a dict of tensors and a path. The file: 8 bytes (little endian) for the header's length, a JSON header that gives
 each tensor's dtype, shape and place, then the tensors' bytes in row-major order, little endian, without gaps.
@@ -26,19 +26,19 @@ CODES = {
     "float16": "F16", "bfloat16": "BF16", "float32": "F32", "float64": "F64",
 }  # fmt: skip
 _BY_CODE = {code: DTYPES[name] for name, code in CODES.items()}
-LONGEST_HEADER = 100_000_000  # bytes; the format's own limit
+LONGEST_HEADER = 100_000_000  # bytes; the limit of the format
 
 
 class FormatError(ValueError):
-    """A file that is no safetensors file, or a broken one."""
+    """The file is not a safetensors file, or it is damaged."""
 
 
 def save(
     tensors: Mapping[str, Tensor], path: str | os.PathLike, metadata: Mapping[str, str] | None = None
 ) -> None:
-    """Write named tensors to `path`. The file appears whole or not at all: it is written aside and renamed.
+    """Write named tensors to `path`. The file is written completely or not at all: a temporary file is renamed.
 
-    Raises TypeError for anything but a dict of tensors: nested dicts, numbers and modules are not data of the format.
+    Raises TypeError for anything but a dict of tensors: the format has no nested dicts, numbers or modules.
     """
     if not isinstance(tensors, Mapping):
         raise TypeError(f"save expects a dict of tensors by name, got {type(tensors).__name__}")
@@ -91,7 +91,7 @@ def _write_whole(path: Path, parts: list[bytes]) -> None:
             os.fsync(file.fileno())
         mask = os.umask(0)
         os.umask(mask)
-        Path(name).chmod(0o666 & ~mask)  # mkstemp's files are private
+        Path(name).chmod(0o666 & ~mask)  # mkstemp makes private files
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
@@ -99,7 +99,8 @@ def _write_whole(path: Path, parts: list[bytes]) -> None:
 
 
 def load(path: str | os.PathLike, map_location: Any = None) -> dict[str, Tensor]:
-    """The tensors of a safetensors file by name, on the CPU or on `map_location`. Raises FormatError for others."""
+    """The tensors of a safetensors file by name, on the CPU or on `map_location`. Raises FormatError for other
+    files."""
     size = Path(path).stat().st_size
     with Path(path).open("rb") as file:
         start = file.read(8)

@@ -1,4 +1,4 @@
-"""The state of one thread while it runs operators: whether gradients are recorded, and who interprets the operators.
+"""The state of a thread that runs operators: whether gradients are recorded, the current interpreter, and other modes.
 
 Input: `no_grad()` and tracers set it; `table/operator.py` reads it at every call. Each thread has its own.
 """
@@ -18,15 +18,15 @@ class _State(threading.local):
     grad_enabled: bool = True
     interpreter: Any = None  # None: evaluate on arrays
     inference: bool = False
-    # func.grad, vmap, ...: those whose function runs, outermost first
+    # func.grad, vmap, ...: the transforms whose functions are running, outermost first
     transforms: tuple[str, ...] = ()
-    autocast: tuple = ()  # (device type, dtype) of each kind of device that autocast is on for
-    autocast_dtypes: tuple = ()  # likewise, what set_autocast_dtype has chosen
-    autocast_cache: bool = True  # whether weights are cast once in a region
-    error_on_break: bool | None = None  # what the innermost error_on_graph_break says
-    devices: tuple = (CPU,)  # the last is where tensors are made that say no device
-    plain: bool = True  # no interpreter, inference mode or autocast: the one thing every call looks at
-    modes: tuple = ()  # what is not as it is at first, in words: what compiled code relies on
+    autocast: tuple = ()  # (device type, dtype) for each device type for which autocast is on
+    autocast_dtypes: tuple = ()  # the same for the dtypes of set_autocast_dtype
+    autocast_cache: bool = True  # whether weights are cast only once in a region
+    error_on_break: bool | None = None  # the value of the innermost error_on_graph_break
+    devices: tuple = (CPU,)  # the last one is the default device
+    plain: bool = True  # no interpreter, inference mode or autocast: the only field that every call reads
+    modes: tuple = ()  # the modes that are not at their defaults, as text, for guards
     saved_hooks: Any = None  # (pack, unpack) of the innermost saved_tensors_hooks
 
 
@@ -39,14 +39,14 @@ def is_grad_enabled() -> bool:
 
 
 class set_grad_enabled(ContextDecorator):
-    """`set_grad_enabled(False)` acts at once; as a context manager or decorator it restores the mode after."""
+    """`set_grad_enabled(False)` takes effect immediately. As a context manager or decorator, it restores the mode."""
 
     def __init__(self, mode: bool) -> None:
         self.mode, self.previous = bool(mode), STATE.grad_enabled
         STATE.grad_enabled = self.mode
 
     def __call__(self, function: Any) -> Any:
-        STATE.grad_enabled = self.previous  # used as a decorator: nothing has happened yet
+        STATE.grad_enabled = self.previous  # used as a decorator: the mode changes at the call
         return super().__call__(function)
 
     def _recreate_cm(self) -> set_grad_enabled:
@@ -100,7 +100,7 @@ def is_inference_mode_enabled() -> bool:
 
 
 class inference_mode(ContextDecorator):
-    """no_grad for good: tensors made in this block can neither be saved for backward later, nor be written to."""
+    """A stricter no_grad: tensors made in this block can never be saved for a backward, nor be written to outside."""
 
     def __new__(cls, mode: Any = True) -> Any:
         self = super().__new__(cls)
@@ -128,7 +128,7 @@ class inference_mode(ContextDecorator):
 
 @contextmanager
 def transforming(name: str) -> Iterator[None]:
-    """In this block runs the function that a transform was given."""
+    """In this block, the function of a transform runs."""
     previous, STATE.transforms = STATE.transforms, (*STATE.transforms, name)
     try:
         yield
@@ -138,7 +138,7 @@ def transforming(name: str) -> Iterator[None]:
 
 @contextmanager
 def interpreting(interpreter: Any) -> Iterator[Any]:
-    """Every operator called in this block, in this thread, goes to `interpreter.process(op, args)`."""
+    """Every operator that this thread calls in the block is passed to `interpreter.process(op, args)`."""
     previous, STATE.interpreter = STATE.interpreter, interpreter
     _set_plain()
     try:
@@ -153,12 +153,12 @@ def _set_plain() -> None:
 
 
 def settle() -> None:
-    """To be called after a change of the state: bring what is derived from it up to date."""
+    """Call this after a change of the state: it updates the fields that depend on others."""
     _set_plain()
     STATE.modes = _switched(followed())
 
 
-# What a program can switch and compiled code follows, beside whether gradients are recorded; and how it is at first.
+# The modes that a program can change and compiled code follows, besides grad mode, with their defaults.
 FOLLOWED: dict[str, Any] = {
     "inference": False, "autocast": (), "autocast_dtypes": (), "autocast_cache": True, "devices": (CPU,),
     "error_on_break": None,
@@ -171,12 +171,12 @@ def _in_words(name: str, value: Any) -> tuple[str, str]:
 
 
 def modes() -> tuple:
-    """What is switched to something else than at first: inference mode, autocast, the default device and dtype."""
+    """The modes that are not at their defaults: inference mode, autocast, the default device and dtype."""
     return _with_dtype(STATE.modes)
 
 
 def words_of(state: dict[str, Any]) -> tuple:
-    """What `modes` would give in a followed state."""
+    """The result of `modes` in a followed state."""
     return _with_dtype(_switched(state))
 
 
@@ -191,12 +191,12 @@ def _with_dtype(switched: tuple) -> tuple:
 
 
 def followed() -> dict[str, Any]:
-    """The state a program can switch, as it is here."""
+    """The current values of the modes that a program can change."""
     return {name: getattr(STATE, name) for name in FOLLOWED}
 
 
 def set_modes(**changes: Any) -> None:
-    """Switch parts of the state by name, at once."""
+    """Set several modes by name, in one step."""
     for name, value in changes.items():
         setattr(STATE, name, value)
     settle()
@@ -204,7 +204,7 @@ def set_modes(**changes: Any) -> None:
 
 @contextmanager
 def ordinary_modes() -> Iterator[None]:
-    """In this block operators run as written: for capture and for what compiles its graphs."""
+    """In this block all modes have their defaults: for capture, and for compiling its graphs."""
     before = followed()
     set_modes(**FOLLOWED)
     try:

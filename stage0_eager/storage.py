@@ -1,4 +1,4 @@
-"""Storages: the memory that a tensor and its views live in, for code that asks for addresses (Triton's interpreter).
+"""Storages: the memory of a tensor and its views, for code that needs addresses (Triton's interpreter).
 
 Input: tensors. Names as torch's `Tensor.untyped_storage()` and `Tensor.set_`.
 """
@@ -14,11 +14,11 @@ from stage0_eager.tensor import Tensor, method
 
 
 class UntypedStorage:
-    """Memory from its first byte: `whole`. `array` is what was asked for it."""
+    """Memory from its first byte: `whole`. `array` is the array whose storage this is."""
 
     def __init__(self, array: Any) -> None:
         self.array, self.whole = array, arrays.owner(array)
-        if not arrays.is_array(self.whole):  # memory of another library: what is known of it is this array
+        if not arrays.is_array(self.whole):  # memory of another library: only this array is known
             self.whole = array
 
     def data_ptr(self) -> int:
@@ -28,7 +28,7 @@ class UntypedStorage:
         return int(self.whole.nbytes)
 
     def cpu(self) -> UntypedStorage:
-        """The same memory, which already is the host's. Raises RuntimeError for a GPU's."""
+        """The same storage, which is in the CPU's memory already. Raises RuntimeError for one on a GPU."""
         if not hasattr(self.whole, "__array_interface__"):
             raise RuntimeError(
                 "the storage of a tensor on a GPU cannot be read; copy the tensor with .cpu() first"
@@ -36,7 +36,7 @@ class UntypedStorage:
         return self
 
     def copy_(self, source: UntypedStorage) -> UntypedStorage:
-        """Nothing where both are one memory. Raises RuntimeError otherwise: copy tensors."""
+        """Does nothing if both are the same memory. Raises RuntimeError otherwise: copy tensors instead."""
         if source.data_ptr() != self.data_ptr():
             raise RuntimeError("storages are not copied; copy tensors with copy_")
         return self
@@ -44,7 +44,7 @@ class UntypedStorage:
 
 @method
 def untyped_storage(self: Tensor) -> UntypedStorage:
-    """The memory this tensor lives in."""
+    """The memory of this tensor."""
     return UntypedStorage(self._real("untyped_storage()"))
 
 
@@ -56,9 +56,9 @@ def set_(
     size: Sequence[int] | None = None,
     stride: Sequence[int] | None = None,
 ) -> Tensor:
-    """Make this tensor look at `source` from an offset, with a size and strides, all in elements of its dtype.
+    """Make this tensor a view of `source`, with an offset, a size and strides in elements of its dtype.
 
-    A tensor as the source is taken as it is; of a storage, size and stride have to be said.
+    If `source` is a tensor, pass nothing else. If it is a storage, pass size and stride.
     """
     if self.requires_grad and STATE.grad_enabled:
         what = "a leaf Variable" if self.is_leaf else "a Variable"

@@ -19,7 +19,9 @@ from stage_contracts.device import Device
 from stage_contracts.dtype import _BY_NUMPY, DType
 from stage_contracts.tensor_meta import TensorMeta
 
-if TYPE_CHECKING:  # a generated list of what `@method` attaches; there is no such module at run time
+if (
+    TYPE_CHECKING
+):  # a generated stub of the methods that `@method` attaches; the module does not exist at run time
     from stage0_eager.tensor_methods import Methods
 else:
     Methods = object
@@ -28,12 +30,12 @@ F = TypeVar("F", bound=Callable)
 
 
 class _Untracked(list):
-    """The version counter of tensors made in inference mode: it refuses to be read."""
+    """The version counter of tensors made in inference mode: reading it raises."""
 
     def __getitem__(self, _: Any) -> Any:
         raise RuntimeError("Inference tensors do not track version counter.")
 
-    def __reduce__(self) -> str:  # copied and unpickled to the one there is
+    def __reduce__(self) -> str:  # copy and pickle give the same object
         return "UNTRACKED"
 
 
@@ -43,26 +45,27 @@ UNTRACKED = _Untracked([0])
 class Tensor(Methods):
     """An n-dimensional array. Create one with `cutaway.tensor`, `zeros`, `from_numpy`, ..."""
 
-    # What every call looks at is a slot, read in half the time of a class's default; the rest most tensors have as
-    # the class has it, and an instance stores what differs.
+    # Fields that every call reads are slots, which takes half the time of a class attribute. For the others, most
+    # tensors have the class's default, and an instance stores only a different value.
     __slots__ = ("__dict__", "__weakref__", "_data", "_grad_fn", "_view", "requires_grad")
     requires_grad: bool
-    _grad_fn: Any  # the TapeNode that produced it; None for a leaf
+    _grad_fn: Any  # the TapeNode that made it; None for a leaf
     _view: tuple | None  # (operator, its first argument, the others): how the view was made
     grad: Tensor | None = None
     _output_index: int = 0
-    _version: list[int] | None = None  # shared by all views of one storage once anyone asks
-    _base: Tensor | None = None  # the tensor whose storage this is a view of
-    _written: int = 0  # on a base: writes through views that the tape knows; on a view: how many it has seen
+    _version: list[int] | None = None  # shared by all views of one storage; made when it is first read
+    _base: Tensor | None = None  # the tensor that this is a view of
+    # for a base: the number of writes through views on the tape; for a view: how many of them it includes
+    _written: int = 0
 
-    _made_silently: bool = False  # on a view: made under no_grad, and so without a place on the tape
-    _formerly: tuple = ()  # what it was before each change of its shape in place (t_, unsqueeze_)
-    _source_was: int = 0  # on a view: how often its source had changed so by then
+    _made_silently: bool = False  # for a view: it was made under no_grad, so it is not on the tape
+    _formerly: tuple = ()  # the tensor before each in-place change of its shape (t_, unsqueeze_)
+    _source_was: int = 0  # for a view: how many such changes its source had when the view was made
 
-    _hooks: dict | None = None  # a leaf's; those of a tensor that was computed are on its node
+    _hooks: dict | None = None  # the hooks of a leaf; those of other tensors are on their nodes
     _after_hooks: dict | None = None
 
-    __array_priority__ = 1000  # so that NumPy's scalars and arrays leave mixed arithmetic to Tensor
+    __array_priority__ = 1000  # so that Tensor handles arithmetic with NumPy scalars and arrays
 
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
         self._data = data
@@ -125,7 +128,7 @@ class Tensor(Methods):
 
     @property
     def meta(self) -> TensorMeta:
-        """All that a compiler may know of this tensor."""
+        """The TensorMeta of this tensor."""
         data = self._data
         if self._view is not None:
             self._refresh()
@@ -149,7 +152,7 @@ class Tensor(Methods):
         return self._grad_fn is None
 
     def _refresh(self) -> None:
-        """A view whose base was written through another view, on the tape, takes its new history."""
+        """Give a view its new history if its base was written through another view, on the tape."""
         up_to_date(self)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
@@ -176,7 +179,7 @@ class Tensor(Methods):
 
     @property
     def data(self) -> Tensor:
-        """The same storage without a place on the tape. Assigning replaces the storage."""
+        """The same storage without a history on the tape. Assigning to it replaces the storage."""
         return Tensor(self._data)
 
     @data.setter
@@ -192,14 +195,14 @@ class Tensor(Methods):
 
     @property
     def version(self) -> int:
-        """How many times this storage was written to in place."""
+        """The number of in-place writes to this storage."""
         holder = self
         while holder._version is None and holder._base is not None:
             holder = holder._base
         return holder._version[0] if holder._version else 0
 
     def _counter(self) -> list[int]:
-        """The version counter that all views of this storage share; made when it is first asked for."""
+        """The version counter that all views of this storage share. It is made when it is first read."""
         if self._version is None:
             base = self._base
             self._version = [0] if base is None else base._counter()
@@ -221,8 +224,8 @@ class Tensor(Methods):
     # ---- reading the data ----------------------------------------------------------------------------------
 
     def numpy(self) -> np.ndarray:
-        """The array itself, sharing memory. Raises as torch does on a GPU, or when it requires grad and gradients are
-        recorded."""
+        """The tensor's array, which shares its memory. As in torch, raises for a tensor on a GPU, or one that requires
+        grad while gradients are recorded."""
         if self.requires_grad and STATE.grad_enabled:
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
@@ -235,11 +238,11 @@ class Tensor(Methods):
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
-        """What a NumPy function of a tensor gives (np.sin(x)): a tensor."""
+        """Makes the result of a NumPy function of a tensor (np.sin(x)) a tensor."""
         return Tensor(np.asarray(array))
 
     def __dlpack__(self, **options: Any) -> Any:
-        """The memory for another library, shared (as the array under the tensor hands it out)."""
+        """Share the memory with another library, through the tensor's array."""
         if self.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         return self._real("__dlpack__()").__dlpack__(**options)
@@ -248,7 +251,7 @@ class Tensor(Methods):
         return self._real("__dlpack_device__()").__dlpack_device__()
 
     def item(self) -> Any:
-        """The single element as a Python number. Raises RuntimeError for any other number of elements."""
+        """The single element as a Python number. Raises RuntimeError if there is not exactly one element."""
         if self.numel() != 1:
             raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
         value = self._real("item()").item()
@@ -301,19 +304,19 @@ class Tensor(Methods):
         return tensor_text(self)
 
     def __format__(self, spec: str) -> str:
-        """As torch: a plain tensor without dimensions is formatted as its number, any other as an object."""
+        """As in torch: a plain tensor without dimensions is formatted as its number, any other as an object."""
         number = type(self) is Tensor and self.ndim == 0 and not is_traced(self)
         return format(self.item(), spec) if number else object.__format__(self, spec)
 
 
 def is_traced(tensor: Tensor) -> bool:
-    """Whether the tensor stands for a value that an interpreter records, so that it has no data."""
+    """Whether an interpreter records the tensor's value, so that it has no data."""
     data = tensor._data
     return type(data) is not np.ndarray and not hasattr(data, "__array_interface__") and hasattr(data, "meta")
 
 
 def made_in_inference(out: Any) -> Any:
-    """A core operator's results in inference mode: a new tensor has no version, a view is as its base is."""
+    """Mark the results of a core operator in inference mode: a new tensor has no version; a view is like its base."""
     for tensor in out if type(out) is tuple else (out,):
         if tensor._base is None:
             tensor._version = UNTRACKED
@@ -321,13 +324,13 @@ def made_in_inference(out: Any) -> Any:
 
 
 def with_base_made_in_inference(tensor: Tensor) -> Tensor:
-    """A result that compiled code made in inference mode, or a view of one."""
+    """Mark a result that compiled code made in inference mode, or a view of one."""
     (tensor if tensor._base is None else tensor._base)._version = UNTRACKED
     return tensor
 
 
 def is_recorded(tensor: Tensor) -> bool:
-    """Whether a tracer writes down what happens to the tensor; not so for the batches inside vmap, which compute."""
+    """Whether a tracer records operators on the tensor. (Not for batches inside vmap, which are computed.)"""
     return is_traced(tensor) and not hasattr(tensor._data, "refuse")
 
 
@@ -348,21 +351,21 @@ def attribute(function: Callable[[Tensor], Any]) -> property:
 
 
 def root(view: Any) -> Any:
-    """The tensor at the end of the chain of views; the tensor itself when it is none."""
+    """The base at the end of the chain of views; the tensor itself if it is not a view."""
     while view._view is not None:
         view = source_of(view)
     return view
 
 
 def source_of(view: Any) -> Any:
-    """What a view was made of, as it was then: since then that may have taken another shape in place."""
+    """The source of a view as it was when the view was made. Its shape may have been changed in place since then."""
     made_of = view._view[1]
     before = made_of._formerly[view._source_was : view._source_was + 1]
     return before[0] if before else made_of
 
 
 def up_to_date(tensor: Tensor) -> Tensor:
-    """The tensor; a view whose base was written through another view on the tape first takes its new history."""
+    """The tensor. If its base was written through another view on the tape, a view first gets its new history."""
     base = tensor._base
     if tensor._view is not None and (tensor._written != base._written or base._formerly):  # type: ignore[union-attr]
         refresh(tensor)
@@ -370,7 +373,7 @@ def up_to_date(tensor: Tensor) -> Tensor:
 
 
 def refresh(view: Any) -> None:
-    """Bring a view's place on the tape up to date with the writes its base has seen since."""
+    """Update a view's history with the later writes to its base."""
     base = root(view)
     if view._written == base._written:
         return
@@ -378,7 +381,7 @@ def refresh(view: Any) -> None:
         view._written = base._written
         return
     again = base
-    with enable_grad():  # the write was recorded, whatever the mode is by now
+    with enable_grad():  # the write was recorded, so this is recorded, too, in any mode
         for op, rest in steps_from_base(view):
             again = op(again, *rest)
     take_history(view, again)
@@ -386,7 +389,7 @@ def refresh(view: Any) -> None:
 
 
 def steps_from_base(view: Any) -> list[tuple]:
-    """The operators from the base to the view, with their arguments besides the tensor."""
+    """The operators from the base to the view, with their arguments after the tensor."""
     steps: list[tuple] = []
     while view._view is not None:
         (op, _, rest), source = view._view, source_of(view)
@@ -400,6 +403,6 @@ def steps_from_base(view: Any) -> list[tuple]:
 
 
 def take_history(tensor: Any, source: Any) -> None:
-    """Give a tensor another's place on the tape."""
+    """Give a tensor the history of another tensor."""
     tensor.requires_grad = source.requires_grad
     tensor._grad_fn, tensor._output_index = source._grad_fn, source._output_index

@@ -1,4 +1,4 @@
-"""Questions about dtypes, by torch's names: finfo, iinfo, promote_types, result_type, can_cast, the default dtype.
+"""Questions about dtypes, with torch's names: finfo, iinfo, promote_types, result_type, can_cast.
 
 Input: DTypes, tensors, Python numbers. The answers come from the table in stage_contracts/dtype.py.
 """

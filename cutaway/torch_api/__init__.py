@@ -29,7 +29,7 @@ from stage0_eager.utils import data
 from stage_contracts.dtype import DTYPES, DType
 from stage_contracts.symbolic import SymBool, SymFloat, SymInt
 
-_LOCK = threading.RLock()  # held as long as sys.modules says that torch is Cutaway
+_LOCK = threading.RLock()  # held while `import torch` gives Cutaway
 _MODULES: dict[str, ModuleType] = {}
 
 
@@ -38,8 +38,8 @@ class TorchModule(ModuleType):
 
     def __init__(self, name: str, source: Any = None, **names: Any) -> None:
         super().__init__(name, f"Cutaway's {name}")
-        self.__path__: list[str] = []  # a package: its submodules are in sys.modules or nowhere
-        # what there is now is an attribute like any other, so that compiled code reads it as one
+        self.__path__: list[str] = []  # so that it is a package; its submodules are only in sys.modules
+        # ordinary attributes, so that compiled code can read them as such
         self.__dict__.update({k: v for k, v in vars(source).items() if k[0] != "_"} if source else {})
         self.__dict__["_source"] = source
         # As attributes of its own, not by __getattr__ alone: capture reads and guards a module's dictionary.
@@ -62,7 +62,7 @@ class TorchModule(ModuleType):
 
 
 def _top() -> dict[str, Any]:
-    """What `torch` has and `cutaway` has not, or has under another name."""
+    """The names of `torch` that `cutaway` does not have, or has under another name."""
     short = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32",
              "short": "int16", "bool": "bool"}  # fmt: skip
     return {
@@ -77,7 +77,7 @@ def _top() -> dict[str, Any]:
 
 
 def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
-    """torch's module paths: the Cutaway module for each (None if there is none), and further names."""
+    """torch's module paths: for each, the Cutaway module (None if there is none), and further names."""
     return {
         "torch": (cutaway, _top()),
         "torch.nn": (nn, {}),
@@ -119,7 +119,7 @@ _RANDOM = "manual_seed initial_seed get_rng_state set_rng_state default_generato
 
 
 def modules() -> dict[str, ModuleType]:
-    """torch's module paths and the modules that stand there, made once."""
+    """torch's module paths and Cutaway's module for each, made once."""
     with _LOCK:
         if not _MODULES:
             for name, (source, names) in _paths().items():
@@ -140,9 +140,10 @@ def _is_torch(name: str) -> bool:
 
 @contextmanager
 def as_torch() -> Iterator[ModuleType]:
-    """In this block `import torch` gives Cutaway; yields that module. A real torch in sys.modules is put back.
+    """In this block, `import torch` gives Cutaway. Yields that module. Afterwards, a real torch in sys.modules is
+    restored.
 
-    One thread at a time: another that enters waits. Files already imported keep the torch that they have.
+    Only one thread can be in such a block; another one waits. Files that are imported already keep their torch.
     """
     with _LOCK:
         ours = modules()

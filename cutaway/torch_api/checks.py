@@ -1,4 +1,4 @@
-"""torch._check and the like: a condition that must hold, with an error where the program relies on it.
+"""torch._check and the like: raise an error if a condition of the program does not hold.
 
 Input: the program's conditions on sizes and numbers. They are plain Python, so capture follows them: a condition on an
 open size becomes a guard.
@@ -23,27 +23,27 @@ def _check_with(error: type[Exception], cond: Any, message: Callable[[], Any] | 
 
 
 def check(cond: Any, message: Callable[[], Any] | None = None) -> None:
-    """Raise RuntimeError with what `message()` says unless `cond`."""
+    """Raise RuntimeError with the text `message()` if `cond` is false."""
     _check_with(RuntimeError, cond, message)
 
 
 def check_value(cond: Any, message: Callable[[], Any] | None = None) -> None:
-    """As check, with ValueError."""
+    """The same as check, with ValueError."""
     _check_with(ValueError, cond, message)
 
 
 def check_index(cond: Any, message: Callable[[], Any] | None = None) -> None:
-    """As check, with IndexError."""
+    """The same as check, with IndexError."""
     _check_with(IndexError, cond, message)
 
 
 def check_type(cond: Any, message: Callable[[], Any] | None = None) -> None:
-    """As check, with TypeError."""
+    """The same as check, with TypeError."""
     _check_with(TypeError, cond, message)
 
 
 def check_is_size(i: int, message: Callable[[], Any] | None = None, *, max: int | None = None) -> None:
-    """That `i` can be a size: not negative, and not above `max` (None: no limit)."""
+    """Check that `i` can be a size: it is not negative, and not above `max` (None: no limit)."""
     _check_with(RuntimeError, i >= 0, message)
     if max is not None:
         _check_with(RuntimeError, i <= max, message)

@@ -1,7 +1,7 @@
-"""torch._dynamo.config, torch._inductor.config and torch._functorch.config: their attributes are fields of Cutaway.
+"""torch._dynamo.config, torch._inductor.config and torch._functorch.config, with Cutaway's fields behind them.
 
 Input: the fields that a program sets or patches, by torch's names (debug/torch_fields.py says what each means). A field
-without effect is stored, and reported once with the nearest equivalent. A value that Cutaway cannot honour raises.
+without effect is stored, and reported once with the nearest equivalent. A value that Cutaway cannot support raises.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cutaway.subjects import no_attribute
 from stage_contracts import config
 from stage_contracts.report import report_once
 
-# Fields of torch._dynamo.config that are logs: the level of dynamo, aot and inductor, all at once; one log on or off.
+# Fields of torch._dynamo.config that are logs: the level of dynamo, aot and inductor together; one log on or off.
 LEVEL, BREAKS = "log_level", "print_graph_breaks"
 LOGS: dict[str, Any] = {LEVEL: logging.WARNING, BREAKS: False}
 
@@ -26,7 +26,7 @@ class TorchConfig(ModuleType):
     """One of the modules: reading, writing, `patch`, and groups such as `config.triton`."""
 
     def __init__(self, name: str, values: dict[str, Any] | None = None, group: str = "") -> None:
-        """`values`: what was set of the kept fields, shared by the groups. `group`: "triton." for config.triton."""
+        """`values`: the stored fields without effect, shared by the groups. `group`: "triton." for config.triton."""
         super().__init__(f"{name}.{group}".rstrip("."), f"Cutaway's {name}")
         shared: dict[str, Any] = {} if values is None else values
         self.__dict__.update(_path=name, _values=shared, _group=group)
@@ -101,7 +101,7 @@ def _write(path: str, values: dict[str, Any], name: str, value: Any) -> None:
 
 
 def _for_ours(field: str, value: Any) -> Any:
-    """torch says None where we say "", and 0 where we say 0.0."""
+    """The value in Cutaway's form: "" for torch's None, and 0.0 for 0."""
     wanted = config.field_types()[field]
     if wanted is str:
         return "" if value is None else str(value)
@@ -109,7 +109,7 @@ def _for_ours(field: str, value: Any) -> Any:
 
 
 def _log(name: str, value: Any) -> None:
-    from cutaway.debug.logs import logs_on, set_logs  # the logs load when one is asked for
+    from cutaway.debug.logs import logs_on, set_logs  # imported here, when a log is first used
 
     if name == LEVEL:
         set_logs(dynamo=value, aot=value, inductor=value)

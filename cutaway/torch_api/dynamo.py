@@ -23,8 +23,9 @@ from stage_contracts.graph_module import GraphModule
 
 
 class OptimizedModule:
-    """What torch.compile(module) returns in torch. Here it is of the module's own class, so nothing is one of these:
-    code that unwraps one (`m._orig_mod if isinstance(m, OptimizedModule) else m`) takes the module as it is."""
+    """The class of torch.compile(module) in torch. Here a compiled module has the module's own class, so no object has
+    this one. Code that unwraps a module (`m._orig_mod if isinstance(m, OptimizedModule) else m`) gets the module
+    itself."""
 
 
 def compiler_modules(make: Any) -> dict[str, ModuleType]:

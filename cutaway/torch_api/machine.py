@@ -1,7 +1,7 @@
-"""What torch reports about the machine and lets a program set: torch.cuda, torch.backends, torch.amp.
+"""torch's functions about the machine and its settings: torch.cuda, torch.backends, torch.amp.
 
-Input: CuPy if it is installed. A setting that could only change speed is accepted and stored. A setting that would have
-to change results, and does not here, raises, so that no program silently runs differently from what it says.
+Input: CuPy if it is installed. A setting that can only change speed is accepted and stored. A setting that should
+change results, but cannot here, raises, so that no program gets other results than it asks for without an error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stage_contracts.dtype import bfloat16, float16
 
 
 def _runtime() -> Any:
-    """CUDA's runtime through CuPy. Raises RuntimeError without one."""
+    """CUDA's runtime, through CuPy. Raises RuntimeError if there is none."""
     from stage0_eager.arrays import cupy
 
     return cupy().cuda.runtime
@@ -36,7 +36,7 @@ def device_count() -> int:
 
 
 def is_available() -> bool:
-    """Whether tensors can live on a GPU here."""
+    """Whether tensors can be on a GPU here."""
     return device_count() > 0
 
 
@@ -45,7 +45,7 @@ def current_device() -> int:
 
 
 def synchronize(device: Any = None) -> None:
-    """Wait until the GPU has done all it was given."""
+    """Wait until the GPU has finished all its work."""
     _runtime().deviceSynchronize()
 
 
@@ -59,7 +59,7 @@ def is_bf16_supported() -> bool:
 
 
 def empty_cache() -> None:
-    """Give the memory that CuPy's pool holds and no tensor uses back to the driver."""
+    """Return the memory in CuPy's pool that no tensor uses to the driver."""
     if is_available():
         from stage0_eager.arrays import cupy
 
@@ -67,7 +67,7 @@ def empty_cache() -> None:
 
 
 def manual_seed_all(seed: int) -> None:
-    """The one generator serves every device."""
+    """The same as manual_seed: one generator serves all devices."""
     manual_seed(seed)
 
 
@@ -79,14 +79,14 @@ CUDA = {f.__name__: f for f in (device_count, is_available, current_device, sync
 
 
 class _OfCuda(amp.autocast):
-    """torch.cuda.amp.autocast: the device is said by the module's name."""
+    """torch.cuda.amp.autocast: autocast for the device "cuda"."""
 
     def __init__(self, enabled: bool = True, dtype: Any = float16, cache_enabled: bool = True) -> None:
         super().__init__("cuda", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
 
 
 class _OfCpu(amp.autocast):
-    """torch.cpu.amp.autocast: the device is said by the module's name."""
+    """torch.cpu.amp.autocast: autocast for the device "cpu"."""
 
     def __init__(self, enabled: bool = True, dtype: Any = bfloat16, cache_enabled: bool = True) -> None:
         super().__init__("cpu", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
@@ -119,7 +119,7 @@ AUTOCAST = (
 
 
 class Settings(ModuleType):
-    """Switches that ask for speed (or for the determinism that always holds): kept, and without effect."""
+    """Settings for speed, or for determinism, which always holds. They are stored, and have no effect."""
 
     def __init__(self, name: str, **defaults: Any) -> None:
         super().__init__(name, Settings.__doc__)
@@ -134,7 +134,7 @@ class Settings(ModuleType):
 
 
 def backends() -> dict[str, ModuleType]:
-    """torch.backends and what published code sets in it, by path."""
+    """torch.backends and its modules that published code uses, by path."""
     absent = {"is_available": lambda: False, "is_built": lambda: False}
     parts: dict[str, dict[str, Any]] = {
         "cudnn": {"enabled": True, "benchmark": False, "deterministic": True, "allow_tf32": False,
@@ -150,12 +150,12 @@ def backends() -> dict[str, ModuleType]:
     return found
 
 
-# What was asked for and is kept, so that a program reads back what it set.
+# The settings that have no effect, stored so that a program can read what it set.
 _precision, _deterministic, _threads = "highest", True, 0
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Products of float32 are always done in float32; "high" and "medium" only allow less."""
+    """Has no effect: products of float32 are always computed in float32. ("high" and "medium" allow less precision.)"""
     global _precision
     if precision not in ("highest", "high", "medium"):
         raise ValueError(
@@ -169,7 +169,7 @@ def get_float32_matmul_precision() -> str:
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Every result is deterministic, whatever is asked for."""
+    """Results are deterministic in any case. This also switches off choices by measurement (runtime.deterministic)."""
     global _deterministic
     _deterministic = bool(mode)
     config.change(**{"runtime.deterministic": bool(mode)})
@@ -180,7 +180,7 @@ def are_deterministic_algorithms_enabled() -> bool:
 
 
 class MemoryFormat:
-    """A name for a layout. Convolutions here choose theirs themselves, so that asking for one changes nothing."""
+    """The name of a memory layout. It has no effect: convolutions choose their layouts themselves."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -190,12 +190,12 @@ class MemoryFormat:
 
 
 def get_num_threads() -> int:
-    """How many threads the array library may use, as OMP_NUM_THREADS says, or what was set."""
+    """The number of set_num_threads, or else of OMP_NUM_THREADS, or else of CPUs."""
     return _threads or int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)
 
 
 def set_num_threads(num: int) -> None:
-    """The number is kept and changes nothing: the array library reads OMP_NUM_THREADS when it is loaded."""
+    """Store the number. It has no effect: the array library reads OMP_NUM_THREADS when it is loaded."""
     global _threads
     if type(num) is not int or num <= 0:
         raise RuntimeError(f"set_num_threads expects a positive integer, but got {num!r}")

@@ -1,6 +1,6 @@
-"""The message for an import of a torch name that Cutaway lacks: is it planned, or which similar name is meant?
+"""The error for an import of a torch name that Cutaway lacks. It says what to use instead, or suggests a similar name.
 
-Input: the names in import statements inside as_torch(), which makes MISSING the first finder there.
+Input: the names in import statements inside as_torch(), which adds MISSING as the first finder of modules.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from cutaway.subjects import no_import
 
 
 class _Missing:
-    """A finder of modules: each of torch's that is asked for and was not made is missing, with a reason."""
+    """A finder of modules that raises, with a reason, for each torch module that Cutaway does not have."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         parent = name.rpartition(".")[0]
         if not name.startswith("torch.") or _asked_by(importlib.util.find_spec.__code__):
-            return  # who asks whether a module is there gets None, as for any other
+            return  # importlib.util.find_spec returns None for a missing module
         known = dir(sys.modules[parent])
-        # `from torch import hub` tries the module torch.hub last, and forgets a ModuleNotFoundError
+        # `from torch import hub` tries the module torch.hub last, and hides a ModuleNotFoundError
         if _asked_by(_FROM):
             raise ImportError(no_import(name, known, whole_module=False), name=parent)
         raise ModuleNotFoundError(no_import(name, known, whole_module=True), name=name)
 
 
 def _asked_by(code: CodeType) -> bool:
-    """Whether the innermost call outside of the machinery of imports, or the one that led to it, is of this code."""
+    """Whether this code is running in the import machinery's frames, or in the frame that called it."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code.co_filename == _MACHINERY:
         if frame.f_code is code:

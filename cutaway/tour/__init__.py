@@ -1,4 +1,4 @@
-"""The tour: one real job through the whole machine, and the page that shows it.
+"""The tour: trains a classifier with a compiled step, and writes a page that shows how it was compiled.
 
 Input: the digits in `data/`, and the artifacts that the compiler keeps of each compile.
 """

@@ -1,8 +1,8 @@
 """Batches of digits as tensors: pixels scaled to 0..1, half of the training images moved by up to one
 pixel.
 
-Input: the arrays of digits.py. Moving an image does not change which digit it is, so it is training data
-for free; the held-out images are never moved.
+Input: the arrays of digits.py. A moved image shows the same digit, so it is additional training data. The held-out
+images are never moved.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def batches(
 
 
 def move_some(images: np.ndarray, random: np.random.RandomState) -> np.ndarray:
-    """A copy of [n, 64] images, some moved by up to a pixel each way; what comes in at the edge is white."""
+    """A copy of [n, 64] images, some of them moved by up to a pixel in each direction. New pixels at the edge are
+    white."""
     count = len(images)
     padded = np.zeros((count, 10, 10), images.dtype)
     padded[:, 1:9, 1:9] = images.reshape(count, 8, 8)

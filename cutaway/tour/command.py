@@ -1,4 +1,4 @@
-"""`cutaway tour`, from the options to the closing line: trains, reports, writes the page.
+"""`cutaway tour`: trains, prints a table, writes the page.
 
 Input: the command line's options. A failure is a TourError with a message of one line. A success prints only the
 progress, the table, and the path of the page.
@@ -30,11 +30,11 @@ from stage_contracts.graph import GraphError
 if TYPE_CHECKING:
     from cutaway.tour.results import TourResult
 
-REQUIRED = 0.97  # held-out accuracy, below which the tour has failed
+REQUIRED = 0.97  # the tour fails if the held-out accuracy is lower
 
 
 class TourError(RuntimeError):
-    """The tour cannot be made, or did not reach what it promises. One line."""
+    """The tour is not possible, or the accuracy is too low. The message is one line."""
 
 
 def run_tour(
@@ -93,7 +93,7 @@ def swapped_pipeline(swaps: Sequence[str]) -> Any:
 
 
 def train(run: Run, console: Console) -> None:
-    """Train to the end behind a progress bar that shows the loss and the held-out accuracy."""
+    """Train to the end, with a progress bar that shows the loss and the held-out accuracy."""
     columns = (
         bars.TextColumn("{task.description}"),
         bars.BarColumn(bar_width=32),
@@ -115,7 +115,7 @@ def train(run: Run, console: Console) -> None:
 
 
 def result_table(result: TourResult) -> Table:
-    """What the run found out, as rows of two columns."""
+    """The results of the run as a table of two columns."""
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="dim")
     table.add_column(justify="right")
@@ -138,7 +138,8 @@ def result_table(result: TourResult) -> Table:
 
 
 def cut_open(run: Run, pipeline: Any) -> list[Specimen]:
-    """The block, compiled on a batch of digits with the trained parameters; the loss as it was trained."""
+    """The specimens of the page: the block, compiled with the trained parameters and a batch of digits, and the loss as
+    it was trained."""
     images, _ = next(run._batches())
     first = run.training.model.first
     compiled = cutaway.compile(block, pipeline=pipeline)

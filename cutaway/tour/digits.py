@@ -55,10 +55,10 @@ def split(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Set `held_out` images aside: returns (train_images, train_labels, held_images, held_labels).
 
-    Stratified: every label keeps its share of the whole in both parts, to within one image. The same
-    arguments give the same split with every NumPy (RandomState's stream is frozen, default_rng's is not).
-    Both parts keep the order of the file; shuffle the training part yourself. Writers are not kept apart:
-    the file does not name them. Raises ValueError when a part would be empty or the lengths differ.
+    The split is stratified: every label has the same share in both parts, to within one image. The same arguments give
+    the same split with every NumPy (RandomState's numbers never change, default_rng's may). Both parts keep the order
+    of the file; shuffle the training part yourself. A writer's digits may be in both parts, because the file does not
+    name the writers. Raises ValueError if a part would be empty, or if the lengths differ.
     """
     if len(images) != len(labels):
         raise ValueError(
@@ -70,7 +70,7 @@ def split(
         )
     random = np.random.RandomState(seed)
     classes, counts = np.unique(labels, return_counts=True)
-    # Whole shares first; the images that remain go to the labels with the largest fractions lost.
+    # Round the shares down; the remaining images go to the labels with the largest fractions.
     exact = counts * (held_out / len(labels))
     shares = np.floor(exact).astype(int)
     shares[np.argsort(shares - exact, kind="stable")[: held_out - shares.sum()]] += 1

@@ -12,7 +12,7 @@ F = nn.functional
 
 
 class Block(nn.Module):
-    """One layer: mix the features, normalise them, bend them, drop some."""
+    """One layer: Linear, LayerNorm, GELU and Dropout."""
 
     def __init__(self, inputs: int, outputs: int, dropout: float):
         super().__init__()

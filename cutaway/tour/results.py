@@ -1,4 +1,4 @@
-"""What a training run found out: the numbers that the table and the page show. Data only.
+"""The results of a training run: the numbers that the table and the page show. It is only data.
 
 Input: train.py fills it.
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Mistake:
-    """A held-out digit that was read wrongly: its 64 pixels (0 to 16), what it is, what it was taken for."""
+    """A held-out digit that was classified wrongly: its 64 pixels (0 to 16), its label, and the prediction."""
 
     pixels: np.ndarray
     label: int
@@ -34,10 +34,10 @@ class TourResult:
     graph_breaks: int
     seconds: float  # of the whole run
     device: str = "cpu"
-    note: str = ""  # one line where something ran another way than asked
+    note: str = ""  # one line if something ran in another way than requested
     mistakes: tuple[Mistake, ...] = field(default=())
 
     @property
     def ratio(self) -> float:
-        """How many times faster the compiled step was."""
+        """How many times as fast the compiled step was."""
         return self.eager_ms / self.compiled_ms

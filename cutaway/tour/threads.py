@@ -1,7 +1,7 @@
-"""One thread for the tour: a batch of 64 digits is too little work to share between several.
+"""One thread for the tour: a batch of 64 digits is too little work for several threads.
 
-Input: the environment; a user who set a number of threads keeps it. On a busy machine, waiting until another
-thread gets its turn costs a hundred times what that thread would save, and eager suffers as compiled does.
+Input: the environment; a number of threads that you set there is kept. On a busy machine, waiting for another thread
+costs a hundred times what that thread saves, for eager and compiled code alike.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _SETTERS = (
 
 
 def use_one_thread() -> None:
-    """For kernels built from now on, and for NumPy's BLAS where it is the OpenBLAS of NumPy's own wheels."""
+    """Use one thread in kernels built from now on, and in NumPy's BLAS if it is the OpenBLAS of NumPy's own wheels."""
     if any(name in os.environ for name in _VARIABLES):
         return
     os.environ["OMP_NUM_THREADS"] = "1"  # OpenMP reads it when the first kernel is loaded
-    # OpenBLAS read it when NumPy was imported, which was before this, so it is told.
+    # OpenBLAS read the variable when NumPy was imported, so it needs a call.
     package = Path(np.__file__).parent
     for library in [*package.parent.glob("numpy.libs/*openblas*"), *package.glob(".dylibs/*openblas*")]:
         loaded = ctypes.CDLL(str(library))

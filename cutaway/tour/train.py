@@ -29,7 +29,7 @@ F = nn.functional
 
 BATCH = 64
 PEAK_RATE = 3e-3
-WARM_UP = 0.1  # share of the steps in which the learning rate rises
+WARM_UP = 0.1  # the share of steps in which the learning rate rises
 BETA1, BETA2, EPSILON, WEIGHT_DECAY = 0.9, 0.999, 1e-8, 0.01
 TIMED_PAIRS = 40
 
@@ -49,7 +49,7 @@ def predict(model, images):
 def update(parameters, gradients, means, squares, rate, correction1, correction2):
     """AdamW for all parameters at once: a (parameter, mean, square) of new values for each.
 
-    rate and the corrections are 0-dimensional tensors, since as numbers each new value would be a new guard.
+    rate and the corrections are 0-dimensional tensors: as Python numbers, each new value would need a new compile.
     """
     return [
         adamw_update(
@@ -64,7 +64,7 @@ def update(parameters, gradients, means, squares, rate, correction1, correction2
 
 @dataclass(frozen=True)
 class Functions:
-    """The functions of a step: compiled, or as they were written."""
+    """The functions of a step, compiled or not."""
 
     loss: Any
     update: Any
@@ -85,7 +85,7 @@ def compiled(pipeline: Any = None) -> Functions:
 
 @dataclass
 class Training:
-    """A model and what AdamW remembers of its gradients."""
+    """A model, and AdamW's averages of its gradients."""
 
     model: Any
     means: list[Any] = field(default_factory=list)
@@ -99,7 +99,7 @@ class Training:
 
 
 def train_step(training: Training, functions: Functions, images: Any, labels: Any, rate: float) -> Any:
-    """One step; the loss before it, as a tensor."""
+    """Do one step. Returns the loss before it, as a tensor."""
     loss = functions.loss(training.model, images, labels)
     loss.backward()
     training.step += 1
@@ -117,7 +117,7 @@ def train_step(training: Training, functions: Functions, images: Any, labels: An
 
 
 def learning_rate(step: int, steps: int) -> float:
-    """Up in a straight line, then down along half a cosine."""
+    """The learning rate of a step: it rises linearly, then falls like half a cosine."""
     rising = min(1.0, (step + 1) / max(1.0, WARM_UP * steps))
     return PEAK_RATE * rising * 0.5 * (1 + math.cos(math.pi * step / steps))
 
@@ -127,7 +127,7 @@ def learning_rate(step: int, steps: int) -> float:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run is, after each step. accuracy: on the held-out digits, after the last whole epoch."""
+    """The state of a run after each step. accuracy: on the held-out digits, after the last whole epoch."""
 
     step: int
     steps: int
@@ -174,7 +174,7 @@ class Run:
         return batches(self.train_images, self.train_labels, BATCH, self.random, self.device)
 
     def predictions(self) -> np.ndarray:
-        """What the model takes each held-out digit for, [360]."""
+        """The predicted label of each held-out digit, [360]."""
         self.training.model.eval()
         images, _ = as_tensors(self.held_images, self.held_labels, self.device)
         with cutaway.no_grad():
@@ -183,7 +183,7 @@ class Run:
         return logits.argmax(1).cpu().numpy()
 
     def result(self) -> TourResult:
-        """The numbers of a run that has trained."""
+        """The results after training."""
         compiled_ms, eager_ms = self._time_steps()
         predicted = self.predictions()
         wrong = np.flatnonzero(predicted != self.held_labels)
@@ -209,9 +209,10 @@ class Run:
         )
 
     def _time_steps(self) -> tuple[float, float]:
-        """Median milliseconds of a step, compiled and eager, in turn so that both meet the same machine.
+        """Median milliseconds of a step, compiled and eager. They run in turn, so that the load of the machine is the
+        same.
 
-        The learning rate is 0: the steps do all the work of training and leave the parameters as they are.
+        The learning rate is 0: the steps do all the work of training, but do not change the parameters.
         """
         images, labels = next(self._batches())
         times: dict[str, list[float]] = {"compiled": [], "eager": []}
@@ -219,6 +220,6 @@ class Run:
             for name, functions in (("compiled", self.functions), ("eager", EAGER)):
                 begun = time.perf_counter()
                 train_step(self.training, functions, images, labels, rate=0.0).item()
-                if pair >= 2:  # the first two warm the caches of the machine
+                if pair >= 2:  # the first two pairs warm up the machine's caches
                     times[name].append((time.perf_counter() - begun) * 1e3)
         return statistics.median(times["compiled"]), statistics.median(times["eager"])

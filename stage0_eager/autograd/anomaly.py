@@ -1,7 +1,7 @@
-"""Anomaly detection: which call made a NaN in the backward, shown by the lines that made the call.
+"""Anomaly detection: shows the lines of the forward call whose backward made a NaN.
 
-Input: the tape calls `watching()` when it makes a node and after each step of the backward pass. When off, it costs one
-read of a global; when on, every node remembers where it was made.
+Input: the tape calls `watching()` when it makes a node, and after each step of the backward pass. When off, this costs
+one read of a global; when on, every node stores where it was made.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-WATCH: dict[str, bool] = {}  # empty when off: what a node costs then is one look at a global
+WATCH: dict[str, bool] = {}  # empty when off: then a node costs one read of a global
 
 
 class set_detect_anomaly(ContextDecorator):
-    """`set_detect_anomaly(True)` acts at once, for all threads; as a context manager it restores the mode after.
+    """`set_detect_anomaly(True)` takes effect immediately, for all threads. As a context manager, it restores the mode.
 
-    While on, an error or a NaN in backward is reported with the lines of the forward call it is for. Slow.
+    While it is on, an error or a NaN in the backward is reported with the lines of its forward call. This is slow.
     """
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
@@ -39,7 +39,7 @@ class set_detect_anomaly(ContextDecorator):
 
 
 class detect_anomaly(set_detect_anomaly):
-    """As set_detect_anomaly(True), for a block."""
+    """The same as set_detect_anomaly(True), for a block."""
 
     def __init__(self, check_nan: bool = True) -> None:
         super().__init__(True, check_nan)
@@ -54,7 +54,7 @@ def is_anomaly_check_nan_enabled() -> bool:
 
 
 def here() -> str:
-    """The lines that lead to the call being recorded, without this package's own."""
+    """The stack of the call that is being recorded, without the frames of this package."""
     own = __file__.rpartition("/")[0]
     frames = [
         f for f in traceback.extract_stack() if not f.filename.startswith(own) or "/tests/" in f.filename
@@ -63,7 +63,7 @@ def here() -> str:
 
 
 def report(node: Any) -> None:
-    """Warn with the place where `node` was recorded."""
+    """Warn, with the place where `node` was recorded."""
     where = getattr(node, "where", "") or "  (recorded while anomaly detection was off)\n"
     warnings.warn(
         f"Error detected in {node!r}. Traceback of forward call that caused the error:\n{where}", stacklevel=2
@@ -71,7 +71,7 @@ def report(node: Any) -> None:
 
 
 def check(node: Any, results: list) -> None:
-    """Raise RuntimeError when a gradient that `node` gave has a NaN in it."""
+    """Raise RuntimeError if a gradient that `node` returned has a NaN."""
     if not WATCH.get("nan"):
         return
     for i, g in enumerate(results):

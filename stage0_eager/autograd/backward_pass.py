@@ -1,7 +1,7 @@
-"""The backward pass over the tape: from tensors to the gradients of everything they depend on.
+"""The backward pass over the tape: from tensors to the gradients of all tensors that they depend on.
 
-Input: tensors whose history tape.py recorded. Derivative rules call operators, so a pass under a Tracer makes the
-backward graph, and under create_graph the pass itself is differentiable.
+Input: tensors whose history tape.py recorded. Derivative rules call operators, so under a Tracer a pass makes the
+backward graph, and with create_graph the pass itself can be differentiated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def backward(
     create_graph: bool = False,
     inputs: Any = None,
 ) -> None:
-    """Add the gradients of `tensors` to `.grad` of the leaves they depend on, or of `inputs` only."""
+    """Add the gradients of `tensors` to `.grad` of the leaves that they depend on, or of `inputs` only."""
     tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
     grad_tensors = (grad_tensors,) if isinstance(grad_tensors, Tensor) else grad_tensors
     inputs = (inputs,) if isinstance(inputs, Tensor) else inputs
@@ -45,11 +45,11 @@ def accumulate(
 ) -> None:
     """Add to `.grad` of every leaf that `tensors` depend on, or of `inputs` only.
 
-    In place, so that who holds the gradient sees it grow; with create_graph the sum is a new tensor.
+    This happens in place, so other references to the gradient see the sum. With create_graph, the sum is a new tensor.
     """
     found = walk(tensors, gradients, retain_graph, create_graph, inputs).values()
     fresh = own_memory((g for leaf, g in found if leaf.grad is None), gradients, create_graph)
-    if gradients is not None:  # one may be a .grad, which is about to be written
+    if gradients is not None:  # a gradient may be a .grad, which will be written
         fresh = iter(list(fresh))
     for leaf, g in found:
         if leaf.grad is None:
@@ -65,26 +65,27 @@ def accumulate(
 def own_memory(
     found: Iterable[Tensor], gradients: Sequence[Tensor | None] | None, create_graph: bool
 ) -> Iterator[Tensor]:
-    """Gradients that share memory with nothing, as a `.grad` must be, which is written in place (zero_, clipping).
+    """Gradients that share memory with no other tensor. A `.grad` must be so, because it is written in place (zero_,
+    clipping).
 
-    Two leaves may get one tensor (x + y), or a user's own view: then all but the first are copies.
+    Two leaves may get the same tensor (x + y), or a view that the user made: then all but the first are copies.
     """
     taken = {id(owner(g._data)) for g in gradients or () if g is not None}
     for g in found:
         if id(owner(g._data)) in taken or not _is_dense(g):
             g = _under(create_graph, "clone", g)
         taken.add(id(owner(g._data)))
-        # memory of a view's base that nobody else holds: a tensor of its own to whoever writes to it
+        # the only view of memory that no other tensor uses is as good as a separate tensor
         yield g if g._view is None or g.requires_grad else Tensor(g._data)
 
 
 def _is_dense(tensor: Tensor) -> bool:
-    flags = getattr(tensor._data, "flags", None)  # the quick answer, which a traced array has not
+    flags = getattr(tensor._data, "flags", None)  # the fast way; a traced array has no flags
     return (flags is not None and flags.c_contiguous) or is_dense(tensor.shape, tensor.stride())
 
 
 def _under(create_graph: bool, name: str, *args: Any) -> Tensor:
-    """A core operator, on the tape or not."""
+    """A core operator that records on the tape, or does not."""
     previous, STATE.grad_enabled = STATE.grad_enabled, create_graph
     try:
         return TABLE[f"core.{name}"](*args)
@@ -100,7 +101,7 @@ def grad(
     create_graph: bool = False,
     allow_unused: bool = False,
 ) -> tuple:
-    """Gradients of `outputs` with respect to `inputs`, as torch.autograd.grad. Nothing is accumulated."""
+    """Gradients of `outputs` with respect to `inputs`, as torch.autograd.grad. It does not change `.grad`."""
     outputs = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     grad_outputs = (grad_outputs,) if isinstance(grad_outputs, Tensor) else grad_outputs
@@ -125,11 +126,11 @@ def walk(
     create_graph: bool,
     inputs: Sequence[Tensor] | None,
 ) -> dict[int, tuple[Tensor, Tensor]]:
-    """Gradients by id(tensor): of all leaves, or of `inputs` (which may be inner tensors)."""
+    """Gradients by id(tensor): of all leaves, or of `inputs` (which need not be leaves)."""
     state = Walk(tensors, inputs, create_graph)
     previous, casts = STATE.grad_enabled, STATE.autocast
     STATE.grad_enabled = create_graph
-    if casts:  # gradients have the dtypes their tensors had
+    if casts:  # a gradient has the dtype that its tensor had
         STATE.autocast = ()
         settle()
     try:
@@ -145,7 +146,8 @@ def walk(
 
 
 class Walk:
-    """One way back over the tape: seeds are sent to their nodes, then nodes run, the one recorded last first."""
+    """One walk back over the tape: the given gradients are sent to their nodes; then the nodes run, the last one
+    first."""
 
     def __init__(
         self, tensors: Sequence[Tensor], inputs: Sequence[Tensor] | None, create_graph: bool
@@ -156,19 +158,19 @@ class Walk:
         self.wanted = {(id(t._grad_fn), t._output_index): t for t in inputs or () if t._grad_fn is not None}
         self.leaves = {id(t) for t in inputs or () if t._grad_fn is None}
         self.useful = None if inputs is None else _leading_to(tensors, self.wanted, self.leaves)
-        # by id(node): the gradients of its outputs, as far as they are known
+        # by id(node): the gradients of its outputs, summed so far
         self.pending: dict[int, list] = {}
         self.heap: list[tuple[int, int, TapeNode]] = []
 
     def start(self, tensors: Sequence[Tensor], gradients: Sequence[Tensor | None] | None) -> None:
-        """First step: each tensor's own gradient goes to the node that made it."""
+        """First step: the gradient given for each tensor goes to the node that made the tensor."""
         for tensor, g in zip(tensors, gradients or [None] * len(tensors), strict=True):
             if not up_to_date(tensor).requires_grad:
                 raise RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn")
             self.send(Edge(tensor), _seed(tensor, g))
 
     def visit_all(self, retain_graph: bool) -> None:
-        """Second step: run the nodes. When a node's turn comes, all that follows from its outputs has been summed."""
+        """Second step: run the nodes. When a node runs, the gradients of its outputs are complete."""
         while self.heap:
             _, key, node = heapq.heappop(self.heap)
             slot = self.hooked(key, node, self.pending.pop(key))
@@ -185,13 +187,13 @@ class Walk:
                 node.release()
 
     def finish(self) -> None:
-        """Third step: the hooks of leaves see the whole sum."""
+        """Third step: run the hooks of leaves on the complete sums."""
         for key, (leaf, g) in self.found.items():
             if leaf._hooks and leaf._grad_fn is None:
                 self.found[key] = (leaf, run_hooks(leaf._hooks, g))
 
     def send(self, edge: Edge, g: Tensor) -> None:
-        """Add one gradient to a leaf's, or to what waits for a node."""
+        """Add one gradient to the sum of a leaf, or to the sums of a node's outputs."""
         if edge.leaf is not None:
             self.at_leaf(edge.leaf, g)
             return
@@ -214,7 +216,7 @@ class Walk:
             self.found[key] = (leaf, g if old is None else _under(self.create_graph, "add", old[1], g))
 
     def hooked(self, key: int, node: TapeNode, slot: list) -> list:
-        """The gradients of a node's outputs after their hooks; those that were asked for are found."""
+        """The gradients of a node's outputs after their hooks. Those of `inputs` are stored."""
         if node.hooks:
             slot = [g if g is None else run_hooks(node.hooks.get(i, {}), g) for i, g in enumerate(slot)]
         if self.wanted:
@@ -226,7 +228,7 @@ class Walk:
 
 
 def _reduced(create_graph: bool, g: Tensor, shape: tuple) -> Tensor:
-    """The gradient of a tensor that set_() or .data gave another shape after it was recorded: as torch, a sum."""
+    """The gradient of a tensor whose shape set_() or .data changed after it was recorded: a sum, as in torch."""
     extra = g.ndim - len(shape)
     pairs = list(zip(g.shape[max(extra, 0) :], shape, strict=False))
     if extra < 0 or any(size not in (1, have) for have, size in pairs):
@@ -239,7 +241,7 @@ def _reduced(create_graph: bool, g: Tensor, shape: tuple) -> Tensor:
 
 
 def _or_zeros(g: Tensor | None, meta: TensorMeta) -> Tensor | None:
-    """The gradient of an output that others were asked for beside: zeros where none came."""
+    """The gradient of one of several outputs: zeros if there is none."""
     if g is not None or not meta.dtype.is_floating_point:
         return g
     return TABLE["core.full"](meta.shape, 0.0, meta.dtype, meta.device)
@@ -258,7 +260,7 @@ def _applied(node: TapeNode, slot: list) -> list:
 
 
 def run_hooks(hooks: dict, g: Any) -> Any:
-    """The gradient after each hook, in order of registration; those of retain_grad see the last word."""
+    """Run the hooks on a gradient, in order of registration. The hooks of retain_grad run last."""
     for hook in sorted(hooks.values(), key=lambda h: hasattr(h, "retains_grad")):
         changed = hook(g)
         g = g if changed is None else changed
@@ -266,7 +268,7 @@ def run_hooks(hooks: dict, g: Any) -> Any:
 
 
 def nodes_behind(tensors: Sequence[Tensor]) -> list[TapeNode]:
-    """Every node that `tensors` depend on, in the order they were recorded."""
+    """Every node that `tensors` depend on, in the order in which they were recorded."""
     stack = [t._grad_fn for t in tensors if t._grad_fn is not None]
     seen = {id(node): node for node in stack}
     while stack:
@@ -278,7 +280,7 @@ def nodes_behind(tensors: Sequence[Tensor]) -> list[TapeNode]:
 
 
 def _leading_to(tensors: Sequence[Tensor], wanted: dict, leaves: set[int]) -> dict[int, bool]:
-    """The nodes a walk has to visit for its inputs; whether each has to run (or only to be asked)."""
+    """The nodes that a walk must visit for `inputs`, and for each whether it must run."""
     asked = {key for key, _ in wanted}
     useful: dict[int, bool] = {}
     for node in nodes_behind(tensors):
@@ -305,7 +307,7 @@ def _seed(tensor: Tensor, g: Tensor | None) -> Tensor:
 
 
 def is_spent(tensor: Tensor) -> bool:
-    """Whether a backward has freed something that a backward from this tensor would need."""
+    """Whether an earlier backward has freed values that a backward from this tensor needs."""
     return any(node.saved is None for node in nodes_behind([tensor]))
 
 

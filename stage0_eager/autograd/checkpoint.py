@@ -1,4 +1,4 @@
-"""Checkpointing: keeps a function's arguments instead of what its derivatives need, and runs it again in the backward.
+"""Checkpointing: saves only a function's arguments, and runs the function again in the backward.
 
 Input: a function and its arguments. It uses saved_tensors_hooks (hooks.py): a number takes the place of each saved
 tensor. The first number that the backward needs runs the function again, with the random state of the first run.
@@ -17,11 +17,11 @@ from stage0_eager.tensor import Tensor
 
 
 class CheckpointError(RuntimeError):
-    """The second run saved other tensors than the first."""
+    """The second run did not save the same tensors as the first."""
 
 
 class _Frame:
-    """One checkpointed call: what it takes to run it again, and the tensors the second run has given."""
+    """One checkpointed call: what is needed to run it again, and the tensors that the second run saved."""
 
     def __init__(self, function: Callable, args: tuple, kwargs: dict, preserve_rng_state: bool) -> None:
         self.function, self.args, self.kwargs = function, args, kwargs
@@ -35,7 +35,7 @@ class _Frame:
         return len(self.metas) - 1
 
     def unpack(self, number: int) -> Tensor:
-        if number not in self.again:  # the first one asked for; or a second backward
+        if number not in self.again:  # this is the first one that is needed, or a second backward
             self._run_again()
         return self.again.pop(number)
 
@@ -73,7 +73,7 @@ def checkpoint(
     preserve_rng_state: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """`function(*args, **kwargs)`, recomputed in backward. `use_reentrant` is accepted; both kinds do the same."""
+    """Call `function(*args, **kwargs)`, and recompute it in the backward. `use_reentrant` has no effect."""
     if not STATE.grad_enabled:
         return function(*args, **kwargs)
     frame = _Frame(function, args, kwargs, preserve_rng_state)
@@ -82,7 +82,7 @@ def checkpoint(
 
 
 def checkpoint_sequential(functions: Any, segments: int, input: Any, **kwargs: Any) -> Any:
-    """A Sequential, or a list of modules, in `segments` checkpointed parts; the last part is not checkpointed."""
+    """Run a Sequential, or a list of modules, in `segments` parts. Each part but the last is checkpointed."""
     functions = list(functions.children()) if hasattr(functions, "children") else list(functions)
     size = len(functions) // segments
 

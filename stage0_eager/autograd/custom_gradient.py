@@ -18,10 +18,10 @@ from stage0_eager.tensor import Tensor
 class BackwardGraph:
     """The derivative of one call.
 
-    run: what each of `reads` names, in that order, to gradients.
+    run: a function from the values of `reads`, in this order, to gradients.
     reads: ("gradient", k) is the gradient of the k-th result, ("result", k) that result with its place on the tape,
         ("saved", k) the k-th saved operand.
-    gives: for each input, which result of `run` is its gradient; None: it has none.
+    gives: for each input, the number of the result of `run` that is its gradient; None: it has no gradient.
     """
 
     run: Callable[..., tuple]
@@ -43,9 +43,10 @@ class BackwardGraph:
 def custom_gradient(name: str, backward: BackwardGraph) -> Operator:
     """The operator `name(inputs, outputs, s0, s1, ...)`, outside the table.
 
-    inputs: tuple of tensors, whose gradients `backward` gives.
-    outputs: tuple of tensors without history. They are the result (of one, not a tuple), now computed from `inputs`.
-    s0, s1, ...: what `backward` saves beside results: inputs, values on the way, tensors from anywhere.
+    inputs: a tuple of tensors, whose gradients `backward` computes.
+    outputs: a tuple of tensors without history. They are returned (a single one not as a tuple), as if they were
+        computed from `inputs`.
+    s0, s1, ...: further values that `backward` saves: inputs, intermediate values, other tensors.
     """
     saved = [f"s{i}" for i in range(backward.saves)]
     needs_results = any(kind == "result" for kind, _ in backward.reads)

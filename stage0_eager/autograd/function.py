@@ -1,7 +1,7 @@
-"""autograd.Function: one node of the tape whose rule you write.
+"""autograd.Function: one node of the tape with your own forward and backward.
 
 Input: a class with forward and backward. `apply` runs forward off the tape and records a FunctionNode, which calls
-backward when its turn comes.
+backward in the backward pass.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stage_contracts.tensor_meta import TensorMeta
 
 
 class FunctionCtx:
-    """What forward hands to backward. Other attributes may be set freely."""
+    """The context that forward passes to backward. You can set any attributes on it."""
 
     needs_input_grad: tuple[bool, ...] = ()
 
@@ -33,7 +33,7 @@ class FunctionCtx:
         self._materialize = True
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep inputs, outputs or tensors in between for backward; a later write to one is caught."""
+        """Save inputs, outputs or other tensors for backward. A later write to one of them is an error in backward."""
         for t in tensors:
             if t is not None and not isinstance(t, Tensor):
                 raise TypeError(
@@ -52,11 +52,11 @@ class FunctionCtx:
         self._non_differentiable = tensors
 
     def mark_dirty(self, *tensors: Tensor) -> None:
-        """Say which inputs forward wrote to in place; each has to be returned as well."""
+        """Declare the inputs that forward wrote to in place. Forward must also return each of them."""
         self._dirty = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
-        """False: backward gets None, not zeros, for an output that no gradient reached."""
+        """With False, backward gets None instead of zeros for an output without a gradient."""
         self._materialize = value
 
 
@@ -66,15 +66,15 @@ class FunctionNode(TapeNode):
     __slots__ = ("cls", "ctx", "inputs", "materialize")
     cls: type[Function]
     ctx: FunctionCtx
-    inputs: tuple  # the meta of each argument; None for what is no tensor
+    inputs: tuple  # the meta of each argument; None for an argument that is not a tensor
 
     def __repr__(self) -> str:
         return f"<{self.name}Backward>"
 
     def apply(self, gradients: list) -> list:
         if self.saved is None:
-            self.unpack()  # raises: freed
-        if self.materialize:  # the walk has filled in what is floating
+            self.unpack()  # raises, because the saved tensors are freed
+        if self.materialize:  # floating outputs have zeros already
             gradients = [
                 c.full(m.shape, 0, m.dtype, m.device) if g is None else g
                 for g, m in zip(gradients, self.out_metas, strict=True)
@@ -118,7 +118,7 @@ class Function:
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: Any) -> None:
-        """Where this is overridden, forward takes no ctx and this fills it."""
+        """If you override this, forward gets no ctx, and this method fills it."""
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
@@ -158,13 +158,13 @@ class Function:
 def _record(
     cls: type[Function], ctx: FunctionCtx, args: tuple, metas: tuple, edges: list, outputs: tuple
 ) -> tuple:
-    """Put one Function.apply on the tape. An input that forward returned as it was becomes an alias."""
+    """Put one Function.apply on the tape. An input that forward returned unchanged becomes an alias."""
     for t in ctx._dirty:
         if t.requires_grad and t.is_leaf:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
     flat = {id(t) for t in ctx._non_differentiable}
     finished = _with_aliases(args, ctx, outputs, flat)
-    own = {id(t) for t in finished}  # those that are saved are saved as outputs, without their own node
+    own = {id(t) for t in finished}  # outputs are saved without their own tape node
     tensors = [t.meta if isinstance(t, Tensor) else TensorMeta((), float32) for t in finished]
     node = FunctionNode(cls.__name__, tuple(tensors), edges)
     node.cls, node.ctx, node.inputs, node.materialize = cls, ctx, metas, ctx._materialize
@@ -180,7 +180,8 @@ def _record(
 
 
 def _with_aliases(args: tuple, ctx: FunctionCtx, outputs: tuple, flat: set[int]) -> list:
-    """The outputs, with an alias for each that is an input as it was; `flat` learns of aliases without a derivative."""
+    """The outputs, with an alias for each that is an unchanged input. Aliases without a derivative are added to
+    `flat`."""
     unchanged = {id(a) for a in args if isinstance(a, Tensor)} - {id(t) for t in ctx._dirty}
     finished: list = []
     for out in outputs:
@@ -195,7 +196,7 @@ def _with_aliases(args: tuple, ctx: FunctionCtx, outputs: tuple, flat: set[int])
 
 
 def once_differentiable(backward: Callable) -> Callable:
-    """Decorator for a backward that cannot itself be differentiated: its gradients are constants."""
+    """Decorator for a backward that cannot be differentiated: its gradients are constants."""
 
     @functools.wraps(backward)
     def wrapper(ctx: Any, *gradients: Any) -> Any:

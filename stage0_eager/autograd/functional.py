@@ -29,7 +29,7 @@ def _tuple(value: Any, argument: str) -> tuple:
 
 
 def _prepared(func: Callable, inputs: Any, strict: bool) -> tuple[tuple, bool]:
-    """The inputs as a tuple, and whether there is one only; under `strict`, with every dependence checked."""
+    """The inputs as a tuple, and whether there is only one. With `strict`, every dependence is checked."""
     values = _tuple(inputs, "inputs")
     if strict:
         with enable_grad():
@@ -57,7 +57,7 @@ def _finished(tree: Any, create_graph: bool) -> Any:
 
 
 def _directions(v: Any, shapes: tuple, alone: bool, argument: str) -> tuple:
-    """`v` as a tuple beside tensors of `shapes`; 1 where it is None and there is a single element."""
+    """`v` as a tuple for tensors of `shapes`. None means 1, for a single tensor with a single element."""
     if v is None:
         if len(shapes) != 1 or shapes[0].numel() != 1:
             raise RuntimeError(
@@ -82,7 +82,7 @@ def jacobian(
     vectorize: bool = False,
     strategy: str = "reverse-mode",
 ) -> Any:
-    """d output / d input, of shape output.shape + input.shape, nested outputs first where there are several."""
+    """d output / d input, of shape output.shape + input.shape. With several, nested tuples: outputs, then inputs."""
     if strategy not in ("reverse-mode", "forward-mode"):
         raise RuntimeError(
             f'Expected strategy to be either "reverse-mode" or "forward-mode", got {strategy!r}'

@@ -15,7 +15,7 @@ from stage0_eager.tensor import Tensor
 
 
 class GradcheckError(RuntimeError):
-    """The derivative on the tape is not what finite differences give."""
+    """The derivative from the tape differs from finite differences."""
 
 
 def gradcheck(
@@ -58,7 +58,7 @@ def gradgradcheck(
     rtol: float = 1e-3,
     raise_exception: bool = True,
 ) -> bool:
-    """gradcheck of func's gradients, as functions of the inputs and of `grad_outputs` (random ones when None)."""
+    """gradcheck of func's gradients, as functions of the inputs and of `grad_outputs` (None: random ones)."""
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     outputs = _outputs(func, inputs)
     if grad_outputs is None:
@@ -85,7 +85,7 @@ def _outputs(func: Callable, inputs: Sequence) -> list[Tensor]:
 
 
 def _analytical(out: Tensor, x: Tensor) -> np.ndarray:
-    """The Jacobian, a row per input element and a column per output element, one backward per column."""
+    """The Jacobian from the tape: a row per input element, a column per output element, one backward per column."""
     columns = []
     for k in range(out.numel()):
         seed = np.zeros(out.numel(), out.dtype.numpy)

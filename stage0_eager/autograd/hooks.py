@@ -1,6 +1,6 @@
-"""Hooks: on a tensor's gradient, and on what is saved for the backward.
+"""Hooks: on a tensor's gradient, and on the tensors saved for the backward.
 
-Input: tensors that the tape (tape.py) knows; the backward pass (backward_pass.py) runs the hooks of gradients.
+Input: tensors on the tape (tape.py); the backward pass (backward_pass.py) runs the hooks of gradients.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from stage_contracts.device import CPU
 
 
 class RemovableHandle:
-    """What registering a hook returns: `remove()` takes the hook away; leaving it as a context does too."""
+    """The result of registering a hook. `remove()` removes the hook; so does the end of a `with` block."""
 
     def __init__(self, hooks: dict, hook: Callable) -> None:
         self._hooks, self._key = hooks, object()
@@ -32,10 +32,10 @@ class RemovableHandle:
 
 
 def hooks_of(tensor: Tensor) -> dict:
-    """The dict of a tensor's hooks: on its node when it was computed, on itself when it is a leaf."""
+    """The dict of a tensor's hooks: on its node, or on the tensor itself if it is a leaf."""
     node = up_to_date(tensor)._grad_fn
     if node is None:
-        if not tensor._hooks:  # a Parameter notices the assignment, so that compiled code does
+        if not tensor._hooks:  # the assignment changes the structure epoch of a Parameter, for compiled code
             tensor._hooks = {}
         return tensor._hooks
     if node.hooks is None:
@@ -44,7 +44,7 @@ def hooks_of(tensor: Tensor) -> dict:
 
 
 def retain_grad(tensor: Tensor) -> None:
-    """Keep an inner tensor's gradient in `.grad`, as a leaf's is kept."""
+    """Keep the gradient of a tensor that is not a leaf in its `.grad`."""
     if not tensor.requires_grad:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     if tensor.is_leaf or tensor.retains_grad:
@@ -69,7 +69,8 @@ def add_post_accumulate_hook(tensor: Tensor, hook: Callable) -> RemovableHandle:
 
 @contextmanager
 def saved_tensors_hooks(pack_hook: Callable, unpack_hook: Callable) -> Iterator[None]:
-    """In this block, `pack_hook(tensor)` is kept for backward in the tensor's place; `unpack_hook` gives it back."""
+    """In this block, `pack_hook(tensor)` is saved for backward instead of a tensor. `unpack_hook` makes the tensor
+    again."""
     previous, STATE.saved_hooks = STATE.saved_hooks, (pack_hook, unpack_hook)
     try:
         yield
@@ -79,7 +80,7 @@ def saved_tensors_hooks(pack_hook: Callable, unpack_hook: Callable) -> Iterator[
 
 @contextmanager
 def save_on_cpu(pin_memory: bool = False, device_type: str = "cuda") -> Iterator[None]:
-    """In this block, what is saved for backward is kept in the CPU's memory and moved back when it is needed."""
+    """In this block, tensors saved for backward are kept in the CPU's memory, and moved back when they are needed."""
 
     def pack(tensor: Tensor) -> tuple:
         return tensor.device, c.clone(tensor) if tensor.device.type == "cpu" else c.to_device(tensor, CPU)

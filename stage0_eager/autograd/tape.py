@@ -23,17 +23,17 @@ _SEQUENCE = itertools.count()
 
 
 class TapeNode:
-    """One recorded call: the rules to run, what they need, and where each gradient goes.
+    """One recorded call: the rules to run, the values that they need, and where each gradient goes.
 
     `apply(gradients)` takes one gradient (or None) per output and returns one per edge.
     """
 
     __slots__ = ("edges", "hooks", "name", "op", "origins", "out_metas", "saved", "sequence", "where")
-    materialize = True  # whether an output that got no gradient is given zeros
+    materialize = True  # whether zeros are made for an output without a gradient
 
     def __init__(self, name: str, out_metas: tuple[TensorMeta, ...], edges: list) -> None:
         self.name, self.out_metas, self.edges = name, out_metas, edges
-        # what is being traced, so that under a Tracer a backward node knows the forward expression it is for
+        # the origin that is being traced, so that a traced backward node knows its forward expression
         interpreter = STATE.interpreter
         self.origins: tuple = () if interpreter is None else interpreter.origins
         self.op: Any = None
@@ -41,7 +41,7 @@ class TapeNode:
         self.sequence = next(_SEQUENCE)
         if anomaly.WATCH:
             self.where = anomaly.here()
-        self.hooks: dict[int, dict] | None = None  # by output: what register_hook and retain_grad asked for
+        self.hooks: dict[int, dict] | None = None  # by output: the hooks of register_hook and retain_grad
 
     def __repr__(self) -> str:
         return f"<{self.name.title().replace('_', '')}Backward>"
@@ -53,7 +53,7 @@ class TapeNode:
         for edge in self.edges:
             rule = self.op.derivatives[edge.param]
             results.append(rule.rule(g, *(saved[name] for name in rule.needs)))
-        # a parameter that is a sequence of tensors has one edge per tensor and a rule that yields a sequence
+        # a parameter that is a sequence of tensors has one edge per tensor, and a rule that returns a sequence
         return [
             r[e.position] if e.position is not None else r for r, e in zip(results, self.edges, strict=True)
         ]
@@ -74,12 +74,12 @@ class TapeNode:
         }
 
     def release(self) -> None:
-        if self.saved:  # a node that keeps nothing can be walked again, as in torch
+        if self.saved:  # a node without saved values can be used again, as in torch
             self.saved = None
 
 
 class Edge:
-    """Where the gradient of one input goes: to the node that made it, or into a leaf's `.grad`."""
+    """The destination of the gradient of one input: the node that made it, or a leaf's `.grad`."""
 
     __slots__ = ("leaf", "node", "output_index", "param", "position")
 
@@ -91,9 +91,9 @@ class Edge:
 
 
 class SavedTensor:
-    """A tensor kept for backward, with the version it had. An output is kept without its own tape node.
+    """A tensor saved for backward, with its version at that time. An output is saved without its own tape node.
 
-    Under saved_tensors_hooks what is kept is what the pack hook makes of it, and its place on the tape.
+    Under saved_tensors_hooks, the result of the pack hook is saved, and the tensor's place on the tape.
     """
 
     __slots__ = ("is_output", "packed", "place", "tensor", "version")
@@ -109,13 +109,16 @@ class SavedTensor:
             pack, unpack = STATE.saved_hooks
             self.packed = (pack(Tensor(tensor._data)), unpack)
             self.place = (tensor.requires_grad, tensor._grad_fn, tensor._output_index)
-            if is_output or tensor._grad_fn is not None or not tensor.requires_grad:  # a leaf is kept anyway
+            if (
+                is_output or tensor._grad_fn is not None or not tensor.requires_grad
+            ):  # a leaf is saved as it is
                 self.place = (True, None, tensor._output_index) if is_output else self.place
                 self.tensor: Any = None
                 return
         if is_output:
             alias = Tensor(tensor._data)
-            alias._version = version_of(tensor)  # not _share_version: _base would close a cycle by grad_fn
+            # not _share_version: _base would make a reference cycle through grad_fn
+            alias._version = version_of(tensor)
             alias._output_index = tensor._output_index
             tensor = alias
         self.tensor = tensor
@@ -152,7 +155,7 @@ def version_of(tensor: Tensor) -> list[int]:
 
 
 def needs_tape(op: Any, args: tuple) -> bool:
-    """Whether any tensor argument requires grad (and the operator has derivatives at all)."""
+    """Whether any tensor argument requires grad, and the operator has derivatives."""
     if not op.derivatives:
         return False
     for arg in args:
@@ -169,10 +172,10 @@ def needs_tape(op: Any, args: tuple) -> bool:
 
 
 def record(op: Any, args: tuple, out: Any) -> None:
-    """Put one call on the tape: its floating outputs become non-leaves."""
-    # In one piece: every call that needs a gradient runs this, and a function per part would add a tenth to it.
+    """Put one call on the tape: its floating outputs are no longer leaves."""
+    # One long function: every call that needs a gradient runs it, and splitting it would make it a tenth slower.
     edges: list[Edge] = []
-    wanted = 0  # the rules that will run, as bits
+    wanted = 0  # the set of rules that will run, as bits
     for rule in op.rules:
         arg = args[rule.position]
         if isinstance(arg, Tensor):
@@ -201,7 +204,7 @@ def record(op: Any, args: tuple, out: Any) -> None:
         node = TapeNode(op.name, (out.meta,), edges)
         if node.out_metas[0].dtype.category == FLOATING:
             out.requires_grad, out._grad_fn = True, node
-            if out._output_index:  # it was a result of another call, changed in place
+            if out._output_index:  # it was the result of another call, and was changed in place
                 out._output_index = 0
     node.op = op
     saved: dict[str, Any] = node.saved  # type: ignore[assignment]
@@ -226,7 +229,7 @@ def record(op: Any, args: tuple, out: Any) -> None:
 
 
 def _plan(op: Any, wanted: int) -> tuple:
-    """What the rules in `wanted` need, each once: (name, what it is, the place of the argument)."""
+    """The values that the rules in `wanted` need, each once: (name, what it is, the position of the argument)."""
     needed = {}
     for rule in op.rules:
         if rule.bit & wanted:

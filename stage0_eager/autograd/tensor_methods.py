@@ -1,6 +1,6 @@
-"""The methods that autograd adds to Tensor: backward, and those that register hooks.
+"""The methods of Tensor for autograd: backward, and those that register hooks.
 
-Input: a tensor that the tape knows. `@method` makes each a method.
+Input: a tensor on the tape. `@method` makes each function a method.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ def backward(
     create_graph: bool = False,
     inputs: Any = None,
 ) -> None:
-    """Accumulate gradients into the leaves, or `inputs` only. Without `gradient` this must be a single element."""
+    """Add gradients to `.grad` of the leaves, or of `inputs` only. Without `gradient`, the tensor must have one
+    element."""
     backward_pass.backward(self, gradient, retain_graph, create_graph, inputs)
 
 
 @method
 def register_hook(self: Tensor, hook: Callable) -> hooks.RemovableHandle:
-    """`hook(grad)` when this tensor's gradient is known; what it returns (not None) replaces the gradient.
+    """Call `hook(grad)` when this tensor's gradient is complete. A result other than None replaces the gradient.
 
     Returns a handle with remove(). Hooks run in order of registration.
     """
@@ -37,11 +38,11 @@ def register_hook(self: Tensor, hook: Callable) -> hooks.RemovableHandle:
 
 @method
 def register_post_accumulate_grad_hook(self: Tensor, hook: Callable) -> hooks.RemovableHandle:
-    """`hook(tensor)` after backward has added to this leaf's `.grad`."""
+    """Call `hook(tensor)` after backward has added to this leaf's `.grad`."""
     return hooks.add_post_accumulate_hook(self, hook)
 
 
 @method
 def retain_grad(self: Tensor) -> None:
-    """Keep this inner tensor's gradient in `.grad`, as a leaf's is kept."""
+    """Keep the gradient of this tensor in `.grad`, if it is not a leaf."""
     hooks.retain_grad(self)

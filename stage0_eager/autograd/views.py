@@ -1,7 +1,7 @@
 """Writing through views on the tape: a write to `x[0]` gives x, and every other view of it, a new history.
 
-Input: a view that write() is about to change while gradients are recorded. The new history is that of a functional
-program: the base with one part replaced, and the views taken again. (torch's CopySlices does the same by hand.)
+Input: a view that write() will change while gradients are recorded. The new history is that of a functional program:
+the base with one part replaced, and the views made again. (torch's CopySlices does the same by hand.)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MADE_SILENTLY = (
 
 
 def write_through(view: Any, value: Any) -> Any:
-    """`view.copy_(value)`, differentiably: the base and the view become results of the write."""
+    """`view.copy_(value)` with gradients: the base and the view become results of the write."""
     base = root(view)
     if view.numel() and any(s == 0 and n > 1 for s, n in zip(view.stride(), view.shape, strict=True)):
         raise RuntimeError(OVERLAPS)
@@ -34,7 +34,7 @@ def write_through(view: Any, value: Any) -> Any:
             "a view of a leaf Variable that requires grad is being used in an in-place operation."
         )
     new = _replaced(base, _places(view, base), value)
-    if is_traced(view):  # inside vmap: without a place on this tape, but on the one around the vmap
+    if is_traced(view):  # inside vmap: it is not on this tape, but on the one around the vmap
         c.copy_(Tensor(view._data), Tensor(value._data))
     else:
         with no_grad():
@@ -46,7 +46,7 @@ def write_through(view: Any, value: Any) -> Any:
 
 
 def _places(view: Any, base: Any) -> list[tuple]:
-    """The chain from base to view, for a write. Of an expanded tensor a part: one step, by its place in the memory."""
+    """The chain from base to view, for a write. For a part of an expanded tensor: one step, by its place in memory."""
     chain = steps_from_base(view)
     if is_traced(view) or not base.meta.is_contiguous or all(op.name != "expand" for op, _ in chain):
         return chain
@@ -55,11 +55,11 @@ def _places(view: Any, base: Any) -> list[tuple]:
 
 
 def _replaced(whole: Any, chain: list[tuple], value: Any) -> Any:
-    """A copy of `whole` in which what the chain of views shows is `value`."""
+    """A copy of `whole` with `value` in the part that the chain of views shows."""
     if not chain:
         value = value if value.dtype is whole.dtype else c.cast(value, whole.dtype)
         value = c.expand(value, (1, *whole.shape))
-        # as the only row of a matrix of one row, so that the old value stays on the tape, with gradient 0
+        # as the only row of a matrix, so that the old value stays on the tape, with gradient 0
         return c.reshape(c.slice_scatter(c.reshape(whole, value.shape), value, 0, 0, 1, 1), whole.shape)
     (op, rest), inner = chain[0], chain[1:]
     return UNDO[op.name](whole, _replaced(op(whole, *rest), inner, value), *rest)
@@ -71,12 +71,12 @@ def _undo_permute(whole: Any, part: Any, dims: tuple) -> Any:
 
 
 def _of_nothing(whole: Any, part: Any) -> Any:
-    """An expansion to a size of 0 shows no element of the whole, which still depends on what is written there."""
+    """For an expansion to a size of 0, which shows no element: the whole still depends on the written value."""
     rows = c.reshape(whole, (1, *whole.shape))
     return c.reshape(c.slice_scatter(rows, c.reshape(part, (0, *whole.shape)), 0, 0, 0, 1), whole.shape)
 
 
-# From the whole and a new value for what the view shows to the new whole.
+# View operator -> a function (whole, new value of the view) -> the new whole.
 UNDO: dict[str, Any] = {
     "reshape": lambda whole, part, shape: c.reshape(part, whole.shape),
     "permute": _undo_permute,

@@ -1,1 +1,1 @@
-"""Custom operators: a function of the user as one row of the table that no stage opens."""
+"""Custom operators: a user function as one row of the table, which no stage looks into."""

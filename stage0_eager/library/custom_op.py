@@ -1,7 +1,7 @@
 """Custom operators: your function as one operator that eager differentiates and compiled graphs never look into.
 
 Input: Python functions with annotations (or a schema as text), and what you register for them: kernels by device, the
-rule for results' shapes ("fake"), a backward, a vmap rule. Names, arguments and messages are those of torch.library.
+rule for the shapes of results ("fake"), a backward, a vmap rule. Names, arguments and messages are torch.library's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from stage_contracts.tensor_meta import TensorMeta
 
 
 class CustomOpDef(OpaqueOperator):
-    """What custom_op makes: called as the function it was made from. Registering again replaces."""
+    """The result of custom_op. You call it like the function that it was made from. A second registration replaces the
+    first."""
 
     def __init__(self, namespace: str, name: str, schema: Schema, function: Callable) -> None:
         super().__init__(f"ops.{namespace}", name, function, self._meta, self._kernel, schema.mutates)
@@ -43,7 +44,7 @@ class CustomOpDef(OpaqueOperator):
         self._places = {p: i for i, p in enumerate(self.params)}
         kinds = inspect.signature(self.bind).parameters.values()
         self._named = frozenset(p.name for p in kinds if p.kind is p.KEYWORD_ONLY)
-        # how the tape and stage 2 know that a gradient may flow; the work is in `pullback`
+        # these tell the tape and stage 2 that a gradient may flow; `pullback` computes it
         if not schema.mutates:
             self.derivatives = {
                 p: Derivative(self, p, _unused) for p in schema.tensors if p not in self._named
@@ -61,7 +62,8 @@ class CustomOpDef(OpaqueOperator):
     # ---- what users register --------------------------------------------------------------------------------
 
     def register_kernel(self, device_types: str | Sequence[str] | None, fn: Callable | None = None, /) -> Any:
-        """The function that computes on tensors of these devices ("cpu", "cuda"; None: of any), or a decorator."""
+        """Register the function that computes on tensors of these devices ("cpu", "cuda"; None: any). Also a
+        decorator."""
         if fn is None:
             return lambda function: self.register_kernel(device_types, function)
         for device in (
@@ -71,14 +73,16 @@ class CustomOpDef(OpaqueOperator):
         return fn
 
     def register_fake(self, fn: Callable, /) -> Callable:
-        """The function from tensors without data to tensors of the results' shape and dtype. Also a decorator."""
+        """Register the function from tensors without data to tensors with the shape and dtype of the results. Also a
+        decorator."""
         self._fake = fn
         return fn
 
     def register_autograd(self, backward: Callable, /, *, setup_context: Callable | None = None) -> None:
-        """`backward(ctx, *gradients)` gives a gradient per argument; `setup_context(ctx, inputs, output)` fills ctx.
+        """Register `backward(ctx, *gradients)`, which returns a gradient per argument. `setup_context(ctx, inputs,
+        output)` fills ctx.
 
-        Both are traced by compiled code. Raises RuntimeError for an operator that writes to its arguments.
+        Compiled code traces both. Raises RuntimeError for an operator that writes to its arguments.
         """
         if self.mutates:
             raise RuntimeError(
@@ -88,7 +92,8 @@ class CustomOpDef(OpaqueOperator):
         self._backward, self._setup = backward, setup_context
 
     def register_vmap(self, func: Callable | None = None) -> Any:
-        """`func(info, in_dims, *args)` gives (results, their batch dimensions). Without one, example by example."""
+        """Register `func(info, in_dims, *args)`, which returns (results, their batch dimensions). Without it, vmap
+        calls the operator for one example at a time."""
         if func is None:
             return self.register_vmap
         self._vmap = func
@@ -109,7 +114,7 @@ class CustomOpDef(OpaqueOperator):
         return self._plain(args)
 
     def _plain(self, args: tuple) -> Any:
-        """Without the tape: recorded into a graph, or computed."""
+        """A call without the tape: recorded into a graph, or computed."""
         if isinstance(STATE.interpreter, Tracer):
             return self._as_declared(STATE.interpreter.process(self, args))
         with no_grad():
@@ -121,7 +126,7 @@ class CustomOpDef(OpaqueOperator):
         return result
 
     def _compute(self, args: tuple) -> Any:
-        """Run the kernel for the arguments' device. Raises RuntimeError for a result that is an argument's memory."""
+        """Run the kernel for the arguments' device. Raises RuntimeError if a result shares memory with an argument."""
         tensors = [leaf for leaf in leaves_of(args) if isinstance(leaf, Tensor)]
         device = tensors[0].device.type if tensors else None
         kernel = self._kernels.get(device) or self._kernels.get(None)
@@ -145,11 +150,11 @@ class CustomOpDef(OpaqueOperator):
         return {p: a for p, a in zip(self.params, args, strict=True) if p in self._named}
 
     def _as_declared(self, result: Any) -> Any:
-        """What a graph yields, a tensor or a tuple, as the schema says: a list where it says Tensor[]."""
+        """The result of a graph (a tensor or a tuple) in the form of the schema: a list for Tensor[]."""
         return list(result) if self.listed else result
 
     def _on_tape(self, args: tuple) -> Any:
-        """One tape node, with your backward."""
+        """A call that is one tape node, with your backward."""
         op = self
 
         class Call(Function):
@@ -181,7 +186,7 @@ class CustomOpDef(OpaqueOperator):
         self._setup(ctx=ctx, inputs=positional, keyword_only_inputs=self._by_name(inputs), output=output)
 
     def _flat_gradients(self, ctx: Any, args: tuple, gradients: tuple) -> list[Any]:
-        """Your backward, one gradient for each leaf of the arguments."""
+        """Call your backward. Returns one gradient for each leaf of the arguments."""
         if self._backward is None:
             raise RuntimeError(
                 f"Trying to backward through {self} but no autograd formula was registered. Please use "
@@ -204,9 +209,9 @@ class CustomOpDef(OpaqueOperator):
         return found
 
     def pullback(self, g: Any, out: Any, args: tuple, wanted: Callable[[Any], bool]) -> dict[str, Any]:
-        """The gradients by parameter, for a graph: as _on_tape, the context filled when the backward is written.
+        """The gradients by parameter, for a graph. The context is filled when the backward is traced.
 
-        g: one gradient per result. wanted(argument): whether a gradient for it is asked for.
+        g: one gradient per result. wanted(argument): whether a gradient for the argument is needed.
         """
         ctx = FunctionCtx()
         ctx.needs_input_grad = mapped(wanted, args)
@@ -215,7 +220,7 @@ class CustomOpDef(OpaqueOperator):
         return dict(zip(self.params, rebuilt(args, flat), strict=True))
 
     def _batched(self, level: Batcher, args: tuple) -> Any:
-        """Your rule on whole batches, which are first dimensions here."""
+        """Call your vmap rule on whole batches. Here the batch dimension is always the first."""
         dims = mapped(lambda a: 0 if level.batched(a) else None, args)
         whole = mapped(lambda a: a._data.whole if level.batched(a) else a, args)
         info = SimpleNamespace(batch_size=level.size, randomness=level.randomness)
@@ -233,7 +238,7 @@ class CustomOpDef(OpaqueOperator):
     # ---- what graphs need -----------------------------------------------------------------------------------
 
     def _meta(self, *args: Any) -> Any:
-        """The fake rule's result as metas."""
+        """The result of the fake rule as metas."""
         if self._fake is None:
             if self._schema.returns is None:
                 return None
@@ -254,7 +259,7 @@ class CustomOpDef(OpaqueOperator):
         return tuple(marked) if isinstance(marked, list) else marked if made is not None else None
 
     def _kernel(self, xp: Any, *args: Any) -> Any:
-        """Arrays in, arrays out."""
+        """The kernel on arrays: it returns arrays."""
         with no_grad():
             result = self._compute(mapped(lambda a: Tensor(a) if arrays.is_array(a) else a, args))
         return _arrays(result)
@@ -284,9 +289,9 @@ def custom_op(
 ) -> Any:
     """Make a function with annotations the operator `name` ("mylib::foo"). Decorator without `fn`.
 
-    mutates_args: the names of the tensors it writes to, or "unknown" for all. device_types: what `fn` computes on.
-    Raises ValueError for a name without namespace, annotations that are no schema, or a schema text that says other
-    writes than `mutates_args`.
+    mutates_args: the names of the tensors that it writes to, or "unknown" for all. device_types: the devices for which
+    `fn` is the kernel. Raises ValueError for a name without a namespace, annotations from which no schema can be made,
+    or a schema that disagrees with `mutates_args`.
     """
     if fn is None:
         return lambda function: custom_op(
@@ -315,7 +320,7 @@ def _parts(name: str) -> tuple[str, str]:
 
 
 def lookup(op: Any) -> CustomOpDef:
-    """The operator by its name, or itself. Raises RuntimeError for a name that is none."""
+    """The operator with this name, or the operator itself. Raises RuntimeError if the name does not exist."""
     if isinstance(op, CustomOpDef):
         return op
     if not isinstance(op, str):
@@ -331,14 +336,14 @@ def lookup(op: Any) -> CustomOpDef:
 
 
 def define(qualname: str, schema: str) -> None:
-    """An operator by its schema alone; `impl` gives it kernels."""
+    """Define an operator by its schema only; `impl` adds kernels."""
     found, declared = parse_schema(schema)
     declared.__name__ = _parts(qualname)[1]
     CustomOpDef(*_parts(qualname), found, declared)
 
 
 def impl(qualname: Any, types: str | Sequence[str], func: Callable | None = None) -> Any:
-    """The kernel of an operator for device types ("cpu", "cuda", "default"). Decorator without func."""
+    """Register the kernel of an operator for device types ("cpu", "cuda", "default"). Decorator without func."""
     devices = None if types == "default" else types
     return lookup(qualname).register_kernel(devices, func)
 
@@ -346,22 +351,22 @@ def impl(qualname: Any, types: str | Sequence[str], func: Callable | None = None
 def register_kernel(
     op: Any, device_types: str | Sequence[str] | None, func: Callable | None = None, /
 ) -> Any:
-    """As CustomOpDef.register_kernel, of an operator or its name."""
+    """The same as CustomOpDef.register_kernel, for an operator or its name."""
     return lookup(op).register_kernel(device_types, func)
 
 
 def register_fake(op: Any, func: Callable | None = None, /) -> Any:
-    """As CustomOpDef.register_fake, of an operator or its name. Decorator without func."""
+    """The same as CustomOpDef.register_fake, for an operator or its name. Decorator without func."""
     return lookup(op).register_fake if func is None else lookup(op).register_fake(func)
 
 
 def register_autograd(op: Any, backward: Callable, /, *, setup_context: Callable | None = None) -> None:
-    """As CustomOpDef.register_autograd, of an operator or its name."""
+    """The same as CustomOpDef.register_autograd, for an operator or its name."""
     lookup(op).register_autograd(backward, setup_context=setup_context)
 
 
 def register_vmap(op: Any, func: Callable | None = None, /) -> Any:
-    """As CustomOpDef.register_vmap, of an operator or its name. Decorator without func."""
+    """The same as CustomOpDef.register_vmap, for an operator or its name. Decorator without func."""
     return lookup(op).register_vmap(func)
 
 
@@ -386,7 +391,7 @@ ops = _Namespace("ops")
 
 
 def triton_op(name: str, fn: Callable | None = None, /, *, mutates_args: str | Iterable[str]) -> Any:
-    """As custom_op, for a function that computes with `wrap_triton(kernel)[grid](...)`: it is its own fake rule."""
+    """The same as custom_op, for a function that calls `wrap_triton(kernel)[grid](...)`. It needs no fake rule."""
     if fn is None:
         return lambda function: triton_op(name, function, mutates_args=mutates_args)
     made = custom_op(name, fn, mutates_args=mutates_args)

@@ -1,7 +1,7 @@
 """Schemas of custom operators: from a function's annotations, and from a text such as "(Tensor x, int n=2) -> Tensor".
 
-Input: a function, or a schema's text. Words and messages are torch.library's (infer_schema); a schema here says only
-what the rest needs: parameters in order, their kinds, which are written to, what comes back.
+Input: a function, or a schema's text. Terms and messages are those of torch.library (infer_schema). A schema here has
+only what other code needs: the parameters in order, their kinds, which are written to, and what is returned.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stage0_eager.tensor import Tensor
 from stage_contracts.device import Device
 from stage_contracts.dtype import DType
 
-# Python's annotation -> the schema's word
+# Python's annotation -> the kind in the schema
 _PLAIN: dict[Any, str] = {
     Tensor: "Tensor", int: "SymInt", float: "float", bool: "bool", str: "str", numbers.Number: "Scalar",
     DType: "ScalarType", Device: "Device",
@@ -51,17 +51,17 @@ class Schema:
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        """The parameters that are tensors, or lists of them."""
+        """The parameters that are tensors, or lists of tensors."""
         return tuple(p for p, kind in zip(self.params, self.kinds, strict=True) if kind.startswith("Tensor"))
 
 
 def infer_schema(
     function: Callable, /, *, mutates_args: str | Iterable[str], op_name: str | None = None
 ) -> str:
-    """The schema's text for a function with annotations, as torch.library.infer_schema.
+    """The text of the schema of a function with annotations, as torch.library.infer_schema returns it.
 
-    Raises ValueError for a parameter without annotation or of another type, and for names in `mutates_args` that are
-    none of its tensors.
+    Raises ValueError for a parameter without an annotation or with an unsupported type, and for a name in
+    `mutates_args` that is not one of its tensors.
     """
     return (op_name or "") + schema_of(function, mutates_args).text
 
@@ -78,7 +78,7 @@ def schema_of(function: Callable, mutates_args: str | Iterable[str]) -> Schema:
             "mutates_args must either be a sequence of the names of the arguments that are mutated or the string "
             "'unknown'."
         )
-    # In one piece, as a schema is written: parameter by parameter, each refused in the words that torch has for it.
+    # One function, because a schema is written parameter by parameter, and torch has a message for each refusal.
     types = _annotations(function, refuse)
     words: list[str] = []
     kinds: list[str] = []
@@ -132,7 +132,7 @@ def _annotations(function: Callable, refuse: Callable[[str], Any]) -> dict[str, 
 def _returned(
     types: dict[str, Any], signature: inspect.Signature, refuse: Callable[[str], Any]
 ) -> tuple[Any, str]:
-    """What comes back, as a Schema has it and as its text."""
+    """The returned values, as the Schema's field and as text."""
     if signature.return_annotation is signature.empty:
         refuse("No return type annotation was provided. Please add one.")
     given = types["return"]
@@ -165,9 +165,9 @@ _WORDS = {"int": "SymInt", "SymInt": "SymInt", "Scalar": "Scalar"}
 
 
 def parse_schema(text: str) -> tuple[Schema, Callable]:
-    """The Schema of a text, and a function with its parameters, which raises: nothing is registered yet.
+    """The Schema of a text, and a function with its parameters, which raises until a kernel is registered.
 
-    Raises ValueError for a text that is no schema.
+    Raises ValueError for a text that is not a schema.
     """
     match = _SCHEMA.match(text)
     if match is None:

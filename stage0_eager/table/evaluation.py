@@ -1,9 +1,9 @@
-"""Evaluating a call: one function per row of the table, fitted to its kind when the row is made.
+"""Evaluating a call: each row of the table gets a function for its kind when it is made.
 
 Input: a row (operator.py). `eager_call(op)` is what runs when no interpreter is in force: arrays out of the tensors,
-the kernel, a tensor around the result, and a note on the tape. `_general` says it all; the others are the same with
-less to look at, because a small tensor's addition is half a microsecond of arithmetic and the rest is this file.
-Gains are for one call on 4 floats (reports/eager-speed.txt has the table beside torch).
+the kernel, a tensor around the result, and a node on the tape. `_general` does all of it. The others do the same for
+special cases, because the arithmetic of adding two small tensors takes half a microsecond, and the rest is this file.
+The gains below are for one call on 4 floats (reports/eager-speed.txt compares with torch).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def eager_call(op: Any) -> Callable[..., Any]:
 
 
 def evaluate(op: Any, args: tuple) -> Any:
-    """Run a core operator's kernel on the arrays under the tensors."""
+    """Run a core operator's kernel on the arrays of the tensors."""
     data = [
         a._data if isinstance(a, Tensor)
         else [t._data for t in a] if type(a) in (tuple, list) and a and isinstance(a[0], Tensor)
@@ -60,13 +60,13 @@ def evaluate(op: Any, args: tuple) -> Any:
         for a in args
     ]  # fmt: skip
     array = op.kernel(np if type(data[0]) is np.ndarray else namespace_of_all(data), *data)
-    if op.mutates:  # copy_: its first argument now holds the result
+    if op.mutates:  # copy_: its first argument now has the result
         args[0]._bump_version()
         return args[0]
     if type(array) is tuple:
         return tuple(map(Tensor, array))
     out = Tensor(array)
-    if op.shares and owner(array) is owner(data[0]):  # not a clone, nor a reshape that had to copy
+    if op.shares and owner(array) is owner(data[0]):  # it is neither a clone nor a reshape that copied
         args[0]._share_version(out)
         if op.core.kind == "view":
             remember_view(out, op, args[0], args[1:])
@@ -74,7 +74,7 @@ def evaluate(op: Any, args: tuple) -> Any:
 
 
 def remember_view(out: Tensor, op: Any, source: Tensor, rest: tuple) -> None:
-    """How a view was made, for who writes through it. Its version counter is its base's, asked for when needed."""
+    """Store how a view was made, for writes through it. It has the version counter of its base, read when needed."""
     out._view = (op, source, rest)
     base = out._base = source if source._base is None else source._base
     if base._written:
@@ -86,7 +86,7 @@ def remember_view(out: Tensor, op: Any, source: Tensor, rest: tuple) -> None:
 
 
 def _showing_its_own(op: Any) -> Callable[..., Any]:
-    """A composite of OWN_MEMORY. What it shows of that is, to the user, no view that was made under no_grad."""
+    """Evaluates a composite of OWN_MEMORY. For the user, its result is not a view made under no_grad."""
     body = op.body
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -113,7 +113,7 @@ def _tensors_in(tree: Any) -> Iterator[Tensor]:
 
 
 def _general(op: Any) -> Callable[..., Any]:
-    """Any core operator."""
+    """Evaluates any core operator."""
     bind, arity = op.bind, op.arity
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -129,12 +129,12 @@ def _general(op: Any) -> Callable[..., Any]:
 
 
 def _single(op: Any) -> Callable[..., Any]:
-    """Elementwise, one operand."""
+    """Evaluates an elementwise operator of one operand."""
     kernel = numpy_single(op.name)
 
     def call(input: Any) -> Any:
         if not isinstance(input, Tensor):
-            return general(input)  # raises what the meta rule raises
+            return general(input)  # raises the meta rule's error
         out = Tensor(kernel(input._data))
         if input._view is not None:
             up_to_date(input)
@@ -147,7 +147,7 @@ def _single(op: Any) -> Callable[..., Any]:
 
 
 def _pair(op: Any) -> Callable[..., Any]:
-    """Two operands, of which one may be a number: 1.3 µs less than in general."""
+    """Evaluates an operator of two operands, of which one may be a number: 1.3 µs less than _general."""
     kernel = numpy_pair(op.name) if op.core.kind == "pointwise" else _anywhere(op.kernel)
 
     def call(input: Any, other: Any) -> Any:
@@ -171,7 +171,7 @@ def _pair(op: Any) -> Callable[..., Any]:
 
 
 def _where(op: Any) -> Callable[..., Any]:
-    """A condition and two operands, of which one may be a number."""
+    """Evaluates an operator of a condition and two operands, of which one may be a number."""
 
     def call(condition: Any, input: Any, other: Any) -> Any:
         args = (condition, input, other)
@@ -184,12 +184,12 @@ def _where(op: Any) -> Callable[..., Any]:
 
 
 def _anywhere(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """A kernel that finds the array namespace itself."""
+    """Evaluates an operator whose kernel finds the array namespace itself."""
     return lambda x, *rest: kernel(np if type(x) is np.ndarray else namespace_of_all((x, *rest)), x, *rest)
 
 
 def _first(op: Any) -> Callable[..., Any]:
-    """One tensor, then plain arguments."""
+    """Evaluates an operator of one tensor, then plain arguments."""
     bind, arity = op.bind, op.arity
     kernel = numpy_reduction(op.name) if op.name in REDUCE else _anywhere(op.kernel)
 
@@ -208,7 +208,7 @@ def _first(op: Any) -> Callable[..., Any]:
 
 
 def _list(op: Any) -> Callable[..., Any]:
-    """A list of tensors, then a dimension (cat): 2 µs less than in general."""
+    """Evaluates an operator of a list of tensors, then a dimension (cat): 2 µs less than _general."""
 
     def call(tensors: Any, dim: int) -> Tensor:
         out = Tensor(numpy_cat([t._data for t in tensors], dim))
@@ -220,10 +220,10 @@ def _list(op: Any) -> Callable[..., Any]:
 
 
 def _view(op: Any) -> Callable[..., Any]:
-    """The same elements under another index. Without the layer that explains errors: 0.4 µs less."""
+    """Evaluates a view operator. It skips the layer that explains errors: 0.4 µs less."""
     bind, arity, kernel = op.bind, op.arity, KERNELS[op.name]
     if op.name not in ("reshape", "permute", "expand", "slice"):
-        kernel = op.kernel  # which asks the meta rule first
+        kernel = op.kernel  # this one runs the meta rule first
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if kwargs or len(args) != arity:
@@ -249,12 +249,12 @@ def _view(op: Any) -> Callable[..., Any]:
 
 
 def quick_view(op: Any, array: Any, args: tuple, recorded: Any = None) -> Tensor:
-    """The result of a composite that makes views, seen at once; its body is run again by who asks for the steps.
+    """The result of a composite that makes views, computed in one step. A caller that needs the steps runs the body.
 
     `recorded` is the row whose rule goes on the tape.
     """
     source = args[0]
-    if 1 in array.shape:  # the strides of sizes of 1 are as the steps leave them
+    if 1 in array.shape:  # the strides of sizes of 1 depend on the steps
         return op.run(*args)
     out = Tensor(array)
     remember_view(out, op, source, args[1:])
@@ -266,7 +266,7 @@ def quick_view(op: Any, array: Any, args: tuple, recorded: Any = None) -> Tensor
 
 
 def quick_step(op: Any, array: Any, args: tuple) -> Tensor:
-    """The result of a composite computed at once; `op` is the row whose rules go on the tape."""
+    """The result of a composite, computed in one step. `op` is the row whose rules go on the tape."""
     out = Tensor(array)
     if STATE.grad_enabled and needs_tape(op, args):
         record(op, args, out)
@@ -274,10 +274,11 @@ def quick_step(op: Any, array: Any, args: tuple) -> Tensor:
 
 
 def on_array(op: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A composite with a derivative of its own as one function of its first operand's array, a row-major one of floats.
+    """Makes a composite with its own derivative one function of its first operand's array, which is row-major, of
+    floats.
 
-    `function(array, *rest)` takes the operator's arguments and does what the body does, in the same order, so that
-    not a bit differs. One wrapper instead of one per step: softmax 12 µs less.
+    `function(array, *rest)` gets the operator's arguments and does the steps of the body in the same order, so the bits
+    are the same. There is one wrapper instead of one per step: softmax takes 12 µs less.
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -304,7 +305,7 @@ def on_array(op: Any, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _composite(op: Any) -> Callable[..., Any]:
-    """A body with a derivative of its own: what it computes on the way is not recorded, the whole is."""
+    """Evaluates a composite with its own derivative: the tape records the call, and not the steps of the body."""
     bind, arity = op.bind, op.arity
     named = any(p.kind is p.KEYWORD_ONLY for p in inspect.signature(op.body).parameters.values())
     run = op._run_body if named else lambda args: op.body(*args)

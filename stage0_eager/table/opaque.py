@@ -1,7 +1,7 @@
 """Opaque operators: rows outside the table that every stage keeps as one step and never looks into.
 
-Input: control flow (control_flow/operators.py), the user's custom operators (library/) and Triton kernels. Each brings
-a body for eager calls, a meta rule, and a kernel `(array namespace, *arguments)` that compiled graphs call.
+Input: control flow (control_flow/operators.py), user-defined operators (library/) and Triton kernels. Each has a body
+for eager calls, a meta rule, and a kernel `(array namespace, *arguments)` that compiled graphs call.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ from stage_contracts.tensor_meta import TensorMeta
 
 
 class OpaqueOperator(Operator):
-    """One row. Graphs call it by `qualname`; a Tracer records it as it is, derivative and all."""
+    """One row. Graphs call it by `qualname`; a Tracer records it as one node, with its derivative."""
 
     opaque = True
-    listed = False  # whether its results come as a list
-    pullback: Callable[..., dict[str, Any]] | None = None  # all gradients in one call, in place of rules
+    listed = False  # whether its results are a list
+    pullback: Callable[..., dict[str, Any]] | None = (
+        None  # computes all gradients in one call; used instead of rules
+    )
 
     def __init__(
         self,
@@ -46,7 +48,7 @@ class OpaqueOperator(Operator):
         return OPAQUE.__getitem__, (self.qualname,)
 
     def meta(self, *args: Any, **kwargs: Any) -> Any:
-        """The result's TensorMeta, or a tuple of them, by the row's own rule."""
+        """The TensorMeta of the result, or a tuple of them, from the row's own rule."""
         return self.meta_rule(*self.bind(*args, **kwargs))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -64,11 +66,11 @@ class OpaqueOperator(Operator):
 
 
 def functional_form(op: OpaqueOperator) -> OpaqueOperator:
-    """The operator that, where `op` writes to arguments, gives their new values behind op's results."""
+    """For an `op` that writes to arguments: the operator that returns their new values after op's results instead."""
     places = [op.params.index(name) for name in op.mutates]
 
     def with_copies(args: tuple, copy: Callable[[Any], Any]) -> tuple[tuple, list]:
-        """The arguments with copies of what is written, wherever it stands, and these copies."""
+        """The arguments, in which tensors that are written are replaced by copies; and these copies."""
         copies = {id(leaf): copy(leaf) for i in places for leaf in leaves_of(args[i]) if is_data(leaf)}
         copied = tuple(mapped(lambda leaf: copies.get(id(leaf), leaf), a) for a in args)
         return copied, [leaf for i in places for leaf in leaves_of(copied[i]) if is_data(leaf)]
@@ -92,12 +94,12 @@ def functional_form(op: OpaqueOperator) -> OpaqueOperator:
 
 
 def is_data(value: Any) -> bool:
-    """Whether this is a tensor, or stands for one: an array, a meta."""
+    """Whether this is a tensor, or an array or a meta in place of one."""
     return isinstance(value, (Tensor, TensorMeta)) or is_array(value)
 
 
 def _several(result: Any) -> tuple:
-    """What an operator gives, as a tuple."""
+    """The result of an operator as a tuple."""
     if result is None:
         return ()
     return tuple(result) if isinstance(result, (tuple, list)) else (result,)

@@ -1,4 +1,4 @@
-"""Operator: one row of the table, and the one interception point that every tensor computation passes through.
+"""Operator: one row of the table, and the one place that every tensor computation passes through.
 
 Input: core.py makes a row per core operator (kernel, derivative); functions/ makes the public functions, whose bodies
 call other operators. A call of a row evaluates it, or passes it to the current interpreter, and records it on the tape.
@@ -25,7 +25,7 @@ from stage0_eager.transforms.trace import run_on_metas
 from stage_contracts.core_ops import CoreOp
 from stage_contracts.tensor_meta import TensorMeta
 
-# NumPy's names of arguments, which torch takes for its own in every function; A is torch.linalg's.
+# NumPy's names of arguments, which torch accepts in every function. A is torch.linalg's.
 _NUMPY_NAMES = {
     "axis": "dim",
     "keepdims": "keepdim",
@@ -40,7 +40,7 @@ _NUMPY_NAMES = {
 class Operator:
     """A public function or a core operator. Exactly one of `core` and `body` (composite) is set."""
 
-    opaque = False  # whether every stage keeps it as it is (opaque.py)
+    opaque = False  # whether no stage looks into it (opaque.py)
     backward_graph: Any = (
         None  # of one whose derivative is the user's own: that as a graph (autograd/custom_gradient.py)
     )
@@ -61,7 +61,7 @@ class Operator:
         self.shares = core is not None and core.kind in ("view", "identity")  # the result may share storage
         self.derivatives: dict[str, Derivative] = {}
         self.rules: tuple[Derivative, ...] = ()
-        # what record() saves, by the set of rules that will run (as bits)
+        # the values that record() saves, by the set of rules that will run (as bits)
         self.save_plans: dict[int, tuple] = {}
         self.bind = _binder(name, params, body)
         code = self.bind.__code__
@@ -70,9 +70,9 @@ class Operator:
         self.numpy_names = frozenset(name for name, ours in _NUMPY_NAMES.items() if ours in self.params) - {
             *self.params
         }
-        self.whole = body is None  # handled as one step: core, or a composite with its own derivative
+        self.whole = body is None  # it is one step: a core operator, or a composite with its own derivative
         self.run = eager_call(self)  # evaluates, and records on the tape
-        self.eager = self.run  # what runs when no interpreter is in force: run, or a quicker way (`quickly`)
+        self.eager = self.run  # runs if no interpreter is active: `run`, or a faster function (`quickly`)
         if body is not None:
             update_wrapper(self, body)
         else:
@@ -92,7 +92,7 @@ class Operator:
         return find, (self.qualname,)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        """As a class attribute of Tensor an operator is a method."""
+        """Makes an operator that is a class attribute of Tensor a method."""
         return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -115,14 +115,15 @@ class Operator:
         return self.without_casts(args, kwargs)
 
     def without_casts(self, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """The call by the interpreter in force, or in inference mode."""
+        """Call the operator, with the current interpreter or in inference mode, but without autocast."""
         if STATE.interpreter is not None:
             return self._interpreted(STATE.interpreter, args, kwargs)
         out = self.run(*args, **kwargs)
         return out if self.core is None or self.mutates else made_in_inference(out)
 
     def spelled(self, kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Arguments under NumPy's names (axis, keepdims, x1, x2) under this operator's, as torch allows."""
+        """Rename arguments with NumPy's names (axis, keepdims, x1, x2), which torch allows, to this operator's
+        names."""
         named = {
             _NUMPY_NAMES[key] if key in self.numpy_names else key: value for key, value in kwargs.items()
         }
@@ -131,7 +132,7 @@ class Operator:
         return named
 
     def _interpreted(self, interpreter: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """The call as the interpreter in force reads it: one step, or the steps of its body."""
+        """Pass the call to the current interpreter: as one step, or as the steps of its body."""
         if self.core is None and not interpreter.keeps(self):
             return self.run(*args, **kwargs)
         args = self.bind(*args, **kwargs)
@@ -145,7 +146,7 @@ class Operator:
         return out
 
     def _refusal(self, args: tuple, error: Exception) -> Exception:
-        """What an AttributeError of a body says to its caller: that an operand is no tensor."""
+        """The error for the caller when a body raises AttributeError: an operand is not a tensor."""
         for param, value in zip(self.params, args):
             if isinstance(value, (str, bytes)) or (param in ("input", "x") and not hasattr(value, "_data")):
                 kind = type(value).__name__
@@ -158,9 +159,9 @@ class Operator:
     def derivative(self, **rules: Callable) -> Operator:
         """Attach derivative rules, one per differentiable parameter, and return self.
 
-        A rule's first parameter is the gradient of the output; the others name what it needs: `out`, a
-        parameter of the operator (`other`), or the meta of one (`other_meta`, `out_meta`). Only what a rule
-        names is saved on the tape. Layout after torch's derivatives.yaml.
+        A rule's first parameter is the gradient of the output. The others name the values that it needs: `out`, a
+        parameter of the operator (`other`), or the meta of one (`other_meta`, `out_meta`). The tape saves only these.
+        The form follows torch's derivatives.yaml.
         """
         self.derivatives.update({name: Derivative(self, name, rule) for name, rule in rules.items()})
         for bit, rule in enumerate(self.derivatives.values()):
@@ -172,17 +173,17 @@ class Operator:
         return self
 
     def quickly(self, function: Callable) -> Callable:
-        """Decorator: a quicker way for eager calls, which gives what the body gives (a test holds it to that)."""
+        """Decorator: a faster function for eager calls. It must return what the body returns; a test checks this."""
         self.eager = function
         return function
 
     def meta(self, *args: Any, **kwargs: Any) -> Any:
-        """The result's TensorMeta (or tuple of them), from arguments that have a TensorMeta for each tensor."""
+        """The TensorMeta of the result (or a tuple of them), from arguments with a TensorMeta for each tensor."""
         return self.meta_and_returned(*self.bind(*args, **kwargs))[0]
 
     def meta_and_returned(self, *args: Any) -> tuple[Any, int | None]:
-        """As `meta`, of bound arguments, and the place of the argument that is handed back as it is, if one is (`cast`
-        to the dtype there is, `dropout` in eval)."""
+        """The same as `meta` for bound arguments, and the position of the argument that is returned unchanged, if there
+        is one (`cast` to the same dtype, `dropout` in eval)."""
         returned = None
 
         def run(*tensors: Any) -> Any:
@@ -198,14 +199,15 @@ class Operator:
 
 
 class Derivative:
-    """One rule, the place of its parameter, and what it needs saved: name -> (what, place of the argument)."""
+    """One rule, the position of its parameter, and the values that it needs: name -> (what, position of the
+    argument)."""
 
     __slots__ = ("bit", "needs", "param", "position", "rule", "saves")
 
     def __init__(self, op: Operator, param: str, rule: Callable) -> None:
         self.rule, self.param, self.position = rule, param, op.params.index(param)
         self.bit = 0
-        code = rule.__code__  # and not inspect.signature, which takes ten times as long
+        code = rule.__code__  # inspect.signature takes ten times as long
         self.needs = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
         self.saves = {name: self._place(op, name) for name in self.needs}
 
@@ -243,7 +245,7 @@ def _with_grad(result: Any, grad: bool) -> Any:
 def _binder(name: str, params: str, body: Callable | None) -> Callable[..., tuple]:
     """A function with the operator's parameter list that returns its arguments as one positional tuple."""
     if body is not None:
-        # read from the code: inspect.signature, for each of a thousand operators, was a fifth of loading cutaway
+        # read from the code: inspect.signature for a thousand operators was a fifth of the time of `import cutaway`
         written = inspect.unwrap(body)
         code = written.__code__
         if code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
@@ -258,13 +260,13 @@ def _binder(name: str, params: str, body: Callable | None) -> Callable[..., tupl
         defaults, keyword_defaults = form.__defaults__, form.__kwdefaults__
     bind = types.FunctionType(form.__code__, {}, name, defaults)
     bind.__kwdefaults__ = keyword_defaults and dict(keyword_defaults)
-    bind.__qualname__ = name  # what a TypeError about the arguments says
+    bind.__qualname__ = name  # a TypeError about the arguments shows this name
     return bind
 
 
 @cache
 def _tuple_of(params: str) -> types.FunctionType:
-    """A function of these parameters that returns them as a tuple; a thousand operators have a third as many lists."""
+    """A function with these parameters that returns them as a tuple. Operators with the same list share it."""
     names = [p.split("=")[0].strip() for p in params.split(",")]
     namespace: dict[str, Any] = {}
     exec(f"def bind({params}): return ({', '.join(n for n in names if n != '*')},)", namespace)

@@ -1,7 +1,7 @@
 """`out=`: any public function may write its results into tensors that the caller passes, by torch's rules.
 
-Input: a row of the table, its arguments and `out`. One implementation serves all rows: the function runs as always,
-then `copy_`, the one operator that mutates, writes. So a tracer sees two calls that it knows.
+Input: a row of the table, its arguments and `out`. One implementation serves all rows: the function runs as always;
+then `copy_`, the only operator that mutates, writes the result. So a tracer sees two ordinary calls.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from stage_contracts.breaks import Unsupported
 
 
 def into_out(op: Any, args: tuple, kwargs: dict[str, Any], copy_: Callable) -> Any:
-    """op(*args, **kwargs) written into `out`, which is returned.
+    """Write op(*args, **kwargs) into `out`, and return `out`.
 
-    Raises RuntimeError where autograd would have to record it, or a result's category (bool, integer, float) is
-    above out's; TypeError for a function whose result is a view. A tensor of another shape is resized, with a warning
-    unless it was empty.
+    Raises RuntimeError if autograd would have to record it, or if the category of a result (bool, integer, float) is
+    higher than out's. Raises TypeError for a function whose result is a view. A tensor of another shape is resized,
+    with a warning unless it was empty.
     """
     rest = {key: value for key, value in kwargs.items() if key != "out"}
     out = kwargs["out"]
@@ -67,7 +67,7 @@ def _tensors(tree: Any) -> list[Tensor]:
 
 
 def _is_view_of(result: Tensor, arguments: list[Tensor]) -> bool:
-    """Whether a result is another look at an argument's memory: what has no `out=` in torch."""
+    """Whether a result is a view of an argument. Such functions have no `out=` in torch."""
     if is_traced(result) or any(result is a for a in arguments):
         return False
     mine = arrays.owner(result._data)
@@ -89,7 +89,7 @@ def _write(target: Tensor, result: Tensor, copy_: Callable) -> None:
 
 
 def _resize(target: Tensor, result: Tensor) -> None:
-    """New memory under the tensor; views that shared the old keep it."""
+    """Give the tensor new memory. Views of the old memory keep it."""
     if is_traced(target):
         raise Unsupported(
             f"out= of shape {tuple(target.shape)} for a result of shape {tuple(result.shape)}", code="GB0067"

@@ -1,7 +1,7 @@
-"""The composites that may show memory of their own making through a view: `x[[0, 0]]` gathers, and reshapes that.
+"""The composites that may return a view of memory that they made themselves: `x[[0, 0]]` gathers, then reshapes.
 
-Input: names of rows. To the user theirs is no view, so under no_grad it is not marked as one (evaluation.py). That
-costs a call in Python, for these alone. tests/autograd/test_silent_views.py holds every row of tests/oracle to it.
+Input: names of rows. For the user their result is not a view, so under no_grad it is not marked as one (evaluation.py).
+That costs a call in Python, for these only. tests/autograd/test_silent_views.py checks every row of tests/oracle.
 """
 
 OWN_MEMORY = frozenset(

@@ -1,7 +1,7 @@
 """The table itself: every operator by its qualified name. It imports nothing, so every file may import it.
 
-Input: rows, which core.py, functions/, numpy_api/ and opaque.py enter. Tape and interpreters, which are below those
-files, get the core operators that they call from here.
+Input: rows, which core.py, functions/, numpy_api/ and opaque.py add. The tape and the interpreters, which those files
+import, get the core operators that they call from here.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from stage0_eager.table.operator import Operator
 
 TABLE: dict[str, Operator] = {}  # by qualname: "core.add", "cutaway.relu"
-# Those that no stage opens, by qualname: where graphs that are read back, and runtimes, find them.
+# Opaque operators by qualname, for graphs that are read back, and for runtimes.
 OPAQUE: dict[str, OpaqueOperator] = {}
 
 
 def register(op: Operator) -> Operator:
-    """Add a row. Raises ValueError for a name that is taken."""
+    """Add a row. Raises ValueError if the name exists."""
     if op.qualname in TABLE:
         raise ValueError(f"operator {op.qualname} is defined twice")
     TABLE[op.qualname] = op
@@ -27,13 +27,13 @@ def register(op: Operator) -> Operator:
 
 
 def find(qualname: str) -> Operator:
-    """The row called `qualname`: what a pickled operator becomes again."""
+    """The row with this `qualname`, for unpickling an operator."""
     return TABLE[qualname]
 
 
 def lookup(table: Mapping[str, Operator], qualname: str) -> Operator:
-    """The row called `qualname`. Raises KeyError with the nearest names."""
-    import difflib  # asked for only where a name is wrong
+    """The row with this `qualname`. Raises KeyError with similar names."""
+    import difflib  # imported here: only a wrong name needs it
 
     if qualname not in table:
         near = difflib.get_close_matches(qualname, table, n=3)

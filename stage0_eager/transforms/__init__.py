@@ -1,1 +1,2 @@
-"""Interpreters of operator calls, which stack (recording, vmap), and the transforms made of them (grad, jvp, ...)."""
+"""Interpreters of operator calls (tracing, vmap), which you can nest, and transforms built from them (grad, jvp,
+...)."""

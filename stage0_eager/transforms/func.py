@@ -34,10 +34,10 @@ def _like(tree: Any, values: list) -> Any:
 
 
 class _Level:
-    """One transform at work: fresh inputs on the tape, and results that leave it without them.
+    """One running transform: it has new inputs on the tape, and its results do not depend on them any more.
 
-    A fresh input keeps the history of the tensor it stands for, so that transforms nest; a result that depends on
-    nothing but fresh inputs leaves as a constant.
+    A new input keeps the history of the original tensor, so that transforms can be nested. A result that depends only
+    on new inputs becomes a constant.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class _Level:
                     t = Tensor(t._data)
             if not isinstance(t._data, BatchedArray):
                 return t
-            # inside vmap, what an example got from a fresh input that is not batched the batch has got from it, too
+            # inside vmap: if an example depends on a new input that is not batched, so does the whole batch
             whole = finished(t._data.whole)
             if whole is t._data.whole:
                 return t
@@ -77,7 +77,7 @@ class _Level:
 
 
 def _gradients(outputs: list, inputs: list, cotangents: list | None) -> list:
-    """One gradient per input, differentiable; zeros where an input does not matter."""
+    """One gradient per input, which can be differentiated. Zeros for an input that the result does not depend on."""
     pairs = [(o, None if cotangents is None else cotangents[i]) for i, o in enumerate(outputs)]
     pairs = [(o, g) for o, g in pairs if o.requires_grad]
     if not pairs:
@@ -150,7 +150,7 @@ def grad(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: bool = Fal
 
 
 def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
-    """(func(*primals), f) where f(cotangents) gives one gradient per primal."""
+    """Returns (func(*primals), f), where f(cotangents) returns one gradient per primal."""
     level = _Level()
     with enable_grad():
         inside = level.enter(primals)
@@ -175,7 +175,7 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
 
 
 def jvp(func: Callable, primals: tuple, tangents: tuple, *, has_aux: bool = False) -> tuple:
-    """(func(*primals), the derivative along `tangents`), by two vjps: a vjp is linear in its cotangent."""
+    """Returns (func(*primals), the derivative along `tangents`). It uses two vjps: a vjp is linear in its cotangent."""
     if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
         raise RuntimeError("jvp(f, primals, tangents): Expected primals and tangents to be tuples")
     level = _Level()
@@ -200,7 +200,7 @@ def jvp(func: Callable, primals: tuple, tangents: tuple, *, has_aux: bool = Fals
 
 
 def _unfolded(batch: Tensor, shape: tuple) -> Tensor:
-    """A batch along dimension 0 with that dimension as `shape`."""
+    """A batch, with dimension 0 replaced by the dimensions of `shape`."""
     return c.reshape(batch, (*shape, *batch.shape[1:]))
 
 
@@ -211,7 +211,7 @@ def jacrev(
     has_aux: bool = False,
     chunk_size: int | None = None,
 ) -> Callable:
-    """The Jacobian, of shape output.shape + input.shape: a vjp per output element, `chunk_size` of them at a time."""
+    """The Jacobian, of shape output.shape + input.shape: one vjp per output element, `chunk_size` of them at a time."""
 
     @functools.wraps(func)
     def transformed(*args: Any, **kwargs: Any) -> Any:
@@ -245,7 +245,7 @@ def jacfwd(
     *,
     randomness: str = "error",
 ) -> Callable:
-    """The Jacobian, of shape output.shape + input.shape, a jvp per input element."""
+    """The Jacobian, of shape output.shape + input.shape: one jvp per input element."""
 
     @functools.wraps(func)
     def transformed(*args: Any, **kwargs: Any) -> Any:
@@ -298,7 +298,7 @@ def functional_call(
     *,
     strict: bool = False,
 ) -> Any:
-    """module(*args, **kwargs) with the named parameters and buffers in the place of its own."""
+    """Call module(*args, **kwargs) with the given parameters and buffers (by name) instead of its own."""
     dicts = parameter_and_buffer_dicts
     values = dicts if isinstance(dicts, dict) else {k: v for d in dicts for k, v in d.items()}
     args = () if args is None else args if isinstance(args, tuple) else (args,)
@@ -307,7 +307,7 @@ def functional_call(
 
 
 def _spots(module: Module) -> dict[str, tuple[dict, str]]:
-    """Where each parameter and buffer stands: dotted name -> (the module's registry, its name there)."""
+    """The place of each parameter and buffer: dotted name -> (the module's registry, its name there)."""
     return {
         f"{prefix}.{name}" if prefix else name: (m.__dict__[registry], name)
         for prefix, m in dict(module.named_modules()).items()

@@ -1,4 +1,5 @@
-"""Tracing: operators recorded into a Graph instead of computed, and meta rules of composites by running bodies.
+"""Tracing: records operators into a Graph instead of computing them; also computes metas of composites from their
+bodies.
 
 Input: tensors whose data is a TracedArray. `Tracer.keeps(op)` decides which composites become one node and
 which run their bodies; `stage2_autograd` uses this for its joint graph and its decompositions.
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class TracedArray:
-    """What a tensor holds while it is traced: a meta, and the node that yields it (None under run_on_metas)."""
+    """The data of a tensor while it is traced: a meta, and the node of its value (None under run_on_metas)."""
 
     __slots__ = ("meta", "node")
 
@@ -44,18 +45,18 @@ class TracedArray:
 
     @property
     def strides(self) -> tuple:
-        """In bytes, as an array's."""
+        """The strides in bytes, like an array's."""
         return tuple(s * self.meta.dtype.itemsize for s in self.meta.strides)
 
 
 class Tracer:
-    """Records core operators, and the composites `keep` accepts, into `graph` (or nowhere when it is None)."""
+    """Records core operators, and the composites that `keep` accepts, into `graph` (None: it records nothing)."""
 
     def __init__(self, graph: Graph | None, keep: Callable[[Operator], bool] = lambda op: False) -> None:
         self.graph = graph
         self.keep = keep
-        self.origins: tuple[Origin, ...] = ()  # put on each node recorded from now on
-        self.marks: dict[str, Any] = {}  # likewise, e.g. {"region": "forward"}
+        self.origins: tuple[Origin, ...] = ()  # every new node gets these
+        self.marks: dict[str, Any] = {}  # every new node gets these, too, for example {"region": "forward"}
         self.rng: Tensor | None = None
         self.rng_calls = 0
 
@@ -63,7 +64,7 @@ class Tracer:
         return op.core is not None or self.keep(op)
 
     def concerns(self, op: Operator, args: tuple) -> bool:
-        """Whether a call is for this interpreter, not for the one around it: all are."""
+        """Whether a call is for this interpreter, and not for the one around it. A Tracer records all calls."""
         return True
 
     def placeholder(self, name: str, meta: TensorMeta, **marks: Any) -> Tensor:
@@ -95,7 +96,7 @@ class Tracer:
         return like(result, [Tensor(TracedArray(m, n)) for m, n in zip(result, items, strict=True)])
 
     def node_of(self, tensor: Tensor) -> Node:
-        """The node that yields a tensor; a tensor with real data becomes a constant of the graph."""
+        """The node of a tensor. A tensor with real data becomes a constant of the graph."""
         if is_traced(tensor):
             return tensor._data.node
         assert self.graph is not None
@@ -105,14 +106,14 @@ class Tracer:
         return self.graph.get_attr("constant", tensor, tensor.meta)
 
     def _subgraph(self, module: GraphModule) -> Node:
-        """The node that yields a subgraph, which is an attribute of the graph."""
+        """The node of a subgraph, which is an attribute of the graph."""
         assert self.graph is not None
         return self.graph.get_attr(module.graph.name, module)
 
     def next_random(self, device: Device) -> tuple[Tensor, int]:
-        """The random state and the next call's offset from its counter: an input of the graph, made once.
+        """The random state, which is an input of the graph made once, and the offset of the next call from its counter.
 
-        It lives on the device of the first draw; draws elsewhere read a copy.
+        The state is on the device of the first draw; draws on other devices use a copy.
         """
         if self.rng is None:
             meta = TensorMeta((2,), dt.int64, device=device)
@@ -133,7 +134,7 @@ def map_tensors(tree: Any, function: Callable[[Tensor], Any]) -> Any:
         return {key: map_tensors(t, function) for key, t in tree.items()}
     if type(tree) in (tuple, list):
         return type(tree)(map_tensors(t, function) for t in tree)
-    if isinstance(tree, tuple) and hasattr(tree, "_make"):  # a named tuple, as sort gives
+    if isinstance(tree, tuple) and hasattr(tree, "_make"):  # a named tuple, such as the result of sort
         return tree._make(map_tensors(t, function) for t in tree)
     return tree
 
@@ -159,7 +160,7 @@ def _without_grad(result: Any) -> Any:
 
 
 def like(result: Any, items: Iterable[Any]) -> Any:
-    """`items` as a tuple, named as `result` is."""
+    """`items` as a tuple, of the same named tuple as `result` if it is one."""
     return result._make(items) if hasattr(result, "_make") else tuple(items)
 
 
@@ -171,7 +172,7 @@ def _parameters(op: Operator) -> tuple[tuple[str, Any, bool], ...]:
 
 
 def spell(op: Operator, args: tuple) -> tuple[tuple, dict[str, Any]]:
-    """Bound arguments as a person would write the call: no defaults at the end, keyword-only ones by name."""
+    """Bound arguments as in a hand-written call: no defaults at the end, keyword-only arguments by name."""
     words: list[Any] = []
     named: dict[str, Any] = {}
     end = 0
@@ -186,7 +187,7 @@ def spell(op: Operator, args: tuple) -> tuple[tuple, dict[str, Any]]:
 
 
 def run_on_metas(function: Callable, args: Sequence[Any]) -> Any:
-    """The metas of `function`'s results, from running it on tensors that have nothing but metas."""
+    """The metas of `function`'s results, from running it on tensors that have only metas."""
 
     def wrap(tree: Any) -> Any:
         if isinstance(tree, TensorMeta):
@@ -203,5 +204,5 @@ def run_on_metas(function: Callable, args: Sequence[Any]) -> Any:
 
 
 def as_numpy_scalar(value: Any) -> Any:
-    """A NumPy scalar as the Python number it is; anything else unchanged."""
+    """A NumPy scalar as a Python number; any other value unchanged."""
     return value.item() if isinstance(value, np.generic) else value

@@ -24,7 +24,8 @@ from stage_contracts.tensor_meta import TensorMeta
 
 
 class BatchedArray:
-    """What a tensor inside vmap holds: the whole batch, its dimension in front, and the vmap it belongs to."""
+    """The data of a tensor inside vmap: the whole batch, with the batch dimension first, and the vmap that it belongs
+    to."""
 
     __slots__ = ("level", "meta", "whole")
 
@@ -41,7 +42,7 @@ class BatchedArray:
     strides = property(lambda self: tuple(s * self.itemsize for s in self.meta.strides))
 
     def refuse(self, what: str) -> NoReturn:
-        """Raise for what needs the numbers of one example: there are many."""
+        """Raise for an operation that needs the numbers of one example, because there are many examples."""
         if what == "bool()":
             raise RuntimeError(
                 "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't "
@@ -63,7 +64,7 @@ class Batcher:
 
     @property
     def origins(self) -> tuple:
-        """What is being traced around this vmap."""
+        """The origins that are traced around this vmap."""
         return self._origins if self.outer is None else self.outer.origins
 
     @origins.setter
@@ -74,11 +75,12 @@ class Batcher:
             self.outer.origins = value
 
     def keeps(self, op: Any) -> bool:
-        """Core operators, and what has a derivative of its own, which the tape around this vmap has to see."""
+        """Keeps core operators, and composites with their own derivative, because the tape around this vmap must record
+        them."""
         return op.whole
 
     def concerns(self, op: Any, args: tuple) -> bool:
-        """Whether a call has to do with this vmap: a batched argument, or examples that draw their own numbers."""
+        """Whether a call is for this vmap: it has a batched argument, or each example draws its own numbers."""
         if op.core is not None and op.core.kind == "random":
             return self.randomness != "same"
         return any(self.batched(a) or (type(a) in (list, tuple) and any(map(self.batched, a))) for a in args)
@@ -87,10 +89,12 @@ class Batcher:
         return isinstance(value, Tensor) and getattr(value._data, "level", None) is self
 
     def process(self, op: Any, args: tuple) -> Any:
-        """The call on the whole batch, by the operator's rule; without one, example by example."""
+        """Run the call on the whole batch with the operator's rule or, without a rule, example by example."""
         if op.core is not None and op.core.kind == "random":
             return self._draw(op, args)
-        if op.core is not None and op.name != "nonzero":  # an example's error, in an example's terms
+        if (
+            op.core is not None and op.name != "nonzero"
+        ):  # so that an error is about the shapes of one example
             op.core.meta(*map_tensors(args, lambda t: t.meta))
         with interpreting(self.outer):
             rule = loop if op.opaque else RULES.get(op.name, loop)
@@ -117,7 +121,7 @@ class Batcher:
         return Tensor(BatchedArray(whole, self))
 
     def whole(self, tensor: Tensor) -> Tensor:
-        """The batch under a tensor; one that is not batched is the same for every example, as a view."""
+        """The batch of a tensor. A tensor that is not batched is expanded, as a view."""
         if self.batched(tensor):
             return tensor._data.whole
         return c.expand(tensor, (self.size, *tensor.shape))
@@ -134,12 +138,13 @@ def vmap(
     *,
     chunk_size: int | None = None,
 ) -> Callable:
-    """`func` over a dimension of its arguments, at once.
+    """A function that runs `func` on all examples along a dimension of its arguments at once.
 
-    `in_dims` and `out_dims` are an int for all tensors, or nested as the arguments and results are, with None for
-    what is not mapped over. `randomness`: "error" refuses random operators, "different" draws for each example,
-    "same" once for all. `chunk_size` examples at a time bound the memory.
-    Raises ValueError for dims that do not fit, RuntimeError for what an example alone cannot decide (x.item(), if x).
+    `in_dims` and `out_dims` are an int for all tensors, or have the same nesting as the arguments and results, with
+    None for a value that is not mapped over. `randomness`: "error" refuses random operators, "different" draws for each
+    example, "same" draws once for all. `chunk_size`: the number of examples to run at a time, which limits the memory.
+    Raises ValueError for dims that do not fit, and RuntimeError for an operation that needs the numbers of one example
+    (x.item(), `if x`).
     """
     if randomness not in ("error", "different", "same"):
         raise RuntimeError(
@@ -182,7 +187,8 @@ def vmap(
 
 
 def known_as(transformed: Any, transform: Callable, func: Callable, options: dict[str, Any]) -> Callable:
-    """`transformed`, with what it was made of, for who compiles it. A wrapper that copies this is not it."""
+    """`transformed`, with a mark for capture that says what it was made from. A wrapper that copies the mark does not
+    count."""
     transformed.__transform__ = (transformed, transform, func, options)
     return transformed
 
@@ -193,7 +199,7 @@ def is_transformed(function: Any) -> bool:
 
 
 def _pairs(dims: Any, tree: Any, name: str) -> list[tuple[Any, int | None]]:
-    """(leaf, its dimension) for every leaf of `tree`, in order; `dims` is an int, None, or nested as the tree is."""
+    """(leaf, its dimension) for every leaf of `tree`, in order. `dims` is an int, None, or nested like the tree."""
     if isinstance(tree, (tuple, list, dict)):
         inner = list(tree.values()) if isinstance(tree, dict) else list(tree)
         if isinstance(dims, (tuple, list, dict)):
@@ -251,7 +257,7 @@ def _part(whole: Tensor, start: int, length: Any, size: Any) -> Tensor:
 
 
 def _results(level: Batcher, out: Any, out_dims: Any, func: Callable) -> Any:
-    """What `func` returned, its batch where out_dims wants it."""
+    """The results of `func`, with the batch dimension at out_dims."""
     name = f"vmap({getattr(func, '__name__', repr(func))}, ...)"
 
     def leave(value: Any, dim: int | None) -> Any:
@@ -298,7 +304,7 @@ def _spread(dims: Any, tree: Any, name: str) -> list:
 
 
 def _joined(chunks: list, out_dims: Any) -> Any:
-    """The results of all chunks, one after another."""
+    """The results of all chunks, concatenated."""
     flat: list[list] = []
     for chunk in chunks:
         leaves: list = []

@@ -1,4 +1,4 @@
-"""Batching rules: a core operator on examples, as operators on the batch. One entry per operator, by name.
+"""Batching rules: how to run a core operator on a batch of examples. One entry per operator, by name.
 
 Input: a Call, whose arguments may be batched. A rule returns the batch of results, with the batch dimension first.
 Rules call operators only, so a batch can be differentiated, traced, or batched again. An operator without an entry runs
@@ -21,19 +21,19 @@ from stage_contracts.core_ops import CORE_OPS
 
 
 class Call:
-    """One operator call inside a vmap (`level`). Ranks and dims in its arguments are an example's."""
+    """One operator call inside a vmap (`level`). Ranks and dims in its arguments are those of one example."""
 
     def __init__(self, op: Any, args: tuple, level: Any) -> None:
         self.op, self.args, self.level = op, args, level
 
     def front(self, tensor: Tensor) -> Tensor:
-        """The batch of a tensor, dimension 0; what is not batched is repeated, as a view."""
+        """The batch of a tensor, in dimension 0. A tensor that is not batched is repeated, as a view."""
         return self.level.whole(tensor)
 
     def aligned(self, tensor: Any, rank: int) -> Any:
-        """A batch that broadcasts beside tensors of `rank`: sizes of 1 between the batch and the example.
+        """A batch that broadcasts with tensors of `rank`: it has sizes of 1 between the batch and the example.
 
-        What is not batched broadcasts as it is.
+        A tensor that is not batched broadcasts as it is.
         """
         if not self.level.batched(tensor):
             return tensor
@@ -44,7 +44,7 @@ class Call:
 
 
 def dim_first(whole: Tensor, dim: int) -> Tensor:
-    """`dim` in front, as a view."""
+    """`dim` moved to the front, as a view."""
     if dim == 0:
         return whole
     return c.permute(whole, (dim, *(d for d in range(whole.ndim) if d != dim)))
@@ -67,7 +67,7 @@ def pointwise(call: Call) -> Tensor:
 
 
 def _as_promoted(call: Call, args: list) -> list:
-    """A single number of each example promotes as a single number; the batch of them would promote as a vector."""
+    """Promote a 0-d tensor of each example like a 0-d tensor; the batch of them would promote like a vector."""
     operands = range(1 if call.op.name == "where" else 0, len(args))
     metas = [a.meta if isinstance(a, Tensor) else a for a in call.args]
     if not all(isinstance(a, (Tensor, bool, int, float)) for a in call.args):
@@ -85,13 +85,13 @@ def _as_promoted(call: Call, args: list) -> list:
 
 
 def matrices(call: Call) -> Any:
-    """Products and systems: the last two dimensions are matrices, those before broadcast."""
+    """Products and systems: the last two dimensions are matrices; the others broadcast."""
     rank = max(t.ndim for t in _tensors(call.args))
     return call.op(*[call.aligned(a, rank) for a in call.args])
 
 
 def convolution(call: Call) -> Tensor:
-    """With one weight for all examples, their images are one larger batch of images; else example by example."""
+    """With one weight for all examples, their images are one larger batch of images. Otherwise example by example."""
     x, weight, *rest = call.args
     if call.level.batched(weight):
         return loop(call)
@@ -105,7 +105,7 @@ def convolution(call: Call) -> Tensor:
 
 
 def _shifted(rank: int, dims: Any) -> Any:
-    """An example's dims in the batch. A single number has dimension 0 to name, and no dimension."""
+    """The dims of an example in the batch. (A 0-d example accepts dim 0, but has no dimension.)"""
     if isinstance(dims, (tuple, list)):
         return tuple(wrap_dim(d, rank) + 1 for d in dims) if rank else ()
     return wrap_dim(dims, rank) + 1
@@ -118,7 +118,7 @@ def dims_shifted(call: Call) -> Tensor:
 
 
 def along(call: Call) -> Any:
-    """Along one dimension, which a single number lends itself: cumulative operations, argmax, sort."""
+    """Operators along one dimension: cumulative operations, argmax, sort. A 0-d example gets a dimension of size 1."""
     x, dim, *rest = call.args
     if x.ndim:
         return call.op(call.front(x), wrap_dim(dim, x.ndim) + 1, *rest)
@@ -165,7 +165,7 @@ def unfold(call: Call) -> Tensor:
 
 
 def as_strided(call: Call) -> Tensor:
-    """The elements of an example are those of a row of the batch, in row-major order."""
+    """as_strided: the elements of an example are a row of the batch, in row-major order."""
     x, shape, strides, offset = call.args
     return c.as_strided(call.front(x), (call.level.size, *shape), (x.numel(), *strides), offset)
 
@@ -193,7 +193,7 @@ def cat(call: Call) -> Tensor:
 
 
 def indexed(call: Call) -> Tensor:
-    """gather and the scatters: (input, dim, index, ...), all of one rank, the batch being one dimension more."""
+    """gather and the scatters: (input, dim, index, ...), all of the same rank. The batch is an additional dimension."""
     x, dim, *rest = call.args
     if x.ndim:
         return call.op(
@@ -210,13 +210,13 @@ def indexed(call: Call) -> Tensor:
 
 
 def alone(call: Call) -> Tensor:
-    """One tensor, to which a dimension more in front does not matter: clone, detach, inv, svd."""
+    """Operators of one tensor that accept an additional first dimension: clone, detach, inv, svd."""
     x, *rest = call.args
     return call.op(call.front(x), *rest)
 
 
 def copy_(call: Call) -> Tensor:
-    """A write. Raises RuntimeError where each example would write something else to one place."""
+    """A write. Raises RuntimeError if the examples would write different values to the same place."""
     target, src = call.args
     if not call.level.batched(target):
         raise RuntimeError(
@@ -235,7 +235,7 @@ def nonzero(call: Call) -> Tensor:
 
 
 def loop(call: Call) -> Any:
-    """Example by example, and the results as a batch: what every rule has to equal."""
+    """Run example by example, and stack the results. Every rule must give the same."""
     size, batched = call.level.size, call.level.batched
 
     def example(i: int, tensor: Tensor) -> Tensor:
@@ -263,7 +263,7 @@ def _batch_of(tensors: list[Tensor]) -> Tensor:
 _SPECIAL = (external_metas.floats, external_metas.integers, external_metas.frexp)
 RULES: dict[str, Callable[[Call], Any]] = {
     **{row.name: pointwise for row in CORE_OPS.values() if row.kind == "pointwise" or row.meta in _SPECIAL},
-    # composites with a derivative of their own, elementwise
+    # elementwise composites with their own derivative
     **dict.fromkeys(("relu", "clamp", "hypot", "logit", "hardsigmoid", "hardswish", "softshrink"), pointwise),
     **dict.fromkeys(("sum", "prod", "amax", "amin", "any", "all", "flip"), dims_shifted),
     **dict.fromkeys(
@@ -302,6 +302,6 @@ RULES: dict[str, Callable[[Call], Any]] = {
 
 
 def looped() -> list[str]:
-    """The core operators that are run example by example."""
+    """The core operators that run example by example."""
     free = ("creation", "random")  # no tensor operand, so nothing to batch
     return sorted(row.name for row in CORE_OPS.values() if row.name not in RULES and row.kind not in free)

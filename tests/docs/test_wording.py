@@ -36,6 +36,12 @@ WORDING = {
     r"\bwhat nobody\b": "what nothing ...",
     r"\bknow nothing of each other\b": "do not know each other",
     r"\bsix packages\b": "count them",
+    r"\bby decree\b": "because ...",
+    r"\b(somebody|nobody) (asked|changes)\b": "say which code does it",
+    r"\bas it is at first\b": "the default",
+    r"\bbehind the graph's back\b": "without the graph's methods",
+    r"\bchanges hands\b": "is then shared by ...",
+    r"\bwhatever is asked for\b": "in any case",
 }
 FOLD = re.compile(r"\b[Ff]old(s|ed|ing)?\b")  # a reduction
 IN_A_NAME = re.compile(r"(\b|_)[Ff]old(s|ed|ing)?(\b|_)")
