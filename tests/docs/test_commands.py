@@ -1,4 +1,4 @@
-"""Every command that a README or CONTRIBUTING shows works: CI runs it, or a test here does (all but `make gpu`).
+"""Every command that a README or CONTRIBUTING shows works: CI runs it, or a test here does, but for what needs a GPU.
 
 Input: indented lines and inline code of the pages that begin as a command does. `yours` provides the modules that stand
 for the reader's own code; LARGE and SMALL_TARGETS make the numbers of a command smaller.
@@ -50,7 +50,7 @@ SMALL_TARGETS = {
     "random-bits": "QUICK=1 JOBS=1",
 }
 # What no test and no step of CI runs. Its recipe is printed, and the files in it are there.
-NOT_RUN = {"make gpu": "needs a GPU"}
+NOT_RUN = {"make gpu": "needs a GPU", "make gpu-speed": "needs a GPU"}
 LARGE = {
     "--programs 20000": "--programs 5",
     "--jobs 16": "--jobs 1",
