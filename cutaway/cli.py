@@ -16,7 +16,7 @@ from cutaway.debug.bisect_command import bisect
 from cutaway.debug.doctor_command import doctor
 from cutaway.debug.switches_command import switches
 from cutaway.explain_command import explain
-from cutaway.profiler.profile_command import profile
+from cutaway.profile_command import profile
 
 
 def _version(context: click.Context, _: Any, wanted: bool) -> None:
