@@ -100,12 +100,12 @@ def _attempt(output: OutputGraph, call: Call) -> CapturedFrame:
 
 
 def _anew(output: OutputGraph, options: Options) -> OutputGraph:
-    """An empty one, for another attempt at the same call."""
+    """An empty graph builder, for another attempt at the same call."""
     return OutputGraph(output.start, output.policy, options)
 
 
 def _said(raised: Raised) -> str:
-    """An exception as a traceback's last line has it, as far as it is known now."""
+    """An exception as the last line of a traceback, as far as it is known now."""
     error = raised.value
     said = error.args[0] if error.fresh and len(error.args) == 1 else None
     words = (
@@ -240,7 +240,7 @@ def _frame(output: OutputGraph, function: types.FunctionType, **fields: Any) -> 
 
 
 def closed_sizes(output: OutputGraph) -> tuple[str, ...]:
-    """Each size that had to stay open and did not, in a line with the place that fixed it."""
+    """One line for each size that had to stay open but was fixed, with the place that fixed it."""
     found = []
     for entry in output.sizes.assumptions:
         sides: tuple[Any, ...] = getattr(entry.condition, "args", ())

@@ -308,7 +308,7 @@ def run_steps(
 
 
 def _with_storage(names: Sequence[str], storage: Storage, metas: Mapping[str, TensorMeta]) -> None:
-    """Storage full of 77s for those that have none."""
+    """Add storage full of 77s for the buffers that have none."""
     for name in names:
         if name not in storage:
             storage[name] = np.full(extent(metas[name]), 77).astype(metas[name].dtype.numpy)
@@ -317,7 +317,7 @@ def _with_storage(names: Sequence[str], storage: Storage, metas: Mapping[str, Te
 def _run_blocks(
     step: RowBlocks, storage: Storage, metas: Mapping[str, TensorMeta], run_kernel: Callable[..., None]
 ) -> None:
-    """Every block in order. What is local is full of 77s before each."""
+    """Run every block in order. Local buffers are filled with 77s before each block."""
     blocks = range(0, int(step.count), step.block)
     names = [symbol(name) for name in (*(name for name, _ in step.batch), step.first, step.rows)]
     for *point, first in itertools.product(*(range(int(size)) for _, size in step.batch), blocks):

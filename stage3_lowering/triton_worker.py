@@ -52,8 +52,7 @@ def compile_kernel(
 
 
 class HostPointer:
-    """What the interpreter asks of a pointer argument. Host memory plays the device's, so every copy is the
-    identity."""
+    """What the interpreter needs of a pointer argument. Host memory stands in for a GPU's: a copy does nothing."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
@@ -101,7 +100,7 @@ _SAME_NAME = (
 
 
 def give_libdevice_bodies(interpreter: Any, tl: Any, libdevice: Any) -> None:
-    """The interpreter has no libdevice: NumPy plays it."""
+    """Give libdevice's functions bodies in NumPy: the interpreter has none."""
 
     def lifted(function: Any) -> Any:
         def call(*args: Any, _semantic: Any = None) -> Any:

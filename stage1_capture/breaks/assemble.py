@@ -30,7 +30,7 @@ def emit(opname: str, arg: int | None = None, location: InstrLocation | None = N
 
 
 def units(made: Iterable[ConcreteInstr]) -> int:
-    """How far it is over them, as jumps and exception tables count."""
+    """How many code units the instructions take, as jumps and exception tables count."""
     return sum(one.size for one in made) // 2
 
 

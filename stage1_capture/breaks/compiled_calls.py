@@ -63,7 +63,7 @@ def called_in_python(output: Any, frame: Any, program: tuple[Instruction, ...]) 
 def _called_back(
     real: Any, frame: Any, instruction: Instruction, stack: list[Variable], first: int
 ) -> int | None:
-    """Where the function lies that C code will call: the first argument of map, filter and reduce, else `key`."""
+    """Where the function that C code will call lies: the first argument of map, filter and reduce, else `key`."""
     if instruction.opname == "CALL_FUNCTION_EX":
         return None
     if real in (map, filter, functools.reduce):

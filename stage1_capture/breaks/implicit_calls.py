@@ -41,7 +41,7 @@ def iterator(compiled: Compiled, _: Any, value: Any) -> Any:
 
 
 def walked(compiled: Compiled, _: Any, value: Any) -> Any:
-    """What is walked as the value is: Python asks it once, and how long it will be where it wants to know."""
+    """A value to iterate over, as Python would: `__iter__` is called once, and `__len__` where Python wants a hint."""
     if python_method(value, "__iter__") is None:
         return value
     asked = {
@@ -118,7 +118,7 @@ def set_named(compiled: Compiled, _: Any, value: Any, name: Any, content: Any) -
 
 
 def number(compiled: Compiled, function: str, value: Any) -> Any:
-    """int(value), hash(value): by the method of the name, whose answer Python judges."""
+    """int(value), hash(value): the result of the special method, which Python checks."""
     name, ask = f"__{function}__", getattr(builtins, function)
     method = python_method(value, name)
     if method is None:
@@ -127,7 +127,7 @@ def number(compiled: Compiled, function: str, value: Any) -> Any:
 
 
 def direct(compiled: Compiled, function: str, value: Any) -> Any:
-    """abs(value), next(value): whatever the method gives."""
+    """abs(value), next(value): the result of the special method as it is."""
     method = python_method(value, f"__{function}__")
     return call_found(compiled, method, value) if method else getattr(builtins, function)(value)
 

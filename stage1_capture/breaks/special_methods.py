@@ -194,7 +194,7 @@ def _first_answer(compiled: Compiled, tries: list[tuple[Any, str, Any]]) -> Any:
 
 
 def _by_methods(value: Any, *names: str) -> bool:
-    """Whether these methods of a value are all that Python asks."""
+    """Whether Python would call only these methods of a value."""
     cls = type(value)
     if cls in _NUMBERS:
         return True
@@ -205,7 +205,7 @@ def _by_methods(value: Any, *names: str) -> bool:
 
 
 def _blank(value: Any) -> Any:
-    """A value of whose class Python knows the name: what it says when no method takes the operands."""
+    """A value that shows only the name of its class: for the message where no method takes the operands."""
     return type(type(value).__name__, (), {})()
 
 

@@ -23,7 +23,7 @@ class GeneratorTranslator(InstructionTranslator):
 
 
 def begin(tx: InstructionTranslator, function: UserFunctionVariable, bound: dict[str, Variable]) -> Variable:
-    """The generator, of which nothing has run yet."""
+    """The generator, before its first instruction has run."""
     if function.code in tx.output.options.dropped:
         tx.unsupported("GB0032", f"{function.name} is dropped inside its try or with block")
     made = GeneratorVariable(frame=GeneratorTranslator(tx.output, tx.table, function, bound))

@@ -178,7 +178,7 @@ def _refuse_outside(tx: Tx, name: str, *tensors: TensorVariable) -> None:
 
 
 def _guard_leaves(tx: Tx, leaves: list[TensorVariable]) -> None:
-    """That these are leaves, and that nobody hooked into their gradients."""
+    """Guard that these are leaves, and that nobody has hooked into their gradients."""
     for leaf in leaves:
         if leaf.source is None:
             continue
@@ -219,7 +219,7 @@ def _gradients(
 
 
 def _sum(tx: Tx, old: Variable, new: Variable, creates: bool) -> Variable:
-    """What accumulating gives: the old tensor, written; with create_graph a new one, on the tape."""
+    """The sum of gradients: written into the old tensor, or with create_graph a new tensor on the tape."""
     output = tx.output
     previous, output.grad_enabled = output.grad_enabled, creates and output.graph_mode
     try:
@@ -229,7 +229,7 @@ def _sum(tx: Tx, old: Variable, new: Variable, creates: bool) -> Variable:
 
 
 def _flags(tx: Tx, create_graph: Variable, retain_graph: Variable) -> tuple[bool, bool]:
-    """(create_graph, retain_graph): the second is as the first unless it is given."""
+    """(create_graph, retain_graph): the second is equal to the first unless it is given."""
     creates, keeps = tx.constant(create_graph, "create_graph"), tx.constant(retain_graph, "retain_graph")
     return bool(creates), bool(creates if keeps is None else keeps)
 

@@ -197,7 +197,7 @@ def _keeps(
     metas: Sequence[TensorMeta],
     wanted: Sequence[TensorMeta],
 ) -> None:
-    """What is carried must come back in the same form, shapes and dtypes."""
+    """Check that the carried values come back in the same form, with the same shapes and dtypes."""
     if [form_of(v) for v in given] != [form_of(v) for v in made] or not _agree(metas, wanted):
         tx.unsupported(
             "GB0077",

@@ -136,7 +136,7 @@ def _node(
 
 
 def _metas(tx: Tx, values: list[Variable], name: str) -> list[TensorMeta]:
-    """Of the tensors in a function's arguments as it sees them under the transform."""
+    """The metas of the tensors in a function's arguments, as the function sees them under the transform."""
     tensors: list[TensorVariable] = []
     for value in values:
         _template(tx, value, name, tensors)

@@ -113,7 +113,7 @@ class PyCodegen:
         return repr(value) if type(value) in (int, str) else self.named(value)
 
     def _states(self) -> tuple[dict[str, Any], ...]:
-        """The state of the thread at the call, while the graph runs, and behind the frame."""
+        """The state of the thread at the call, while the graph runs, and after the frame."""
         output = self.output
         at_call, now = output.options.modes, output.modes
         for_graph = {**at_call, **({"autocast": ()} if output.graph.has_calls else {})}  # its casts are in it
@@ -182,12 +182,12 @@ class PyCodegen:
         return text
 
     def _read(self, source: Source) -> str:
-        """The name of what was read before, or how to reach it."""
+        """The name of a value that was read before, or the expression that reaches it."""
         text = self._path(source)
         return self.read.get(text, text)
 
     def named(self, value: Any) -> str:
-        """An object the text cannot spell: a global of the residual code."""
+        """A name for an object that the text cannot spell: a global of the residual code."""
         if of_a_prototype(value):
             self.output.unsupported("GB0053", "returning what is made of a class of the frame")
         for name, known in self.globals.items():

@@ -79,7 +79,8 @@ def _guard_changed(output: OutputGraph) -> None:
 
 
 def _kind(value: Variable) -> Any:
-    """What two values from outside share that guards of their own leave it open to be one object; None if nothing."""
+    """What two values from outside have in common, so that their own guards do not rule out that they are one object;
+    None if nothing."""
     if not isinstance(value, UserDefinedObjectVariable):
         return type(value)
     # Objects of these classes are guarded to be the very same.

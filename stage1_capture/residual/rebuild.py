@@ -111,7 +111,7 @@ class Rebuilder:
         return self.name(value, text) if shared or id(value) in self.names else text
 
     def from_outside(self, value: Variable) -> str | None:
-        """How a value that came from outside is reached; None for any other."""
+        """The expression that reaches a value from outside; None for any other value."""
         if isinstance(value, LazyVariable) and value.value is not None and value.value.is_open():
             value = value.value
         if value.source is None:
@@ -149,7 +149,7 @@ class Rebuilder:
         return self.codegen.named(value)
 
     def called_back(self, function: Variable) -> str:
-        """A function that C code will call: a user-defined one is compiled on its own."""
+        """A function that C code will call. A user-defined one is compiled on its own."""
         text = self.expression(function)
         real = function.real if isinstance(function, UserFunctionVariable) else None
         users = real is not None and function.source is not None and is_users(real.__globals__)

@@ -29,7 +29,7 @@ class Tx(Protocol):
         """The value of a real object that `source` reaches."""
 
     def lazily(self, real: Any, source: Any) -> Variable:
-        """Likewise, looked at and guarded only when something reads it."""
+        """As `wrap`, but the value is looked at and guarded only when something reads it."""
 
     def call(self, function: Variable, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
         """`function(*args, **kwargs)`."""
@@ -49,7 +49,7 @@ class Tx(Protocol):
         """`left == right` and its like."""
 
     def constant(self, value: Variable, what: str) -> Any:
-        """What must be known now; else a break, of which `what` says who needs it."""
+        """The value, which must be known now. Else a break; `what` says who needs it."""
 
     def throw(self, cls: type[BaseException], *args: Any) -> NoReturn:
         """The program raises an exception of Python's own."""

@@ -127,7 +127,7 @@ def _behind_deleted(
 def _nowhere_in_class(
     tx: Tx, value: UserDefinedObjectVariable, own: dict[str, Any], waiting: Any, name: str, registries: bool
 ) -> Variable | None:
-    """What the program stored on the class, else what a module has registered; else nothing, which is guarded."""
+    """What the program stored on the class, else what a module has registered. If there is neither, this is guarded."""
     if waiting is not MISSING:
         if not value.fresh and has_dict(value.real):  # where one of that name would go first
             tx.output.guard("ABSENT_KEY", value.child("__dict__"), name)
@@ -172,7 +172,7 @@ def _by_descriptor(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: s
 
 
 def _guard_absent(tx: Tx, value: UserDefinedObjectVariable, name: str, registries: bool) -> None:
-    """Nothing of that name is there: nor may there be later."""
+    """Guard that there is nothing of that name, now or later."""
     computed = class_lookup(type(value.real), "__getattr__")
     if value.fresh:
         guard_lacking(tx.output, value, name)

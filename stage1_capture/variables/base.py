@@ -209,7 +209,7 @@ class Variable:
         raise NotImplementedError
 
     def elements(self, tx: Tx) -> set[Any] | None:
-        """What it is to an operation of sets."""
+        """Its elements, as an operand of a set operation."""
         return None
 
     def union_member(self) -> tuple[Any, ...]:
@@ -228,7 +228,7 @@ class Variable:
         return None
 
     def ask_length(self, tx: Tx) -> None:
-        """What list() and tuple() ask before they walk over it."""
+        """The length that list() and tuple() ask for before they iterate."""
 
     # ---- what it is --------------------------------------------------------------------------------------
 
@@ -257,7 +257,7 @@ class Variable:
         return None
 
     def row(self) -> list[Variable]:
-        """The items of a tuple, or the one value that stands for such a row."""
+        """The items of a tuple, or the one value that stands for them."""
         return [self]
 
     def is_array(self) -> bool:
@@ -315,7 +315,7 @@ class Variable:
         return constant
 
     def describe(self) -> str:
-        """What a message calls it."""
+        """What messages call it."""
         return "a " + type(self).__name__.removesuffix("Variable").removeprefix("Const").lower()
 
 

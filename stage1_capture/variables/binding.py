@@ -135,7 +135,7 @@ def call_descriptor(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: 
 
 
 def guard_lacking(output: OutputGraph, value: UserDefinedObjectVariable, name: str) -> None:
-    """A user-defined class may get the method later, of which no module's epoch tells."""
+    """Guard that a user-defined class lacks a method: it may get it later, and no epoch would tell."""
     output.guard_members(class_place(output, value), type(value.real), name)
 
 

@@ -34,7 +34,7 @@ def object_of(real: Any, source: Source | None = None) -> Any:
 
 
 def wrap_as_object(output: OutputGraph, real: Any, source: Source | None) -> Variable:
-    """As an object like others, whose attributes are read as they are asked for."""
+    """An object of the general kind: its attributes are read as the program asks for them."""
     return BUILDERS_BY_CLASS[object](output, real, source)
 
 
@@ -59,7 +59,7 @@ def refuse_watched(output: OutputGraph, cls: type) -> None:
 
 
 def lazily(output: OutputGraph, real: Any, source: Source | None) -> LazyVariable:
-    """As `wrap`, when somebody looks."""
+    """As `wrap`, but only when something reads it."""
     return LazyVariable(lambda: wrap(output, real, source), real=real, source=source)
 
 

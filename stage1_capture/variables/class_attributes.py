@@ -94,7 +94,7 @@ def _of_type(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variable:
 
 
 def _shown(tx: Tx, cls: UserDefinedObjectVariable, found: Any, name: str) -> Variable | None:
-    """What lies in a class, where the class shows something else than that."""
+    """A class attribute for which the class shows something other than what lies in it."""
     real = cls.real
     if isinstance(found, types.ClassMethodDescriptorType):  # dict.fromkeys
         return object_of(found.__get__(None, real))
@@ -203,7 +203,7 @@ def _found_behind(receiver: Any, start: int, name: str, of_class: bool) -> Sourc
 
 
 def _guard_nothing_behind(tx: Tx, receiver: Any, cls: type, start: int, name: str, of_class: bool) -> None:
-    """What super() does not find now may be there later."""
+    """Guard that super() still finds nothing: it might later."""
     if not made_inside(cls):
         tx.output.guard("IDENTITY", _found_behind(receiver, start, name, of_class), MISSING)
     for outside in cls.__mro__[start:] if made_inside(cls) else ():

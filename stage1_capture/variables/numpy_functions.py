@@ -25,7 +25,7 @@ _NAMED: tuple[type, ...] = (types.FunctionType, types.BuiltinFunctionType, type,
 
 
 def left(tx: Tx, what: str) -> NoReturn:
-    """Break: NumPy does this, on real arrays."""
+    """Break: NumPy computes this, on real arrays."""
     tx.unsupported("GB0030", what)
 
 
@@ -67,7 +67,7 @@ def call_in_numpy(tx: Tx, real: Any, args: Args, kwargs: Kwargs) -> Variable:
 
 
 def name_of(real: Any) -> str:
-    """`np.add.reduce`, `np.random.rand`: what a person calls it."""
+    """The name that a person would use: `np.add.reduce`, `np.random.rand`."""
     owner = getattr(real, "__self__", None)
     name = getattr(real, "__name__", type(real).__name__)
     if isinstance(owner, np.ufunc):

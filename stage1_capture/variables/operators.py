@@ -160,7 +160,7 @@ def scalars_as_inputs(
 
 
 def _guard_exact(tx: Tx, numbers: list[Any]) -> None:
-    """Integers that a float holds exactly; a drawn one is within its bounds."""
+    """Guard that an integer is one that a float holds exactly, or that a drawn one is within its bounds."""
     drawn = {draw.name for draw in tx.output.draws}
     for number in numbers:
         text = text_of(number)

@@ -352,7 +352,7 @@ HELD[deque] = lambda output, real, source, base: DequeVariable(
 
 @dataclass(eq=False)
 class _Walk(IteratorVariable):
-    """An iterator over what has items in a row: the next one is at `index`."""
+    """An iterator over a value with items in a row. The next item is at `index`."""
 
     sequence: SequenceVariable | None = None
     index: int = 0

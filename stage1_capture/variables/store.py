@@ -54,7 +54,7 @@ STORE, DELETE = "an assignment to the attribute", "a del of the attribute"
 
 
 def refuse(tx: Tx, target: Variable, name: str, what: str) -> NoReturn:
-    """Of a class or a module, of a tensor, or of a built-in value, which has no attributes of its own."""
+    """Break: a store on a class, a module, a tensor, or a built-in value, which has no attributes of its own."""
     code = "GB0101" if target.is_tensor() else "GB0006" if target.known_object() is None else "GB0102"
     tx.unsupported(code, f"{what} {name} of {describe(target)}")
 
@@ -178,7 +178,7 @@ def delete_plainly(tx: Tx, target: Any, name: str) -> Variable:
 
 
 def _filled(tx: Tx, target: Any, slot: Any, name: str) -> bool:
-    """Whether a slot holds something; also where the program stored there before: it is deleted in what there is."""
+    """Whether a slot holds something that can be deleted, also where the program stored it there before."""
     guard_plain(tx.output, target, name)
     if _fills(slot, target.real):
         tx.wrap(slot.__get__(target.real), target.child(name))

@@ -92,7 +92,7 @@ def _of_class(tx: Tx, tensor: TensorVariable, found: Any, name: str) -> Variable
 
 
 def _users_own(tx: Tx, tensor: TensorVariable, name: str) -> Variable | None:
-    """What the user stored on the tensor. One that the program made has nothing; a parameter tells the epoch."""
+    """What the user stored on the tensor. One that the program made has nothing; for a parameter the epoch tells."""
     if tensor.real is None or tensor.source is None:
         return None
     refuse_second_way(tx.output, tensor.real)

@@ -15,7 +15,7 @@ SCATTERED = 8  # what an access costs that is not to the next element, in access
 
 
 def access_steps(kernel: Kernel) -> list[dict[str, Any]]:
-    """Of each access to memory in the innermost loops: how far it moves when a loop makes one step. None: anywhere."""
+    """How far each access to memory in the innermost loops moves when a loop makes one step. None: anywhere."""
     found = []
     for nest in kernel.nests:
         names = [str(v) for v in (*nest.loop_variables, *nest.reduction_variables)]
@@ -27,7 +27,7 @@ def access_steps(kernel: Kernel) -> list[dict[str, Any]]:
 
 @lru_cache(maxsize=65536)
 def stride(index: Any, variable: str) -> Any:
-    """How far `index` moves when the variable makes a step; None where that is not one number."""
+    """How far `index` moves when the variable makes one step; None where that is not one number."""
     v = symbol(variable)
     if v not in index.free_symbols:
         return 0

@@ -42,7 +42,7 @@ EXTERNAL = {
 
 @dataclass(frozen=True)
 class Windows:
-    """How windows lie in an input (N, C, *space): `sizes` of them, each of the `kernel`'s places."""
+    """Where the windows lie in an input (N, C, *space): there are `sizes` of them, each of the kernel's size."""
 
     source: Lazy
     kernel: tuple[int, ...]

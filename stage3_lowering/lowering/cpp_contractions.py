@@ -59,7 +59,7 @@ _TRANSPOSED = {False: "AsIs", True: "Transposed"}
 
 
 def _lies(matrix: Matrix, rows: Any, columns: Any, flipped: bool = False) -> list[str]:
-    """How gemv is told of a matrix: whether to transpose it, and its rows and columns as it lies."""
+    """The arguments that tell gemv how a matrix lies: whether to transpose it, its rows and its columns."""
     stored = (columns, rows) if matrix.transposed else (rows, columns)
     return [_TRANSPOSED[matrix.transposed is not flipped], *map(cpp_index, stored)]
 
@@ -79,7 +79,7 @@ def _row(matrix: Matrix) -> str:
 
 
 def _row_of(row: Any) -> str:
-    """BLAS refuses rows of no length, which open sizes may come to."""
+    """A row length that BLAS accepts: it refuses 0, which an open size may be."""
     return f"at_least_one({cpp_index(row)})" if is_open(row) else cpp_index(row)
 
 

@@ -168,7 +168,7 @@ class KernelText:
         return hoisted + before + body + self._after(ends, after)
 
     def _after(self, writer: Statements, levels: list[list[str]]) -> list[str]:
-        """What runs once per point: as it is, or in a loop over the lanes."""
+        """The statements that run once per point: as they are, or in a loop over the lanes."""
         if not self.column or not any(levels):
             return [line for level in levels for line in level]
         return writer.arrays + _nested([self._lanes()], levels, {0: "#pragma omp simd"})
@@ -176,7 +176,7 @@ class KernelText:
     def _split(
         self, writer: Statements, heads: list[str], levels: list[list[str]], pragma: dict[int, str]
     ) -> list[str]:
-        """The one reduction of the kernel in parts, which threads share; combined in order, whoever made them."""
+        """The one reduction of the kernel in parts, which threads share. The parts are combined in a fixed order."""
         parts, size, part = self.schedule.split, cpp_index(self.sizes["r0"]), self.fresh("part")
         arrays, keep, combine = [], [], []
         for type_, accumulator, kind in writer.partials:

@@ -131,7 +131,7 @@ class Statements:
         return [self._declare(instr, f"{convert.format(T=CPP_TYPES[dtype.name])}({value})")]
 
     def _half(self, instr: Instr, value: str, half: DType) -> list[str]:
-        """Between float32 and a half. There and back is a rounding in the lanes of float32, with no narrow value."""
+        """A conversion between float32 and a half type. There and back is one rounding in float32 lanes."""
         if instr.dtype is half:
             self.rounds[instr.name] = value
             stored = any(i.op != "cast" for i in self.nest.body if instr.name in i.args)

@@ -97,7 +97,7 @@ def emit_kernel(kernel: Kernel, blocks: Blocks, metas: Mapping[str, TensorMeta])
 
 
 def _far(kernel: Kernel, metas: Mapping[str, TensorMeta]) -> bool:
-    """Whether some element lies where 32 bits do not reach."""
+    """Whether an element may lie beyond what 32 bits can address."""
     last = [sum((n - 1) * s for n, s in zip(m.shape, m.strides, strict=True))
             for m in (metas[p] for p in kernel.params)]  # fmt: skip
     return any(is_open(place) or place + 1 >= 1 << 31 for place in last)

@@ -94,7 +94,7 @@ class Grouped:
 
 
 def unless_off(function: Callable[[Program], Program]) -> Callable[[Program], Program]:
-    """The pass, and nothing where the configuration leaves fusion out."""
+    """The pass, or nothing where the configuration turns fusion off."""
     return lambda program: function(program) if config.current().lowering.fusion else program
 
 

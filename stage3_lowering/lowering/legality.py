@@ -138,7 +138,7 @@ def elements(nodes: Iterable[SchedulerNode]) -> set[tuple[str, Any]]:
 
 
 def only_numbers(shared: set[tuple[str, Any]], nodes: list[SchedulerNode]) -> bool:
-    """Whether all that is shared are single elements that loops over many points read, and nobody here writes."""
+    """Whether the two share only single elements, which loops over many points read and which nobody here writes."""
     written = {dep.buffer for node in nodes for dep in node.writes}
     nests: list[Any] = [node.node for node in nodes]
     return all(

@@ -63,7 +63,8 @@ def cat(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
 
 
 def may_pad(pad: Any) -> bool:
-    """Not where it is known to cut off, or to do nothing. Of an open one nothing is known: a mask is right for all."""
+    """Whether the rule applies: not where the padding is known to crop, or to do nothing. For an open padding a mask is
+    right in all cases."""
     return not sympy.sympify(pad).is_nonpositive
 
 
@@ -129,7 +130,7 @@ def compare(body: Body, op: str, place: Any, limit: Any, size: Any) -> Value:
 
 @contextmanager
 def under(body: Body, inside: Sequence[Value | None]) -> Iterator[Value | None]:
-    """What is written meanwhile is of use only where all of `inside` hold. Gives them as one value."""
+    """The conjunction of `inside`, as one value. What is written meanwhile is used only where all of them hold."""
     outer, own = body.mask, None
     for value in filter(None, inside):
         own = value if own is None else body.emit("logical_and", (own, value), dt.bool_, "inside")

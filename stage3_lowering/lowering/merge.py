@@ -146,7 +146,7 @@ def _prune(
 
 
 def _drop_unread(sections: list[Section], needed: Collection[str]) -> bool:
-    """Drop the stores and values that nothing reads now. Whether there were any: more may be unread then."""
+    """Drop the stores and values that nothing reads. Returns whether there were any: then more may be unread now."""
     read = _loaded(sections) | set(needed)
     used = {v for s in sections for i in s.body for v in _values_read(i)}
     before = sum(len(s.body) for s in sections)

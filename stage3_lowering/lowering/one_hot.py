@@ -67,7 +67,7 @@ def picks(node: Node) -> OneHot | None:
 
 
 def only_picked(node: Node) -> bool:
-    """Whether `node` chooses elements only for such sums: it reads one element of a row, not the row."""
+    """Whether only such sums read `node`: then each of them reads one element of a row, not the row."""
     return _is(node, "where") and bool(node.users) and all(picks(user) for user in node.users)
 
 

@@ -63,7 +63,8 @@ def pointwise(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
 
 
 def _left_to_eager(name: str, compute: DType, operands: list[Any]) -> bool:
-    """Divisions that may raise, and what of half precision is not float32 arithmetic rounded once."""
+    """Whether eager must compute it: a division that may raise, or an operator that in half precision is not float32
+    arithmetic rounded once."""
     if (
         name in _DIVISIONS and not compute.is_floating_point
     ):  # by zero raises: the eager kernel looks at the divisors

@@ -57,7 +57,7 @@ def _row(node: Node) -> Any:
 
 
 def _inlines(user: Node) -> bool:
-    """Whether a reader is computed by a nest, into which what it reads can be written."""
+    """Whether a reader is computed by a nest, so that its operands can be computed inside it."""
     row = _row(user)
     if row is None or row.name.startswith("scatter"):
         return False

@@ -47,7 +47,7 @@ def reduction(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
 
 
 def _point(kept: list[Any], reduced: Mapping[int, Any], rank: int) -> tuple[Any, ...]:
-    """The index of a point: what is reduced at its dimensions, the kept loops in order at the others."""
+    """The index of a point: the reduction loops at the reduced dimensions, the kept loops in order at the others."""
     outer = iter(kept)
     return tuple(reduced[d] if d in reduced else next(outer) for d in range(rank))
 
@@ -57,7 +57,7 @@ def _nothing_to_pick(kind: str, sizes: list[Any]) -> bool:
 
 
 def _kind_and_dtype(kind: str, given: dt.DType, made: dt.DType) -> tuple[str, dt.DType]:
-    """The kind of the reduction and the dtype it reduces in: the larger of two truths is either of them."""
+    """The kind of the reduction, and the dtype it reduces in. (The maximum of two booleans is their `or`.)"""
     if given is dt.bool_:
         kind = {"amax": "any", "amin": "all"}.get(kind, kind)
     wanted = {"any": dt.bool_, "all": dt.bool_, "argmax": given, "argmin": given}

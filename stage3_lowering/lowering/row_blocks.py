@@ -175,7 +175,7 @@ def _adds_over_rows(product: Contraction, group: Group) -> bool:
 
 
 def _are_rows(matrix: Matrix, batch: tuple[Any, ...], group: Group) -> bool:
-    """Whether the matrix lies as the group's rows do, at each batch point."""
+    """Whether the matrix lies in memory as the group's rows do, at each batch point."""
     width = group.made[matrix.buffer]
     steps = zip(batch, matrix.batch, group.space.steps(width), strict=True)
     return matrix.row == width and all(n == 1 or step == own for n, step, own in steps)
@@ -236,7 +236,7 @@ def _with_group(program: Program, group: Group) -> Program:
 
 
 def _local(program: Program, group: Group) -> dict[str, Any]:
-    """What only the group reads, and the elements in a row of it."""
+    """The buffers that only the group reads, and how many elements each has in a row."""
     outside = {
         name
         for number, step in enumerate(program.steps)
@@ -313,7 +313,7 @@ def _summed_product(product: Contraction, space: RowSpace, local: Iterable[str])
 
 
 def _along_rows(matrix: Matrix, space: RowSpace, shape: tuple[Any, Any], local: Iterable[str]) -> BufferRef:
-    """What a matrix has for the block's rows, which one of its two dimensions runs along."""
+    """The matrix's part for the rows of the block; the rows run along one of its two dimensions."""
     strides = (1, matrix.row) if matrix.transposed else (matrix.row, 1)
     at = matrix.offset
     if matrix.buffer not in local:

@@ -73,7 +73,7 @@ class Schedule:
                 self._put_in_place(group, mine, merged)
 
     def _put_in_place(self, a: FusedSchedulerNode, b: FusedSchedulerNode, merged: FusedSchedulerNode) -> None:
-        """`merged` stands for both from here on; what needs one of them needs all that it needs."""
+        """Put `merged` in the place of both groups; whatever depends on one of them now depends on it."""
         self.past.append(merged)
         del self.groups[id(a)], self.groups[id(b)]
         self.groups[id(merged)] = merged

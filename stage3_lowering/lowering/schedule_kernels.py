@@ -41,7 +41,7 @@ def schedule(program: Program, target: Target) -> Program:
 
 
 def kernel_schedules(program: Program, target: Target) -> Program:
-    """The program, each of its kernels with a schedule. Of blocks of rows threads share the blocks themselves."""
+    """The program, each of its kernels with a schedule. Threads share the blocks of RowBlocks, not its kernels."""
     kernels = {n: replace(k, schedule=schedule_of(k)) for n, k in program.kernels.items()}
     blocks = (step for step in program.steps if isinstance(step, RowBlocks))
     for name in (step.kernel for block in blocks for step in block.steps if isinstance(step, Launch)):
@@ -77,8 +77,8 @@ def schedule_of(kernel: Kernel) -> KernelSchedule:
 
 
 def _schedule_of_table(kernel: Kernel) -> KernelSchedule:
-    """That of its largest row. Where all rows are enough work, threads share the points of each, or whole rows if it
-    reductions."""
+    """The schedule of its largest row. If there is enough work, threads share the points of each row, or whole rows
+    where the kernel reduces."""
     rows = [row_kernel(kernel, row) for row in range(kernel.rows)]
     work = [hinted(work_of(row)) for row in rows]
     alone = replace(schedule_of(rows[work.index(max(work))]), pieces=None)
@@ -90,7 +90,7 @@ def _schedule_of_table(kernel: Kernel) -> KernelSchedule:
 
 
 def _worth_threads(kernel: Kernel, work: int) -> bool:
-    """Whether threads pay. With open sizes the nominal work says no more than a guess: the call decides."""
+    """Whether threads pay. With open sizes the nominal work is only a guess: then the call decides."""
     return bool(kernel.sizes) or work >= PARALLEL_WORK
 
 

@@ -34,14 +34,14 @@ def share_kernels(program: Program) -> Program:
 
 
 def _renamed(step: Any, stands_for: Mapping[str, str]) -> Any:
-    """The step, its launches of the kernels that are kept."""
+    """The step, with launches of the kernels that are kept."""
     if isinstance(step, RowBlocks):
         return replace(step, steps=tuple(_renamed(inner, stands_for) for inner in step.steps))
     return replace(step, kernel=stands_for[step.kernel]) if isinstance(step, Launch) else step
 
 
 def _form(kernel: Kernel, buffers: Mapping[str, Buffer]) -> Any:
-    """What a kernel is but for its names: equal for two exactly when one can stand for the other."""
+    """What a kernel does, without its names: two kernels with equal forms can stand for each other."""
     names = buffer_words(kernel)
     types = tuple(buffers[name].meta.dtype for name in kernel.params)
     checks = any(instr.op == "indirect_index" for nest in kernel.nests for instr in nest.body)
@@ -54,7 +54,7 @@ def _form(kernel: Kernel, buffers: Mapping[str, Buffer]) -> Any:
 
 
 def buffer_words(kernel: Kernel) -> dict[str, str]:
-    """Words that stand for the kernel's buffers, whatever they are called."""
+    """Words that stand for the kernel's buffers, independent of their names."""
     names = {name: f"p{k}" for k, name in enumerate(kernel.params)}
     return names | {name: f"q{k}" for k, name in enumerate(kernel.internal)}
 

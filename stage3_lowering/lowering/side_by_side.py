@@ -100,7 +100,7 @@ def _rows(program: Program) -> Iterable[Row]:
 
 
 def _depths(program: Program) -> list[int]:
-    """How many steps each must wait for, one after the other; LAST where no step waits for it."""
+    """For each step, how many steps it waits for, one after the other; LAST if no step waits for its own results."""
     accesses = [step_accesses(step, program.kernels) for step in program.steps]
     ready: dict[str, int] = {}
     depths: list[int] = []

@@ -49,7 +49,7 @@ def split_reductions(program: Program, target: Target) -> Program:
 
 
 def parts_of(kernel: Kernel) -> tuple[int, int] | None:
-    """(reduction loop, number of parts) of a kernel that should be split; None: it should stay, or must."""
+    """(reduction loop, number of parts) of a kernel that should be split; None where it should stay whole, or must."""
     nest = kernel.nests[0]
     if not one_fixed_reduction(kernel) or not _separable(nest):
         return None

@@ -96,7 +96,7 @@ class State:
     # ---- what has storage ----------------------------------------------------------------------------
 
     def given(self, node: Node, table: dict[str, Any]) -> Any:
-        """An input or a constant: the buffer carries the node's name."""
+        """Enter an input or a constant: its buffer has the name of the node."""
         if isinstance(node.graph.attributes.get(node.target), GraphModule):
             return SubgraphRef(node.target)
         if not isinstance(node.val, TensorMeta):
@@ -182,7 +182,7 @@ class State:
         return results if several else results[0]
 
     def shorten(self, ref: BufferRef) -> BufferRef:
-        """A reference to exactly the whole buffer says no more than its name."""
+        """A reference to the whole buffer, as the name alone."""
         meta = self.buffers[ref.name]
         whole = (ref.shape, ref.strides, ref.offset) == (meta.shape, meta.strides, 0)
         return BufferRef(ref.name) if whole else ref

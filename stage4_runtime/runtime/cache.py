@@ -139,10 +139,8 @@ def _checked(folder: Path, secret: bytes) -> tuple[dict[str, Any], dict[str, byt
 
 
 def evict(root: Path, limit: int, keep: Path | None = None) -> None:
-    """Count the new entry `keep`; where all are more than `limit` bytes, remove those least recently used.
-
-    Then so many go that the next stores find room: to look at every entry takes seconds where there are thousands.
-    """
+    """Count the new entry `keep`. If all entries together exceed `limit` bytes, remove the least recently used, and so
+    many that the next stores have room: looking at every entry takes seconds where there are thousands."""
     for leftover in (*root.glob("new-*"), *root.glob("old-*")):  # of processes that died while storing
         if time.time() - leftover.stat().st_mtime > _DAY:
             shutil.rmtree(leftover, ignore_errors=True)
@@ -243,7 +241,7 @@ def _remember_name(root: Path, key: Key) -> None:
 
 
 def _what_differs(root: Path, key: Key) -> str:
-    """Which parts of the key are not those of the newest entry of the same name."""
+    """The parts of the key that differ from the newest entry of the same name."""
     try:
         known = json.loads(_name_file(root, key).read_text())
         parts = [part for part, digest in key.digests.items() if known.get(part) != digest]

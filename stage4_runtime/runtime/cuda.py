@@ -169,6 +169,6 @@ class KernelLauncher:
 
 
 def _blocks_at(kernel: TritonKernel) -> Callable[..., int]:
-    """From the open sizes to how many blocks there are. Raises ValueError for text that is no expression."""
+    """A function from the open sizes to the number of blocks. Raises ValueError for text that is no expression."""
     text = print_index(parse_index(str(kernel.grid[0])))
     return eval(f"lambda {', '.join(kernel.sizes)}: {text}")

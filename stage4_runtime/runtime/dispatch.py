@@ -27,7 +27,7 @@ def dispatch(entries: Sequence[Entry], args: tuple, kwargs: dict[str, Any]) -> E
 def explain_misses(
     entries: Sequence[Entry], args: tuple, kwargs: dict[str, Any], names: Mapping[str, Any]
 ) -> str:
-    """As explain_miss, of the entry of which most guards hold before the first that fails; of equals the first."""
+    """As explain_miss, for the entry where most guards hold before the first one that fails (the first such entry)."""
     found = [explained(entry, args, kwargs, names) for entry in entries]
     return max(found, key=lambda pair: pair[0])[1]
 
@@ -153,7 +153,7 @@ def _aliasing(subject: str, guard: Guard, seen: Any, scope: Mapping[str, Any]) -
 
 
 def _value_of(template: str, measure: Callable[[Any], Any] = lambda seen: seen) -> Callable[..., str]:
-    """`template` has {s} for the source: old -> new is the guard's expected value and what `measure` sees."""
+    """A line from `template`, with {s} for the source: the expected value of the guard -> what `measure` finds."""
 
     def change(subject: str, guard: Guard, seen: Any, scope: Mapping[str, Any]) -> str:
         return f"{template.format(s=subject)}: {_short(guard.expected)} -> {_short(measure(seen))}"

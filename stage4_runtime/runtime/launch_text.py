@@ -261,7 +261,7 @@ def _launch(step: Launch, program: Program, out: LaunchText) -> Iterable[str]:
 
 
 def _segment(segment: Segment, program: Program, out: LaunchText) -> Iterable[str]:
-    """One call that runs many steps. It tells an input it was not compiled for, and then is called again."""
+    """One call that runs many steps. It reports an input that it was not compiled for, and is then called again."""
     for name in segment.allocated:
         yield from _allocate(Allocate(name), program, out)
     words = [*map(out.name, segment.arrays), *out.pools, *(out.sizes[size.name] for size in program.sizes)]

@@ -86,7 +86,7 @@ def of_tensors(tx: Tx, row: Row, given: dict[str, Variable], out: Variable | Non
 
 
 def computed_now(tx: Tx, real: Callable[..., Any], values: list[Any]) -> Variable:
-    """A NumPy scalar of constants: NumPy says what it is, and it is an input of the graph where it meets an array."""
+    """A NumPy scalar of constants: NumPy computes it now. Where it meets an array, it is an input of the graph."""
     with np.errstate(all="ignore"):
         try:
             made = real(*values)
@@ -116,7 +116,7 @@ def apply(tx: Tx, row: Row, given: dict[str, Variable]) -> Variable:
 
 
 def record(tx: Tx, op: Operator, args: list[Variable], names: list[str] | None = None) -> Variable:
-    """One node; what our row does not have is left to NumPy."""
+    """One node. A function without a row of ours is left to NumPy."""
     kwargs = dict(zip(names or [], args)) if names else {}
     positional: list[Variable] = []
     for name in op.params:  # as many by position as there are without a gap, which reads best
@@ -138,7 +138,7 @@ def _keyword_only(op: Operator, name: str) -> bool:
 
 
 def seen(tx: Tx, row: Row | None, result: Any, first: Any) -> Variable:
-    """What Python sees of a node's result: an array, or a scalar where NumPy gives one."""
+    """The value that Python sees of a node's result: an array, or a scalar where NumPy gives one."""
     if result.family() in SEQUENCES:
         parts = [seen(tx, row, realize(r), first) for r in result.items]
         split = row is not None and row.name.endswith("split")
@@ -181,7 +181,8 @@ def bind(
 
 
 def _given(tx: Tx, row: Row, bound: dict[str, Variable], defaults: dict[str, Any]) -> dict[str, Variable]:
-    """What a call says beside NumPy's defaults, by our names. What our row does not take is NumPy's."""
+    """The arguments that differ from NumPy's defaults, by our names. An argument that our row does not take is left to
+    NumPy."""
     given: dict[str, Variable] = {}
     for name, value in bound.items():
         ours = name if name in row.op.params else f"{name}_"

@@ -179,7 +179,7 @@ def send(keeps: bool) -> Any:
 
 
 def _sent(tx: Tx, iterator: Variable, own: Variable | None, value: Variable) -> Variable:
-    """What a generator, or an object with a `__next__` of its own, gives next; its end raises StopIteration."""
+    """The next value of a generator, or of an object with its own `__next__`. Its end raises StopIteration."""
     if isinstance(iterator, GeneratorVariable):
         return iterator.send(tx, value)
     if own is None or not _is_none(value):
