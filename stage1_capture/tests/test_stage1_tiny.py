@@ -150,4 +150,4 @@ def test_what_it_leaves_out_is_one_break(function, capsys):
 
 
 def test_it_stays_small():
-    assert len(Path(tiny.__file__).read_text().splitlines()) <= 280
+    assert len(Path(tiny.__file__).read_text().splitlines()) <= 290

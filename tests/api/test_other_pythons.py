@@ -68,7 +68,10 @@ def test_everything_runs_eagerly_with_one_warning(pretend):
     lines = run(pretend, BODY).splitlines()
     assert lines[:3] == ["step 0", "step 1", "[5.0, 5.0] [40.0, 40.0]"]
     (warning,) = lines[3].split("|")
-    assert warning.endswith(f"this is {pretend}, so functions run eagerly") and "3.11, 3.12, 3.13" in warning
+    assert (
+        warning.endswith(f"this is {pretend}, so your functions run eagerly, not compiled")
+        and "3.11, 3.12, 3.13" in warning
+    )
 
 
 def test_explain_says_why():

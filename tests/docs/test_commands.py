@@ -63,6 +63,15 @@ from stage2_autograd.partition import recompute_pointwise as my_partition
 from stage3_lowering.lowering.fuse import fuse as my_fuse
 from stage4_runtime.runtime.plan_memory import plan_memory as my_plan_memory
 """
+SCRIPT = """
+import cutaway
+
+@cutaway.compile
+def function(x):
+    return (x.sin() * 2).sum()
+
+print(function(cutaway.ones(8)))
+"""
 
 
 def commands_of(text):
@@ -79,6 +88,7 @@ RUN = [command for command in COMMANDS if command not in [*MADE, *SUITES, *CI_RU
 def yours(tmp_path_factory):
     folder = tmp_path_factory.mktemp("yours")
     (folder / "my_module.py").write_text(YOURS)
+    (folder / "script.py").write_text(SCRIPT)
     return folder
 
 
@@ -135,11 +145,11 @@ def test_a_suite_is_one_that_ci_runs(command, pytestconfig):
     assert path.split("/")[0] in pytestconfig.getini("testpaths") and (ROOT / path).is_dir()
 
 
-def run(words, path):
-    """A shell command from the root, on this Python."""
+def run(words, path, folder=ROOT):
+    """A shell command in a folder, on this Python."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path)), "OMP_NUM_THREADS": "1"}
     words = words.replace("python -m", f"{shlex.quote(sys.executable)} -m")
-    found = subprocess.run(words, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True)
+    found = subprocess.run(words, shell=True, cwd=folder, env=environment, capture_output=True, text=True)
     assert found.returncode == 0, f"{words}\n{found.stdout[-2000:]}{found.stderr[-2000:]}"
 
 
@@ -155,4 +165,4 @@ def test_the_command_runs(command, yours, tmp_path):
             " --collect-only" if COLLECTED.search(words) else " --tier core"
         )
     words = re.sub(r"(^| )cutaway ", r"\1python -m cutaway.cli ", words)
-    run(words, [yours, ROOT])
+    run(words, [yours, ROOT], yours if "script.py" in words else ROOT)

@@ -56,7 +56,7 @@ def _make_stale(tx: Tx, schedule: UserDefinedObjectVariable) -> None:
 
 
 def _is_users(schedule: Any) -> bool:
-    """Whether its step runs code of the user's: a lambda or a subclass."""
+    """Whether its step runs a function that you wrote: a lambda, or a method of a subclass."""
     ours = type(schedule).__module__ == lr_scheduler.__name__
     return not ours or any(map(callable, _flat(list(vars(schedule).values()))))
 
