@@ -122,7 +122,10 @@ print(tuple(opt_model(torch.randn(64, 3, 7, 7)).shape))
 
 SHOWN = {
     "example": ("python on_cutaway.py example.py", 5),
-    "kernel": ("TORCH_LOGS=kernel_code python on_cutaway.py example.py 2>&1 | grep -m 1 -A 12 'fused_cos_sin_0('", 20),
+    "kernel": (
+        "TORCH_LOGS=kernel_code python on_cutaway.py example.py 2>&1 | grep -m 1 -A 12 'fused_cos_sin_0('",
+        20,
+    ),
     "debug": (
         "TORCH_COMPILE_DEBUG=1 python on_cutaway.py example.py\n"
         "ls torch_compile_debug/*/torchinductor/*\n"

@@ -1,4 +1,4 @@
-"""What the pages of guides/ share: the programs as blocks of a page, and what each command prints when the site is built.
+"""What the pages of guides/ share: programs as blocks of a page, and what commands print when the site is built.
 
 Input: a file <name>_guide.py for each page guides/<name>.md, with PROGRAMS (file name -> text) and SHOWN (mark -> lines
 of the shell, how many lines to show; -8 is the last eight). They run in a folder of their own that holds the programs.
