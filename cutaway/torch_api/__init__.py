@@ -17,6 +17,7 @@ from typing import Any
 import cutaway
 from cutaway.subjects import no_attribute
 from cutaway.torch_api import machine as torch_machine
+from cutaway.torch_api import numpy_eager
 from cutaway.torch_api.checks import CHECKS
 from cutaway.torch_api.dynamo import compiler_modules
 from cutaway.torch_api.missing import MISSING
@@ -127,6 +128,7 @@ def modules() -> dict[str, ModuleType]:
                     _MODULES[name] = TorchModule(name, source, **names)
             _MODULES.update(compiler_modules(TorchModule))
             _MODULES.update(torch_machine.backends())
+            _MODULES["torch._numpy"] = numpy_eager.module()
             for name, module in _MODULES.items():
                 parent, _, last = name.rpartition(".")
                 if parent:
