@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -28,9 +27,7 @@ class Later(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         return labs_command().get_command(ctx, cmd_name)
 
-    def invoke(self, ctx: click.Context) -> Any:
-        labs_command()  # its errors are one line
-        return super().invoke(ctx)
 
-
-lab = Later("lab", help="Learn the compiler by writing a part of it: exercises with checks, hints and references.")
+lab = Later(
+    "lab", help="Learn the compiler by writing a part of it: exercises with checks, hints and references."
+)

@@ -23,7 +23,15 @@ from .tagged import starter
 FREE = ("stage_contracts", "numpy", "sympy", *sorted(sys.stdlib_module_names))
 # Ways to reach a reference without an import that can be seen.
 DOORS = ("importlib", "pkgutil", "runpy", "sys", "builtins", "gc", "inspect")
-DOOR_NAMES = {"__import__", "exec", "load_seam", "load_pipeline", "DEFAULT_SEAMS", "TINY_SEAMS", "__subclasses__"}
+DOOR_NAMES = {
+    "__import__",
+    "exec",
+    "load_seam",
+    "load_pipeline",
+    "DEFAULT_SEAMS",
+    "TINY_SEAMS",
+    "__subclasses__",
+}
 
 
 class Refused(Exception):
@@ -73,9 +81,13 @@ def _read(package: Path, lab: Lab) -> tuple[Path, ...]:
     """The files of the learner's package, each of which parses and keeps the rule about imports."""
     main = package / lab.file
     if not package.is_dir():
-        raise Refused(f"There is no {lab.package}/ in {package.parent}: make it with `cutaway lab start {lab.number}`.")
+        raise Refused(
+            f"There is no {lab.package}/ in {package.parent}: make it with `cutaway lab start {lab.number}`."
+        )
     if not main.is_file():
-        raise Refused(f"There is no {lab.file} in {package}: put it back, or begin again with `git checkout .`.")
+        raise Refused(
+            f"There is no {lab.file} in {package}: put it back, or begin again with `git checkout .`."
+        )
     first = ast.parse(starter(lab.source_text, lab.number, lab.regions))
     allowed = {pair for pair, _ in _imports(first)}
     files = tuple(sorted(package.rglob("*.py")))
@@ -86,7 +98,9 @@ def _read(package: Path, lab: Lab) -> tuple[Path, ...]:
         except (SyntaxError, UnicodeDecodeError, ValueError) as error:
             line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
             raise Refused(f"{short}{line} is not Python: {getattr(error, 'msg', error)}.") from None
-        if path == main and not any(isinstance(n, ast.FunctionDef | ast.ClassDef | ast.Assign) for n in tree.body):
+        if path == main and not any(
+            isinstance(n, ast.FunctionDef | ast.ClassDef | ast.Assign) for n in tree.body
+        ):
             raise Refused(f"{short} is empty: it defines nothing, expected {', '.join(lab.functions)}.")
         _check_imports(tree, short, lab, allowed)
     return files
@@ -130,21 +144,27 @@ def _import(lab: Lab, package: Path) -> ModuleType:
         raise
     except BaseException as error:
         place = where(error, package)
-        raise Refused(f"Importing {lab.package}/{lab.file} raised {type(error).__name__}: {error}{place}.") from error
+        raise Refused(
+            f"Importing {lab.package}/{lab.file} raised {type(error).__name__}: {error}{place}."
+        ) from error
 
 
 def _check_function(module: ModuleType, name: str, package: Path, lab: Lab) -> None:
     found = getattr(module, name, None)
     if not callable(found):
-        raise Refused(f"{lab.package}/{lab.file} has no function {name!r}: the checks call it, so it keeps its name.")
+        raise Refused(
+            f"{lab.package}/{lab.file} has no function {name!r}: the checks call it, so it keeps its name."
+        )
     code = getattr(found, "__code__", None)
     file = Path(code.co_filename).resolve() if code is not None else None
     if file is None or not file.is_relative_to(package):
-        raise Refused(f"{name} is not written in {package} but comes from {file}: expected a `def {name}` there.")
+        raise Refused(
+            f"{name} is not written in {package} but comes from {file}: expected a `def {name}` there."
+        )
 
 
 def where(error: BaseException, package: Path) -> str:
-    """" (partition.py:31)": the last line of the learner's package that an error went through; "" if none."""
+    """ " (partition.py:31)": the last line of the learner's package that an error went through; "" if none."""
     frames = traceback.extract_tb(error.__traceback__)
     mine = [frame for frame in frames if Path(frame.filename).is_relative_to(package)]
     return f" ({Path(mine[-1].filename).name}:{mine[-1].lineno})" if mine else ""

@@ -12,10 +12,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import click
+
 HERE = Path(__file__).parent
 
 
-class LabError(Exception):
+class LabError(click.ClickException):
     """Something that the learner can put right. The message is one sentence or two."""
 
 
@@ -81,7 +83,9 @@ def all_labs() -> tuple[Lab, ...]:
 def read(path: Path) -> Lab:
     """The lab that a lab.toml describes. A field too many or too few is an error that names it."""
     data = tomllib.loads(path.read_text(encoding="utf-8"))
-    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
+    fields: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in data.items()
+    }
     try:
         return Lab(folder=path.parent, **fields)
     except TypeError as error:

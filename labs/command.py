@@ -10,30 +10,22 @@ import difflib
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .catalogue import Lab, LabError, all_labs, lab_of
-from .checks import Outcome
 from .tagged import solution as without_tags
 from .tagged import starter
 from .workspace import Workspace, workspace
 
+if TYPE_CHECKING:
+    from .checks import Outcome
+
 SHOWN = 3  # failed checks whose details are printed
 
 
-class LabGroup(click.Group):
-    """An error that the learner can put right is one line."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except LabError as error:
-            raise click.ClickException(str(error)) from error
-
-
-@click.group("lab", cls=LabGroup)
+@click.group("lab")
 def lab_group() -> None:
     """Learn the compiler by writing a part of it: exercises with checks, hints and references."""
 
@@ -68,7 +60,10 @@ def start(number: int, folder: Path | None) -> None:
     click.echo(f"  write  {shown(mine.of(lab) / lab.file)}")
     for name, what in lab.regions.items():
         click.echo(f"           {name}: {what}")
-    click.echo("  then   cutaway lab check" + ("" if made else "   (this lab was started before; your files are kept)"))
+    click.echo(
+        "  then   cutaway lab check"
+        + ("" if made else "   (this lab was started before; your files are kept)")
+    )
 
 
 @lab_group.command()
@@ -95,7 +90,9 @@ def check(number: int | None, folder: Path | None) -> None:
         mine.passed(lab)
         click.echo(f"\nAll {good} passed. {advice(lab, mine)}")
         return
-    click.echo(f"\n{good} of {len(found.outcomes)} passed. `cutaway lab hint` helps; {len(lab.hints)} hints are there.")
+    click.echo(
+        f"\n{good} of {len(found.outcomes)} passed. `cutaway lab hint` helps; {len(lab.hints)} hints are there."
+    )
     raise SystemExit(1)
 
 
@@ -107,7 +104,11 @@ def tell(outcome: Outcome, package: Path, details: bool) -> None:
     click.echo(f"  {click.style('FAILS', fg='red')} {outcome.rule}")
     if not details:
         return
-    for label, text in (("seen", outcome.seen), ("expected", outcome.expected), ("difference", outcome.difference)):
+    for label, text in (
+        ("seen", outcome.seen),
+        ("expected", outcome.expected),
+        ("difference", outcome.difference),
+    ):
         if text:
             click.echo(f"          {label + ':':<12}" + text.rstrip().replace("\n", "\n" + " " * 22))
     if outcome.read:
@@ -131,7 +132,7 @@ def hint(number: int | None, folder: Path | None) -> None:
     lab = mine.chosen(number)
     at = mine.about(lab).get("hints", 0)
     if at >= len(lab.hints):
-        click.echo(f"You have seen all {len(lab.hints)} hints; this was the last one. `cutaway lab solution` shows the reference.")
+        click.echo(f"You have seen all {len(lab.hints)} hints. `cutaway lab solution` prints the reference.")
         at -= 1
     click.echo(f"Hint {at + 1} of {len(lab.hints)}: {lab.hints[at].strip()}")
     mine.note(lab, hints=at + 1)
@@ -170,10 +171,14 @@ def status(folder: Path | None) -> None:
     """What you have started and what has passed."""
     mine = workspace(folder)
     kept = mine.progress()
-    click.echo(f"Your labs are in {shown(mine.folder)}" + ("" if kept["labs"] else ", where nothing is started yet"))
+    click.echo(
+        f"Your labs are in {shown(mine.folder)}" + ("" if kept["labs"] else ", where nothing is started yet")
+    )
     for lab in all_labs():
         facts = mine.about(lab)
-        state = f"passed {facts['passed']}" if "passed" in facts else "started" if mine.of(lab).is_dir() else "-"
+        state = (
+            f"passed {facts['passed']}" if "passed" in facts else "started" if mine.of(lab).is_dir() else "-"
+        )
         hints = f"{facts['hints']} hints" if facts.get("hints") else ""
         here = "  <- current" if kept["current"] == lab.number else ""
         click.echo(f"{lab.number:>3}  {state:<18}  {hints:<7}  {lab.title}{here}")

@@ -16,7 +16,15 @@ from .answer import Answer
 from .catalogue import file_of
 from .checks import Outcome
 
-OPTIONS = ("-q", "--noconftest", "--import-mode=importlib", "-p", "no:cacheprovider", "-p", "cutaway.pytest_swap")
+OPTIONS = (
+    "-q",
+    "--noconftest",
+    "--import-mode=importlib",
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "cutaway.pytest_swap",
+)
 
 
 class Listener:
@@ -47,7 +55,11 @@ def conformance(answer: Answer) -> list[Outcome]:
     try:
         import pytest
     except ImportError:
-        return [Outcome(rule, "pytest is not installed", "the tests of the stage", read='pip install "cutaway[test]"')]
+        return [
+            Outcome(
+                rule, "pytest is not installed", "the tests of the stage", read='pip install "cutaway[test]"'
+            )
+        ]
     listener, said = Listener(), io.StringIO()
     words = [*map(str, map(file_of, tests)), "--tier", tier, "--swap", f"{lab.seam}={lab.module}:{lab.seam}"]
     with _alone(), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
@@ -57,7 +69,9 @@ def conformance(answer: Answer) -> list[Outcome]:
     if status != 0:
         return [Outcome(rule, f"pytest ended with {status!s}: {said.getvalue().strip().splitlines()[-1]}")]
     if listener.ran < least or not listener.ran:
-        return [Outcome(rule, f"{listener.ran} tests ran", f"at least {least}: a run with fewer proves nothing")]
+        return [
+            Outcome(rule, f"{listener.ran} tests ran", f"at least {least}: a run with fewer proves nothing")
+        ]
     return [Outcome(f"{rule[:-1]}: {listener.ran} of {listener.ran}.")]
 
 

@@ -32,7 +32,10 @@ class Grade:
     @property
     def said(self) -> str:
         """All that went wrong, as one text."""
-        parts = [self.refused, *(f"{o.rule}\n{o.seen}\n{o.expected}\n{o.difference}" for o in self.outcomes if not o.passed)]
+        parts = [
+            self.refused,
+            *(f"{o.rule}\n{o.seen}\n{o.expected}\n{o.difference}" for o in self.outcomes if not o.passed),
+        ]
         return "\n".join(filter(None, parts))
 
 

@@ -48,7 +48,9 @@ def solution(text: str) -> str:
 def starter(text: str, number: int, wanted: Mapping[str, str]) -> str:
     """The source in which each region of `wanted` (its name -> what to write there) is left to the learner."""
     if missing := sorted(set(wanted) - set(regions(text))):
-        raise ValueError(f"the source has no region {', '.join(missing)}; expected `# lab: begin {missing[0]}`")
+        raise ValueError(
+            f"the source has no region {', '.join(missing)}; expected `# lab: begin {missing[0]}`"
+        )
     made: list[str] = []
     for name, lines in parts(text):
         if name not in wanted:

@@ -40,7 +40,9 @@ class Workspace:
         try:
             return json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
-            raise LabError(f"{path} is not JSON ({error}); delete it, and `cutaway lab check` begins anew") from error
+            raise LabError(
+                f"{path} is not JSON ({error}); delete it, and `cutaway lab check` begins anew"
+            ) from error
 
     def about(self, lab: Lab) -> dict[str, Any]:
         """What was done about one lab: {"hints": 1, "passed": "2026-01-31"}."""
