@@ -14,6 +14,7 @@ from .answer import Answer, where
 from .catalogue import Lab
 
 Check = Callable[[Answer], None]
+UNWRITTEN = "not written yet"
 
 
 class Wrong(Exception):
@@ -38,6 +39,11 @@ class Outcome:
     def passed(self) -> bool:
         return not self.seen
 
+    @property
+    def unwritten(self) -> bool:
+        """Whether the check met a body that is still the starter's."""
+        return self.seen.startswith(UNWRITTEN)
+
 
 def checks_of(lab: Lab) -> tuple[Check, ...]:
     """The lab's checks, as many as its lab.toml promises."""
@@ -59,7 +65,7 @@ def run(check: Check, answer: Answer) -> Outcome:
         return Outcome(rule, wrong.seen, wrong.expected, wrong.difference, wrong.read or "page.md")
     except NotImplementedError as error:
         if str(error).startswith(f"lab {answer.lab.number}: "):
-            return Outcome(rule, f"not written yet{where(error, package)}: {str(error).partition(': ')[2]}")
+            return Outcome(rule, f"{UNWRITTEN}{where(error, package)}: {str(error).partition(': ')[2]}")
         return _raised(rule, error, answer)
     except Exception as error:
         return _raised(rule, error, answer)

@@ -81,27 +81,30 @@ def check(number: int | None, folder: Path | None) -> None:
         click.echo(f"  checking {shown(path)}")
     if found.refused:
         raise click.ClickException(found.refused)
-    failed = 0
+    told = 0
     for outcome in found.outcomes:
-        failed += not outcome.passed
-        tell(outcome, mine.of(lab), details=failed <= SHOWN)
-    good = len(found.outcomes) - failed
+        wrong = not (outcome.passed or outcome.unwritten)
+        told += wrong
+        tell(outcome, mine.of(lab), details=wrong and told <= SHOWN)
+    good = sum(outcome.passed for outcome in found.outcomes)
     if found.passed:
         mine.passed(lab)
         click.echo(f"\nAll {good} passed. {advice(lab, mine)}")
         return
-    click.echo(
-        f"\n{good} of {len(found.outcomes)} passed. `cutaway lab hint` helps; {len(lab.hints)} hints are there."
-    )
+    unwritten = [outcome.seen for outcome in found.outcomes if outcome.unwritten]
+    for text in dict.fromkeys(unwritten):
+        click.echo(f"  {text}")
+    click.echo(f"\n{good} of {len(found.outcomes)} passed. `cutaway lab hint` helps.")
     raise SystemExit(1)
 
 
 def tell(outcome: Outcome, package: Path, details: bool) -> None:
     """One line for a check, and what to know about a failure."""
     if outcome.passed:
-        click.echo(f"  {click.style('ok', fg='green')}    {outcome.rule}")
+        click.echo(f"  {click.style('ok', fg='green')}     {outcome.rule}")
         return
-    click.echo(f"  {click.style('FAILS', fg='red')} {outcome.rule}")
+    word = click.style("to do", fg="yellow") if outcome.unwritten else click.style("FAILS", fg="red")
+    click.echo(f"  {word}  {outcome.rule}")
     if not details:
         return
     for label, text in (
@@ -134,7 +137,8 @@ def hint(number: int | None, folder: Path | None) -> None:
     if at >= len(lab.hints):
         click.echo(f"You have seen all {len(lab.hints)} hints. `cutaway lab solution` prints the reference.")
         at -= 1
-    click.echo(f"Hint {at + 1} of {len(lab.hints)}: {lab.hints[at].strip()}")
+    said = f"Hint {at + 1} of {len(lab.hints)}: {lab.hints[at].strip()}"
+    click.echo(click.wrap_text(said, width=100, preserve_paragraphs=True))
     mine.note(lab, hints=at + 1)
 
 

@@ -3,11 +3,14 @@
 Input: words on the command line, and an empty folder.
 """
 
+import re
 import subprocess
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+import labs
 from cutaway.cli import main
 from labs.catalogue import all_labs, lab_of
 from labs.tagged import solution
@@ -44,7 +47,11 @@ def test_a_lab_from_start_to_end(say, tmp_path):
         and "write  cutaway-labs/lab04_partition/partition.py" in said
     )
     status, said = say("check")
-    assert status == 1 and "not written yet" in said and "cutaway-labs/lab04_partition/partition.py" in said
+    assert (
+        status == 1
+        and "to do  `read_by_backward` finds" in said
+        and "cutaway-labs/lab04_partition/partition.py" in said
+    )
     assert f"0 of {LAB.checks} passed" in said
     hints = [say("hint")[1] for _ in range(4)]
     assert [hint[5:11] for hint in hints[:3]] == ["1 of 3", "2 of 3", "3 of 3"] and "seen all 3" in hints[3]
@@ -83,6 +90,16 @@ def test_solution_and_page_need_no_folder(say):
 def test_an_error_says_what_to_do(say, words, says):
     status, said = say(*words)
     assert status == 1 and says in said and len(said.splitlines()) == 1
+
+
+def test_the_commands_of_the_page_run_in_order(say):
+    """The starter fails, so `check` has the status 1."""
+    page = (Path(labs.__file__).parent / "README.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^    cutaway lab (.*?) *#", page, re.M)
+    assert len(commands) == 8
+    for command in commands:
+        status, said = say(*command.split())
+        assert (status, bool(said)) == (1 if command == "check" else 0, True), said
 
 
 def test_the_help_of_cutaway_does_not_import_the_labs():
