@@ -64,7 +64,7 @@ export CUTAWAY_INTERNAL_ERRORS = exit
 .PHONY: install tour test lint stubs labs wheel test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
 .PHONY: gpu-speed oracle numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
 .PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
-.PHONY: against-tree planted-faults profiler-cost
+.PHONY: against-tree distributed planted-faults profiler-cost
 .NOTPARALLEL:
 
 install: $(VENV)/installed-dev
@@ -202,6 +202,9 @@ cpu-speed: $(VENV)/installed-bench | build
 	    $(if $(SPEED_JAX),--jax-python $(SPEED_JAX)) $(SPEED_ARGS) > build/$@.txt
 	cat build/$@.txt
 	$(if $(SPEED_ARGS),,mv build/$@.txt reports/$@.txt)
+
+distributed: $(VENV)/installed-dev | build
+	$(BIN)/python -m tests.distributed.large_runs --programs $(or $(PROGRAMS),200) --seed $(or $(SEED),0) $(KEEP)
 
 profiler-cost: $(VENV)/installed-test | build
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.profiler_cost $(KEEP)

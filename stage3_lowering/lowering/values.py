@@ -100,6 +100,8 @@ def strided(name: str, meta: TensorMeta, strides: Sequence[Any], offset: Any = 0
     """A tensor that is a strided view of the buffer `name`."""
 
     def fetch(body: Body, index: Index) -> Value:
+        if 0 in meta.shape:  # no element is ever read, but a load moved before its loop would be done
+            return body.emit("constant", (meta.dtype.numpy.type(0).item(),), computed(meta.dtype))
         return body.load(name, offset + dot(strides, index), meta.dtype)
 
     many = frozenset([name]) if 0 not in strides and meta.ndim > 1 else frozenset()

@@ -57,6 +57,7 @@ SMALL_TARGETS = {
     "partition-times": "QUICK=1",
     "profiler-cost": "QUICK=1",
     "random-bits": "QUICK=1 JOBS=1",
+    "distributed": "QUICK=1",
 }
 # What no test and no step of CI runs. Its recipe is printed, and the files in it are there.
 NOT_RUN = {"make gpu": "needs a GPU", "make gpu-speed": "needs a GPU"}

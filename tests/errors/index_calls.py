@@ -110,6 +110,10 @@ def outcome(torch, function, args):
     """("value", shape), or ("raises", the exception)."""
     given = [torch.tensor(a.tolist(), dtype=getattr(torch, str(a.dtype))).reshape(a.shape)
              if isinstance(a, np.ndarray) else a for a in args]  # fmt: skip
+    return result(function, given)
+
+
+def result(function, given):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
