@@ -102,7 +102,7 @@ def scalars_as_inputs(
     given = {**dict(zip(op.params, args)), **kwargs}
     whole = any(a.is_tensor() and a.meta.dtype.category == dt.int64.category for a in given.values())
     numbers = {n: value for n, value in given.items() if value.is_open() and _takes(op, n, value, whole)}
-    exact = all(type(n.hint) is float or abs(n.hint) <= EXACT for n in numbers.values())  # type: ignore[attr-defined]
+    exact = all(type(n.hint) is float or abs(n.hint) <= EXACT for n in numbers.values())
     if op.opaque or not numbers or not exact:
         return args, kwargs
     device = next((a.meta.device for a in given.values() if a.is_tensor()), Device("cpu"))
@@ -116,7 +116,7 @@ def scalars_as_inputs(
 
 
 def _takes(op: Operator, name: str, number: Any, whole: bool) -> bool:
-    """Whether a parameter takes an open number. `whole`: there is a tensor of integers, which a float is rounded for."""
+    """Whether a parameter takes an open number. `whole`: there is a tensor of integers; floats are rounded for it."""
     floating = type(number.hint) is float and not whole
     return name in TAKEN.get(op.name, ()) or (floating and name in FLOATS.get(op.name, ()))
 

@@ -80,6 +80,12 @@ CASES = {f"{op}, {parameter}": call for (op, parameter), call in CALLS.items()} 
 FIRST_OPERAND = {"input"}  # of arithmetic: the same code as for the other
 
 
+@pytest.fixture(autouse=True)
+def anew():
+    """Calls from one comprehension share their code, and with it the limit on compiles."""
+    cutaway.reset()
+
+
 def x_of(dtype):
     drawn = np.random.default_rng(0).standard_normal((4, 4)) * 2
     drawn[0, :3] = 0.5, -0.5, 2.0
