@@ -7,6 +7,7 @@
 #   make lint            of these, what takes seconds
 #   make test-torch      the tests that compare with torch, which make test skips where torch is not installed
 #   make test-versions   capture's tests and the whole-program tests on Python 3.11, 3.12 and 3.13
+#   make labs            every lab: its starter fails, its reference passes, wrong answers are told why
 #   make wheel           build the wheel, and use it outside the repository
 #   make stubs           what editors complete after `cutaway.` and `Tensor.`, written anew
 #   make site            the documentation, as a folder that works offline
@@ -60,10 +61,10 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 export CUTAWAY_INTERNAL_ERRORS = exit
 
 # Every command: none of them is the name of a file it makes.
-.PHONY: install tour test lint stubs wheel test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
+.PHONY: install tour test lint stubs labs wheel test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
 .PHONY: gpu-speed oracle numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
 .PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
-.PHONY: against-tree planted-faults profiler-cost
+.PHONY: against-tree distributed planted-faults profiler-cost
 .NOTPARALLEL:
 
 install: $(VENV)/installed-dev
@@ -83,6 +84,9 @@ lint: $(VENV)/installed-dev
 # What an editor completes after `cutaway.` and `Tensor.`, with signatures.
 stubs: $(VENV)/installed-dev
 	$(BIN)/python -m cutaway.stubs
+
+labs: $(VENV)/installed-test
+	$(BIN)/python -m pytest labs
 
 # The wheel is installed into a folder, without the packages it needs: those are the environment's.
 wheel: $(VENV)/installed
@@ -198,6 +202,9 @@ cpu-speed: $(VENV)/installed-bench | build
 	    $(if $(SPEED_JAX),--jax-python $(SPEED_JAX)) $(SPEED_ARGS) > build/$@.txt
 	cat build/$@.txt
 	$(if $(SPEED_ARGS),,mv build/$@.txt reports/$@.txt)
+
+distributed: $(VENV)/installed-dev | build
+	$(BIN)/python -m tests.distributed.large_runs --programs $(or $(PROGRAMS),200) --seed $(or $(SEED),0) $(KEEP)
 
 profiler-cost: $(VENV)/installed-test | build
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.profiler_cost $(KEEP)

@@ -5,6 +5,7 @@ Input: the folder that the wheel was installed into, which is also on the path. 
 
 import subprocess
 import sys
+import tempfile
 from importlib import metadata
 from pathlib import Path
 
@@ -12,7 +13,13 @@ import cutaway
 
 SITE = Path(sys.argv[1]).resolve()
 HOME = Path(cutaway.__file__).resolve().parent
-DATA = ("labs/__init__.py", "tour/data/digits.txt", "names.pyi", "py.typed")
+DATA = (
+    "labs/lab04_partition/lab.toml",
+    "labs/lab04_partition/page.md",
+    "tour/data/digits.txt",
+    "names.pyi",
+    "py.typed",
+)
 
 
 @cutaway.compile(fullgraph=True)
@@ -30,6 +37,12 @@ def main() -> None:
     assert cutaway.allclose(x.grad, -cutaway.sin(x) * cutaway.cos(cutaway.cos(x)))
     for command in ("--version", "doctor"):
         subprocess.run([sys.executable, "-m", "cutaway.cli", command], check=True)
+    with tempfile.TemporaryDirectory() as mine:
+        lab = [sys.executable, "-m", "cutaway.cli", "lab"]
+        subprocess.run([*lab, "start", "4", "--folder", mine], check=True)
+        answer = subprocess.run([*lab, "solution", "4"], check=True, capture_output=True).stdout
+        (Path(mine) / "lab04_partition/partition.py").write_bytes(answer)
+        subprocess.run([*lab, "check", "4", "--folder", mine], check=True)
     print(f"cutaway {metadata.version('cutaway')} works from its wheel")
 
 

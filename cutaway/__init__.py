@@ -157,6 +157,7 @@ _LAZY: dict[str, Callable[[], Any]] = {
     "TINY_PIPELINE": tiny_pipeline,
     "torch_api": lambda: importlib.import_module("cutaway.torch_api"),
     "profiler": lambda: importlib.import_module("cutaway.profiler"),
+    "distributed": lambda: importlib.import_module("cutaway.distributed"),
 }
 
 

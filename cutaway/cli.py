@@ -16,7 +16,9 @@ from cutaway.debug.bisect_command import bisect
 from cutaway.debug.doctor_command import doctor
 from cutaway.debug.switches_command import switches
 from cutaway.explain_command import explain
+from cutaway.lab_command import lab
 from cutaway.profile_command import profile
+from cutaway.run_command import run
 
 
 def _version(context: click.Context, _: Any, wanted: bool) -> None:
@@ -80,7 +82,7 @@ def tour(
         raise click.ClickException(str(error)) from error
 
 
-for command in (ablate, bisect, doctor, explain, profile, switches):
+for command in (ablate, bisect, doctor, explain, lab, profile, run, switches):
     main.add_command(command)
 
 

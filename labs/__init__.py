@@ -1,4 +1,4 @@
-"""Where exercises for each stage will be. It is empty today.
+"""The labs: you write one part of the compiler yourself, and checks tell you whether it is right.
 
-To test a seam of your own now, run `pytest <stage> --swap seam=file.py:object`.
+Start with `cutaway lab list`. README.md says what is in each file, and how to add a lab.
 """

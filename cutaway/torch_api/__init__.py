@@ -16,6 +16,7 @@ from typing import Any
 
 import cutaway
 from cutaway.subjects import no_attribute
+from cutaway.torch_api import distributed
 from cutaway.torch_api import machine as torch_machine
 from cutaway.torch_api import numpy_eager
 from cutaway.torch_api.checks import CHECKS
@@ -101,7 +102,6 @@ def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
         "torch.random": (None, {name: getattr(cutaway, name) for name in _RANDOM}),
         "torch.utils": (None, {}),
         "torch.utils.checkpoint": (checkpoint, {}),
-        "torch.utils.data": (data, {}),
         "torch.linalg": (cutaway.linalg, {}),
         "torch.special": (cutaway.special, {}),
         "torch.cuda": (None, torch_machine.CUDA),
@@ -126,6 +126,7 @@ def modules() -> dict[str, ModuleType]:
             for name, (source, names) in _paths().items():
                 if source is not None or names or name == "torch.utils":
                     _MODULES[name] = TorchModule(name, source, **names)
+            _MODULES.update(distributed.paths(TorchModule, data))
             _MODULES.update(compiler_modules(TorchModule))
             _MODULES.update(torch_machine.backends())
             _MODULES["torch._numpy"] = numpy_eager.module()

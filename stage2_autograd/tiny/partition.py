@@ -30,6 +30,7 @@ def to_save(joint: JointGraph, repeated: Sequence[str]) -> dict[Node, str]:
 
     The same holds for every operator inside a checkpoint.
     """
+    # lab: begin to_save
     saved: dict[Node, str] = {}
     inside, _ = checkpointed(joint)
     seen: set[Node] = set()
@@ -46,10 +47,12 @@ def to_save(joint: JointGraph, repeated: Sequence[str]) -> dict[Node, str]:
         else:
             saved[node] = f"{kind_of(node) or 'one of several results'}: not computed again"
     return saved
+    # lab: end
 
 
 def read_by_backward(joint: JointGraph) -> list[Node]:
     """The forward values and primals that backward nodes read or that are gradients themselves, in order."""
+    # lab: begin read_by_backward
     tangents = joint.graph.placeholders[joint.num_primals :]
     backward = [n for n in joint.graph.calls if n.meta["region"] == "backward"]
     inside = {*backward, *tangents}
@@ -57,10 +60,12 @@ def read_by_backward(joint: JointGraph) -> list[Node]:
     reads = nodes_in(([n.args for n in backward], [n.kwargs for n in backward], gradients))
     wanted = {n for n in reads if n not in inside}
     return [n for n in joint.graph.nodes if n in wanted]
+    # lab: end
 
 
 def split(joint: JointGraph, saved: dict[Node, str]) -> Partition:
     """The forward and the backward graph, for a choice of what to save (node -> the reason)."""
+    # lab: begin split
     graph = joint.graph
     primals, tangents = graph.placeholders[: joint.num_primals], graph.placeholders[joint.num_primals :]
     outputs, gradients = graph.outputs[: joint.num_outputs], graph.outputs[joint.num_outputs :]
@@ -71,10 +76,12 @@ def split(joint: JointGraph, saved: dict[Node, str]) -> Partition:
         num_outputs=joint.num_outputs,
         saved=tuple(SavedTensor(n.name, _plain(n), n.origins, saved[n]) for n in kept),
     ).verify()
+    # lab: end
 
 
 def extract(graph: Graph, name: str, inputs: Sequence[Node], outputs: Iterable[Any]) -> Graph:
     """The part of `graph` that computes `outputs` from `inputs`, as a new graph with the same names."""
+    # lab: begin extract
     part = Graph(name)
     images: dict[Node, Node] = {}
     outputs = tuple(outputs)
@@ -98,6 +105,7 @@ def extract(graph: Graph, name: str, inputs: Sequence[Node], outputs: Iterable[A
         images[node] = part.call_function(node.target, args, kwargs, name=node.name, **marks)
     part.output([images[n] if isinstance(n, Node) else n for n in outputs])
     return part
+    # lab: end
 
 
 def _needed(graph: Graph, given: Iterable[Node], outputs: Iterable[Any]) -> list[Node]:

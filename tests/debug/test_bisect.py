@@ -59,6 +59,7 @@ print(f(cutaway.ones(3)))
 """
 
 
+@pytest.mark.timeout(300)  # some fifteen processes, one after another
 def test_a_script_that_crashes_is_bisected_to_a_level_and_ablated_to_a_table(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)

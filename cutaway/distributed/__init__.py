@@ -1,0 +1,72 @@
+"""Several processes, by torch.distributed's names: process groups, collectives, data-parallel training.
+
+Input: processes that `cutaway run --nproc N script.py` or `mpiexec` started. MPI moves the data (the extra
+`distributed`); nothing here is imported by `import cutaway`.
+
+    group.py          which ranks talk to each other
+    collectives.py    all_reduce, broadcast, ...: on tensors
+    agreement.py      ranks compare what they are about to do; a wait that ends
+    mpi.py            the only file that touches MPI
+    data_parallel.py  DistributedDataParallel, with buckets.py (what travels together) and reducer.py (when)
+    sampler.py        each rank's share of the data
+"""
+
+from __future__ import annotations
+
+from cutaway.distributed.agreement import DistBackendError, DistError
+from cutaway.distributed.collectives import (
+    Work,
+    all_gather,
+    all_gather_into_tensor,
+    all_gather_object,
+    all_reduce,
+    all_to_all,
+    all_to_all_single,
+    barrier,
+    broadcast,
+    broadcast_object_list,
+    gather,
+    gather_object,
+    irecv,
+    isend,
+    recv,
+    reduce,
+    reduce_scatter,
+    reduce_scatter_tensor,
+    scatter,
+    send,
+)
+from cutaway.distributed.data_parallel import DistributedDataParallel
+from cutaway.distributed.group import (
+    GroupMember,
+    ProcessGroup,
+    destroy_process_group,
+    get_backend,
+    get_global_rank,
+    get_group_rank,
+    get_process_group_ranks,
+    get_rank,
+    get_world_size,
+    group,
+    init_process_group,
+    is_available,
+    is_gloo_available,
+    is_initialized,
+    is_mpi_available,
+    is_nccl_available,
+    is_torchelastic_launched,
+    new_group,
+)
+from cutaway.distributed.mpi import ReduceOp
+from cutaway.distributed.reducer import GradBucket
+from cutaway.distributed.sampler import DistributedSampler
+
+__all__ = [
+    "DistBackendError", "DistError", "DistributedDataParallel", "DistributedSampler", "GradBucket", "GroupMember",
+    "ProcessGroup", "ReduceOp", "Work", "all_gather", "all_gather_into_tensor", "all_gather_object", "all_reduce",
+    "all_to_all", "all_to_all_single", "barrier", "broadcast", "broadcast_object_list", "destroy_process_group",
+    "gather", "gather_object", "get_backend", "get_global_rank", "get_group_rank", "get_process_group_ranks",
+    "get_rank", "get_world_size", "group", "init_process_group", "irecv", "is_available", "is_gloo_available",
+    "is_initialized", "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "isend", "new_group",
+    "recv", "reduce", "reduce_scatter", "reduce_scatter_tensor", "scatter", "send",
+]  # fmt: skip

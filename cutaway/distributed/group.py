@@ -1,0 +1,182 @@
+"""Process groups: which ranks talk to each other, by torch.distributed's names.
+
+Input: MPI's communicator of the processes that `mpiexec` (or `cutaway run --nproc`) started. A group holds two
+communicators: one for the collectives, one on which ranks first compare what they are about to do.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from cutaway.distributed import mpi
+
+DEFAULT_TIMEOUT = timedelta(minutes=30)  # torch's
+BACKENDS = ("mpi", "gloo")  # gloo is torch's name for the processes' CPU memory; here MPI moves it
+
+
+@dataclass(frozen=True, eq=False)
+class ProcessGroup:
+    """Some of the processes. `ranks` are their numbers among all of them; `rank` is this process's place in `ranks`."""
+
+    comm: Any
+    checks: Any
+    ranks: tuple[int, ...]
+    rank: int
+    timeout: float
+
+    def size(self) -> int:
+        return len(self.ranks)
+
+    def index(self, rank: int, what: str) -> int:
+        """The place in this group of a rank among all processes. ValueError where it is not a member."""
+        if rank not in self.ranks:
+            raise ValueError(f"{what}={rank} is not in the group of ranks {[*self.ranks]}")
+        return self.ranks.index(rank)
+
+
+class GroupMember:
+    """torch's place for the sentinel that new_group returns to a process outside the new group."""
+
+    NON_GROUP_MEMBER = object()
+
+
+class group:
+    """`group.WORLD` is the group of all processes, None before init_process_group."""
+
+    WORLD: ProcessGroup | None = None
+
+
+def is_available() -> bool:
+    """Whether mpi4py is installed."""
+    return mpi.available()
+
+
+is_mpi_available = is_available
+
+
+def is_nccl_available() -> bool:
+    return False
+
+
+def is_gloo_available() -> bool:
+    return is_available()
+
+
+def is_initialized() -> bool:
+    return group.WORLD is not None
+
+
+def is_torchelastic_launched() -> bool:
+    return False
+
+
+def init_process_group(
+    backend: str | None = None,
+    init_method: str | None = None,
+    timeout: timedelta | None = None,
+    world_size: int = -1,
+    rank: int = -1,
+    **options: Any,
+) -> None:
+    """Join the processes that were started together. Call it once in each, first of all.
+
+    backend is "mpi" (or "gloo", which is the same here). rank and world_size, if you give them, must be what MPI says.
+    timeout is how long a collective waits for the other ranks. Raises RuntimeError without mpi4py, when called twice,
+    or when torchrun started the processes: MPI finds its processes through `mpiexec` only.
+    """
+    if group.WORLD is not None:
+        raise RuntimeError("trying to initialize the default process group twice!")
+    for part in (backend or "mpi").split(","):
+        name = part.rpartition(":")[2].lower()
+        if name == "nccl":
+            raise RuntimeError('backend "nccl" is not built; "mpi" moves the memory of CPU processes')
+        if name not in BACKENDS:
+            raise ValueError(f"unknown backend {backend!r}; Cutaway has {', '.join(map(repr, BACKENDS))}")
+    unknown = options.keys() - {"store", "group_name", "pg_options", "device_id"}
+    if unknown:
+        raise TypeError(f"init_process_group got an unexpected keyword argument {unknown.pop()!r}")
+    wanted = world_size if world_size != -1 else int(os.environ.get("WORLD_SIZE", -1))
+    if wanted > 1 and not mpi.started_by_mpiexec():
+        raise RuntimeError(
+            f"{wanted} processes were asked for, but no mpiexec started this one, so MPI cannot find the others; "
+            f"start the script with `cutaway run --nproc {wanted} script.py` or `mpiexec -n {wanted} python script.py`"
+        )
+    world = mpi.library().COMM_WORLD
+    for given, truth, what in ((wanted, world.Get_size(), "world_size"), (rank, world.Get_rank(), "rank")):
+        if given not in (-1, truth):
+            raise ValueError(f"{what} is {given}, but MPI started this process with {what} {truth}")
+    limit = (timeout or DEFAULT_TIMEOUT).total_seconds()
+    ranks = tuple(range(world.Get_size()))
+    group.WORLD = ProcessGroup(world.Dup(), world.Dup(), ranks, world.Get_rank(), limit)
+    if len(ranks) > 1:
+        mpi.end_all_on_an_error(world.Get_rank())
+    atexit.register(destroy_process_group)
+
+
+def destroy_process_group(group: ProcessGroup | None = None) -> None:
+    """Forget the group, or with no group all of them. Every one of its ranks must call it."""
+    world = _World.WORLD
+    if group is None or group is world:
+        _World.WORLD = None
+    atexit.unregister(destroy_process_group)
+
+
+_World = group  # the parameter `group` of the functions hides the class
+
+
+def new_group(ranks: Sequence[int] | None = None, timeout: timedelta | None = None, **_: Any) -> Any:
+    """A group of some ranks; all processes must call it, those outside too: they get GroupMember.NON_GROUP_MEMBER."""
+    world = resolve(None)
+    members = tuple(sorted(world.ranks if ranks is None else ranks))
+    if len(set(members)) != len(members) or not set(members) <= set(world.ranks):
+        raise ValueError(f"ranks must be different numbers below {world.size()}, but they are {[*members]}")
+    comm = world.comm.Create(world.comm.Get_group().Incl(members))
+    if world.rank not in members:
+        return GroupMember.NON_GROUP_MEMBER
+    limit = timeout.total_seconds() if timeout else world.timeout
+    return ProcessGroup(comm, comm.Dup(), members, members.index(world.rank), limit)
+
+
+def resolve(chosen: Any) -> ProcessGroup:
+    """The group itself, or the group of all processes for None. RuntimeError before init_process_group."""
+    if chosen is None:
+        chosen = group.WORLD
+    if chosen is None:
+        raise RuntimeError(
+            "Default process group has not been initialized, please make sure to call init_process_group."
+        )
+    if not isinstance(chosen, ProcessGroup):
+        raise TypeError(f"group must be what new_group returned to one of its members, but it is {chosen!r}")
+    return chosen
+
+
+def get_rank(group: Any = None) -> int:
+    """This process's number in the group, or -1 outside it."""
+    return -1 if group is GroupMember.NON_GROUP_MEMBER else resolve(group).rank
+
+
+def get_world_size(group: Any = None) -> int:
+    """How many processes the group has, or -1 outside it."""
+    return -1 if group is GroupMember.NON_GROUP_MEMBER else resolve(group).size()
+
+
+def get_backend(group: Any = None) -> str:
+    resolve(group)
+    return "mpi"
+
+
+def get_process_group_ranks(group: Any = None) -> list[int]:
+    return list(resolve(group).ranks)
+
+
+def get_global_rank(group: Any, group_rank: int) -> int:
+    return resolve(group).ranks[group_rank]
+
+
+def get_group_rank(group: Any, global_rank: int) -> int:
+    return resolve(group).index(global_rank, "global_rank")

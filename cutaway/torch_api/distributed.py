@@ -1,0 +1,42 @@
+"""torch.distributed and what stands beside it, imported from cutaway.distributed when first asked for.
+
+Input: the names that a program asks of these modules. A program of one process pays nothing for them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Any
+
+_OURS = "cutaway.distributed"
+
+
+def paths(module: type[ModuleType], data: ModuleType) -> dict[str, ModuleType]:
+    """torch's module paths and a module for each. `module` is TorchModule, `data` what stands in torch.utils.data."""
+
+    class Later(module):  # type: ignore[misc, valid-type]
+        """A module with names that a first use imports: all of cutaway.distributed, or some."""
+
+        def __init__(self, name: str, source: Any, *names: str) -> None:
+            super().__init__(name, source)
+            self.__dict__["_later"] = names
+
+        def __getattr__(self, name: str) -> Any:
+            later = self.__dict__["_later"]
+            if not name.startswith("__") and (name in later or not later):
+                found = vars(importlib.import_module(_OURS))
+                self.__dict__.update({n: found[n] for n in later or found["__all__"]})
+                if name in self.__dict__:
+                    return self.__dict__[name]
+            return super().__getattr__(name)
+
+    return {
+        "torch.distributed": Later("torch.distributed", None),
+        "torch.nn.parallel": Later("torch.nn.parallel", None, "DistributedDataParallel"),
+        "torch.nn.parallel.distributed": Later(
+            "torch.nn.parallel.distributed", None, "DistributedDataParallel"
+        ),
+        "torch.utils.data": Later("torch.utils.data", data, "DistributedSampler"),
+        "torch.utils.data.distributed": Later("torch.utils.data.distributed", None, "DistributedSampler"),
+    }

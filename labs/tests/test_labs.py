@@ -1,0 +1,78 @@
+"""Every lab: its starter fails as it is, its reference passes, each planted wrong answer fails and is told why.
+
+Input: the labs' folders. A wrong answer is the reference with one change, from the lab's wrong.toml. A wrong answer
+that passes means that a check is missing.
+"""
+
+import tomllib
+
+import pytest
+
+from labs.catalogue import all_labs, file_of
+from labs.grade import grade
+from labs.pages import derived
+from labs.tagged import regions, solution
+from labs.workspace import Workspace
+
+LABS = pytest.mark.parametrize("lab", all_labs(), ids=lambda lab: lab.package)
+
+
+def wrong_answers(lab):
+    return tomllib.loads((lab.folder / "wrong.toml").read_text(encoding="utf-8"))
+
+
+def graded(folder, lab, text=None):
+    """The grade of the starter, or of `text` in its place."""
+    Workspace(folder).start(lab)
+    if text is not None:
+        (folder / lab.package / lab.file).write_text(text, encoding="utf-8")
+    return grade(folder, lab)
+
+
+@LABS
+def test_the_starter_is_imported_and_fails(lab, tmp_path):
+    found = graded(tmp_path, lab)
+    assert not found.refused and not found.passed
+    assert "not written yet" in found.said
+
+
+@LABS
+def test_the_reference_passes(lab, tmp_path):
+    found = graded(tmp_path, lab, solution(lab.source_text))
+    assert found.passed, found.said
+    assert {path.parent for path in found.files} == {tmp_path / lab.package}
+
+
+@pytest.mark.parametrize("lab, name", [(lab, name) for lab in all_labs() for name in wrong_answers(lab)],
+                         ids=lambda value: value if isinstance(value, str) else value.package)  # fmt: skip
+def test_a_wrong_answer_fails_and_is_told_why(lab, name, tmp_path):
+    change, text = wrong_answers(lab)[name], solution(lab.source_text)
+    assert text.count(change["replace"]) == 1, "the reference has changed: write this wrong answer anew"
+    found = graded(tmp_path, lab, text.replace(change["replace"], change["by"]))
+    assert not found.refused and not found.passed
+    assert change["says"] in found.said, found.said
+
+
+@LABS
+def test_a_lab_is_whole(lab):
+    assert len(lab.hints) == 3 and len(lab.questions) >= 3 and lab.pytorch
+    assert len(wrong_answers(lab)) >= 3
+    assert set(lab.regions) <= set(regions(lab.source_text))
+    assert all(file_of(path).is_file() for path in lab.conformance.get("tests", ()))
+    assert all(set(row) == {"what", "file", "symbol"} for row in lab.pytorch)
+    page = lab.page.read_text(encoding="utf-8")
+    for row in lab.pytorch:
+        assert row["file"] in page and row["symbol"] in page
+
+
+@LABS
+def test_a_page_shows_what_its_code_prints(lab):
+    """`python -m labs.pages` writes them anew."""
+    for path, text in derived(lab).items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.name} is old: run python -m labs.pages"
+
+
+def test_numbers_and_ids_are_used_once():
+    labs = all_labs()
+    assert len({lab.number for lab in labs}) == len({lab.id for lab in labs}) == len(labs) > 0
+    assert all(lab.package == f"lab{lab.number:02}_{lab.id}" for lab in labs)

@@ -1,0 +1,108 @@
+"""Models trained by DistributedDataParallel, eager and compiled, beside one model trained on the joined batch."""
+
+import contextlib
+import copy
+import sys
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+
+class Branches(nn.Module):
+    """Uses one of two layers, and which one differs between the ranks; a third is never used."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.never = nn.Linear(6, 3), nn.Linear(6, 3), nn.Linear(6, 3)
+
+    def forward(self, x, which=0):
+        return (self.second if which else self.first)(x)
+
+
+def perceptron():
+    return nn.Sequential(
+        nn.Linear(6, 300), nn.GELU(), nn.LayerNorm(300), nn.Linear(300, 700), nn.Tanh(), nn.Linear(700, 3)
+    )
+
+
+def attention():
+    return nn.Sequential(nn.TransformerEncoderLayer(6, 2, 12, 0.0, batch_first=True), nn.Linear(6, 3))
+
+
+MODELS = {"perceptron": (perceptron, (6,)), "attention": (attention, (5, 6))}
+
+
+def train(model, batches, run=None, accumulate=None):
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    run = run or model
+    losses = []
+    for x, y in batches:
+        optimizer.zero_grad()
+        if accumulate:
+            half = len(x) // 2
+            with accumulate():
+                (((run(x[:half]) - y[:half]) ** 2).mean() / 2).backward()
+            loss = ((run(x[half:]) - y[half:]) ** 2).mean() / 2
+        else:
+            loss = ((run(x) - y) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def largest_difference(a, b):
+    return max((p - q).abs().max().item() for p, q in zip(a.parameters(), b.parameters(), strict=True))
+
+
+def main():
+    dist.init_process_group()
+    rank, size = dist.get_rank(), dist.get_world_size()
+    for name, (make, shape) in MODELS.items():
+        torch.manual_seed(0)
+        x, y = (
+            torch.randn(3, 8 * size, *shape, dtype=torch.float64),
+            torch.randn(3, 8 * size, *shape[:-1], 3).double(),
+        )
+        whole = [(x[i], y[i]) for i in range(3)]
+        mine = [(a[rank::size], b[rank::size]) for a, b in whole]
+        alone = make().double()
+        start = copy.deepcopy(alone)
+        train(alone, whole)
+        for way in ("eager", "compiled", "compiled inside", "no_sync", "small buckets"):
+            model = copy.deepcopy(start)
+            if rank:  # rank 0's weights count
+                with torch.no_grad():
+                    model[-1].weight.add_(1)
+            inner = torch.compile(model) if way == "compiled inside" else model
+            ddp = DistributedDataParallel(inner, bucket_cap_mb=0.001 if way == "small buckets" else None)
+            run = torch.compile(ddp) if way == "compiled" else ddp
+            train(model, mine, run, ddp.no_sync if way == "no_sync" else None)
+            error = largest_difference(alone, model)
+            assert error < 1e-10, (name, way, error)
+            assert way != "small buckets" or len(ddp.reducer.buckets) > 2
+    model = Branches().double()
+    ddp = DistributedDataParallel(model, find_unused_parameters=True)
+    x = torch.ones(4, 6, dtype=torch.float64)
+    ddp(x, rank % 2).sum().backward()
+    assert model.never.weight.grad is None
+    share = (size + 1) // 2 / size  # of the ranks that used the first layer
+    assert torch.allclose(model.first.weight.grad, torch.full((3, 6), 4 * share).double())
+    assert torch.allclose(model.second.weight.grad, torch.full((3, 6), 4 * (1 - share)).double())
+    model = Branches().double()
+    ddp = DistributedDataParallel(model, bucket_cap_mb=0.00001)
+    with contextlib.suppress(StopIteration):
+        ddp(x).sum().backward()
+    try:
+        ddp(x)
+    except RuntimeError as error:
+        assert "find_unused_parameters=True" in str(error) and "never" in str(error), error
+    else:
+        sys.exit("no error about parameters without a gradient")
+    dist.destroy_process_group()
+    print(f"rank {rank}: equal to one process")
+
+
+main()

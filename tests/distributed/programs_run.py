@@ -1,0 +1,33 @@
+"""How a script of programs/ is started, which faults there are, and what must be said of each.
+
+Input: none. test_distributed.py runs some of the faults in CI; large_runs.py runs all of them.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+PROGRAMS = Path(__file__).parent / "programs"
+
+SAYS = {  # what a surviving rank, or `cutaway run`, says of each fault
+    "raises": r"\[rank 1\].*the last rank has had enough",
+    "exits": r"waited 2 s for the other ranks|BAD TERMINATION|EXIT CODE: 3|exit(ed)? (code|status):? 3",
+    "killed": r"KILLED BY SIGNAL|EXIT CODE: 9|Killed",
+    "slow": r"waited 2 s for the other ranks",
+    "never calls": r"waited 2 s for the other ranks",
+    "shape": r"rank 0: all_reduce\(SUM, float32\[2\]\).*\n.*rank 1: all_reduce\(SUM, float32\[3\]\)",
+    "dtype": r"rank 0: all_reduce\(SUM, float32\[2\]\).*\n.*rank 1: all_reduce\(SUM, float64\[2\]\)",
+    "another collective": r"rank 0: all_reduce.*\n.*rank 1: broadcast",
+    "another reduction": r"rank 0: all_reduce\(SUM.*\n.*rank 1: all_reduce\(MAX",
+    "model": r"rank 0: DistributedDataParallel of weight .*\[2, 4\].*\n.*rank 1: .*\[3, 4\]",
+}
+PLACES = ("at once", "after some", "in backward")
+FAULTS = [(f, p) for f in SAYS for p in PLACES if f != "model" or p == "in backward"]
+
+
+def start(script, *words, processes=2):
+    command = [sys.executable, "-m", "cutaway.cli", "run", "--nproc", str(processes), "--timeout", "100"]
+    return subprocess.run(
+        [*command, PROGRAMS / script, *words], cwd=ROOT, capture_output=True, text=True, errors="replace"
+    )

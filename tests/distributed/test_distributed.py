@@ -1,0 +1,65 @@
+"""cutaway.distributed in two and four processes: results beside NumPy and one process, and faults that end.
+
+Input: the scripts in programs/, started by `cutaway run --nproc`. Each checks itself on every rank.
+"""
+
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.distributed.programs_run import ROOT, SAYS, start
+
+pytest.importorskip("mpi4py", exc_type=ImportError)
+LIMIT = 10  # seconds until all ranks of a faulty run have ended, beside what their start takes
+
+IN_CI = [
+    ("raises", "in backward"),
+    ("killed", "after some"),
+    ("never calls", "at once"),
+    ("shape", "at once"),
+]
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_collectives_are_numpys(processes):
+    done = start("collectives.py", processes=processes)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(re.findall(r"rank \d: \d{3,} results equal", done.stdout)) == processes
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_random_programs_are_numpys(processes):
+    done = start("random_programs.py", "20", "0", processes=processes)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(re.findall(r"20 programs equal", done.stdout)) == processes
+
+
+@pytest.mark.parametrize("processes", [2])
+def test_data_parallel_training_is_training_on_the_joined_batch(processes):
+    done = start("data_parallel.py", processes=processes)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(re.findall(r"equal to one process", done.stdout)) == processes
+
+
+@pytest.mark.parametrize(("fault", "where"), IN_CI)
+def test_a_fault_ends_every_rank_and_is_named(fault, where):
+    began = time.monotonic()
+    done = start("faults.py", fault, where)
+    assert done.returncode != 0 and "ended well" not in done.stdout, done.stdout + done.stderr
+    assert re.search(SAYS[fault], done.stdout + done.stderr, re.S), done.stdout + done.stderr
+    assert time.monotonic() - began < 6 * LIMIT  # CI's machines are busy
+
+
+def test_import_cutaway_does_not_import_mpi():
+    words = "import sys, cutaway; assert not {'mpi4py', 'cutaway.distributed'} & sys.modules.keys()"
+    subprocess.run([sys.executable, "-c", words], cwd=ROOT, check=True)
+
+
+def test_without_mpiexec_several_processes_are_refused(monkeypatch):
+    words = "from cutaway import distributed as d; d.init_process_group('gloo')"
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    done = subprocess.run([sys.executable, "-c", words], cwd=ROOT, capture_output=True, text=True)
+    assert "cutaway run --nproc 4 script.py" in done.stderr
