@@ -76,7 +76,7 @@ _MINIFIER = "repro_after='aot' saves the whole graph that fails; nothing is mini
 _GUARDS = "guards are checked by one generated Python function"
 _SHOWN = "CUTAWAY_LOGS=output_code,schedule shows what is generated"
 _PARTITION = "autograd.partitioner and autograd.activation_memory_budget decide what is saved"
-_DDP = "several processes are planned; today a program runs in one"
+_DDP = "DistributedDataParallel sends gradients in buckets, and no graph is split for it"
 
 # Names that are kept and change nothing: their value, and the nearest equivalent, said once when another is set.
 KEPT: dict[str, dict[str, tuple[Any, str]]] = {
