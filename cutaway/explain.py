@@ -15,6 +15,7 @@ from cutaway.backends import find_backend
 from cutaway.compiled_function import CompiledFunction
 from cutaway.compiled_module import call_of
 from cutaway.debug.breaks_once import breaks_once
+from cutaway.debug.fragments import warning
 from cutaway.pipelines import default_pipeline
 from stage0_eager.nn.module import Module
 from stage_contracts import events
@@ -54,6 +55,8 @@ class ExplainOutput:
             lines += [f"  Break Reason {number}{frames}:", *(f"    {line}" for line in reason.splitlines())]
         if not times:
             lines.append("  none")
+        said = warning([len(graph.calls) for graph in self.graphs], self.graph_break_count)
+        lines += [f"Fragments: {said}"] * bool(said)
         for event in self.internal_errors:
             lines += ["Internal Error:", *(f"  {line}" for line in event.details["report"].splitlines())]
         lines.append("Ops per Graph:")

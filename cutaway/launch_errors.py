@@ -36,6 +36,9 @@ def recover_forward(captured: Graph, artifacts: Artifacts) -> Recover:
     passes, tell = _passes_as_it_is(artifacts, captured), _told_once()
 
     def recover(error: Exception, tensors: Sequence[Any], drawn: int = 0, rest: Any = None) -> tuple:
+        if is_out_of_memory(error):  # operator by operator it would need more
+            _advise(error, "forward", artifacts, captured, tensors)
+            raise error
         outside = isinstance(error, OutOfRange)
         if not outside and passes(error):
             raise error
@@ -60,12 +63,28 @@ def recover_backward(core: Graph, artifacts: Artifacts) -> Recover:
     passes, tell = _passes_as_it_is(artifacts, core), _told_once()
 
     def recover(error: Exception, arrays: Sequence[Any]) -> tuple:
-        if passes(error):
+        if is_out_of_memory(error):
+            _advise(error, "backward", artifacts, core, arrays)
+        if is_out_of_memory(error) or passes(error):
             raise error
         fault = Fault(artifacts.function_name, "launch", error, "running the backward of")
         return _instead(interpreter(core), arrays, fault, tell, same_words)
 
     return recover
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """NumPy's and Python's error is a MemoryError; CuPy's has a class of its own."""
+    return isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+
+
+def _advise(error: Exception, half: str, artifacts: Artifacts, graph: Graph, operands: Sequence[Any]) -> None:
+    from cutaway.debug.memory_advice import advise  # loaded when it is needed
+
+    try:
+        advise(error, half, artifacts, graph, operands)
+    except Exception:  # without advice the error is still the program's
+        return
 
 
 def _instead(

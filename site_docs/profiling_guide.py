@@ -1,13 +1,8 @@
 """The programs of the profiling guide, and what each prints when the site is built: PROGRAMS and SHOWN.
 
 Input: torch's guide "Profiling to understand torch.compile performance", whose steps the programs follow in its order,
-on a small residual network with drawn weights. hooks.py asks; the tests run the same programs.
+on a small residual network with drawn weights. guide_page.py runs them.
 """
-
-import importlib.util
-import tempfile
-from functools import cache
-from pathlib import Path
 
 NETWORK = '''\
 """A small residual network, with weights drawn here: nothing is downloaded."""
@@ -34,15 +29,6 @@ def small_resnet(width=8, blocks=2):
 '''
 
 PROGRAMS = {
-    "on_cutaway.py": """\
-import runpy
-import sys
-
-from cutaway.torch_api import as_torch
-
-with as_torch():
-    runpy.run_path(sys.argv[1], run_name="__main__")
-""",
     "network.py": NETWORK,
     "basics.py": """\
 import torch
@@ -189,47 +175,13 @@ for rows in (1, 4096):
 """,
 }
 
-# mark -> (variables, words after `python`, how many lines to show)
-ON = "on_cutaway.py"
+# mark -> (lines of the shell, how many lines to show)
 SHOWN = {
-    "guide basics": ({}, [ON, "basics.py"], 20),
-    "guide cuda graphs": ({}, [ON, "cuda_graphs.py"], 5),
-    "guide compiling": ({"CUTAWAY_RUNTIME_CACHE": "0"}, [ON, "compiling.py"], 40),
-    "guide breaks": ({}, [ON, "breaks.py"], 20),
-    "guide kernels": ({}, [ON, "kernels.py"], 10),
-    "guide gaps": ({}, [ON, "gaps.py"], 5),
-    "guide command": ({}, ["-m", "cutaway.cli", "profile", "--as-torch", "--steady", "training.py"], 40),
-}
-
-
-def _debug_page():
-    spec = importlib.util.spec_from_file_location("debug_page", Path(__file__).parent / "debug_page.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def run_in(folder, name):
-    """What the command of a mark prints, with the programs and what they write in this folder."""
-    for program, text in PROGRAMS.items():
-        (Path(folder) / program).write_text(text, encoding="utf-8")
-    variables, words, _ = SHOWN[name]
-    return _debug_page().run(variables, words, str(folder))
-
-
-@cache
-def shown(name):
-    """The command and its output, as a block of the page."""
-    variables, words, most = SHOWN[name]
-    with tempfile.TemporaryDirectory() as folder:
-        lines = run_in(folder, name).rstrip().splitlines()
-    command = " ".join([*(f"{k}={v}" for k, v in variables.items()), "python", *words])
-    rest = ["..."] if len(lines) > most else []
-    return "\n".join(["```console", f"$ {command}", *lines[:most], *rest, "```"])
-
-
-TEXTS = {f"<!-- shown: {name} -->": lambda name=name: shown(name) for name in SHOWN}
-TEXTS |= {
-    f"<!-- guide program: {name} -->": lambda text=text: f"```python\n{text.rstrip()}\n```"
-    for name, text in PROGRAMS.items()
+    "basics": ("python on_cutaway.py basics.py", 20),
+    "cuda graphs": ("python on_cutaway.py cuda_graphs.py", 5),
+    "compiling": ("CUTAWAY_RUNTIME_CACHE=0 python on_cutaway.py compiling.py", 40),
+    "breaks": ("python on_cutaway.py breaks.py", 20),
+    "kernels": ("python on_cutaway.py kernels.py", 10),
+    "gaps": ("python on_cutaway.py gaps.py", 5),
+    "command": ("cutaway profile --as-torch --steady training.py", 40),
 }

@@ -101,6 +101,9 @@ class DebugConfig:
     folder_root: str = ""  # the parent of the run_<time> debug folders; "" is ./torch_compile_debug
     # as folder, and each kernel becomes a file that runs alone and prints its bandwidth
     benchmark_kernel: bool = False
+    # "Eq(s0, 10)", or as it stands in Python: print where this guard is added, in the user's code and in the compiler
+    guard_added: str = ""
+    symbol_made: str = ""  # "s0": print where the symbol of an open size is made
     verify: bool = False  # compare each call of a compiled graph with its operators; raise if it differs
     backend: str = ""  # every compile uses this backend, whatever compile() gets (for `cutaway bisect`)
     # show bugs in the compiler with their traceback, and recompiles with the reason of every entry
@@ -130,8 +133,10 @@ TORCH_VARIABLES: dict[str, tuple[str, ...]] = {
     "debug.benchmark_kernel": ("TORCHINDUCTOR_BENCHMARK_KERNEL",),
     "debug.folder": ("TORCH_COMPILE_DEBUG",),
     "debug.folder_root": ("TORCH_COMPILE_DEBUG_DIR",),
+    "debug.guard_added": ("TORCHDYNAMO_EXTENDED_DEBUG_GUARD_ADDED",),
     "debug.log_file": ("TORCH_LOGS_OUT",),
     "debug.logs": ("TORCH_LOGS",),
+    "debug.symbol_made": ("TORCHDYNAMO_EXTENDED_DEBUG_CREATE_SYMBOL",),
     "debug.trace_folder": ("TORCH_TRACE",),
     "debug.verbose": ("TORCHDYNAMO_VERBOSE",),
     "runtime.cache": ("TORCHINDUCTOR_FX_GRAPH_CACHE",),

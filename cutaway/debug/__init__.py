@@ -33,6 +33,10 @@ def start() -> None:
 def _listen(event: Event) -> None:
     """A listener: `debug.verbose` shows faults of the compiler whole, `debug.folder` writes files of what happened."""
     settings = config.current().debug
+    if event.kind == "trace" and event.name in ("guard", "symbol"):
+        from cutaway.debug.extended import show
+
+        show(event)
     if settings.verbose and event.kind == "internal_error":
         print(event.details["report"], file=sys.stderr)
     if not (settings.folder or settings.benchmark_kernel):

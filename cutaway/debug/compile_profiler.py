@@ -11,9 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from cutaway.debug.breaks_once import breaks_once
+from cutaway.debug.fragments import warning
 from stage_contracts.events import EVENT_LOG, Event
-
-SMALL = 5  # operators: where a graph has fewer, a call of it costs about what it saves
 
 
 class CompileProfiler:
@@ -90,10 +89,5 @@ def _graphs(seen: list[Event]) -> list[str]:
     if not sizes:
         return ["No graphs."]
     lines = [f"{len(sizes)} graphs with {sum(sizes)} operators; the smallest has {min(sizes)}."]
-    small = sum(size < SMALL for size in sizes)
-    if small and len(sizes) > 1 and breaks_once(seen):
-        lines.append(
-            f"{small} of them {'has' if small == 1 else 'have'} fewer than {SMALL}: fragments, which gain little. "
-            "Begin with the breaks above."
-        )
-    return lines
+    said = warning(sizes, len(breaks_once(seen)))
+    return [*lines, f"{said} Begin with the breaks above."] if said else lines

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from cutaway.debug.fragments import hint
 from stage_contracts.events import Event
 
 Text = Callable[[Event], str | None]
@@ -258,6 +259,10 @@ def _overhead(event: Event) -> str | None:
     return f"guards of {event.details.get('function')}: {event.duration_ns / 1e3:.1f} us, checked for the first time"
 
 
+def _perf_hint(event: Event) -> str | None:
+    return hint(event.name, _frame(event)) if event.kind == "compile" else _of_kind("fallback")(event)
+
+
 def _cudagraphs(event: Event) -> str | None:
     return str(event) if event.kind == "fallback" and event.name == "cuda_graph" else None
 
@@ -289,7 +294,7 @@ ARTIFACTS: dict[str, tuple[str, Text]] = {
     "schedule": ("how each kernel runs, and the steps in order", _halves(_schedule)),
     "output_code": ("all that is generated: the steps as Python, the kernels' source", _halves(_output_code)),
     "kernel_code": ("the kernels' source", _halves(_kernel_code)),
-    "perf_hints": ("what ran another way than asked, and why", _of_kind("fallback")),
+    "perf_hints": ("what ran another way than asked, and why; graphs that breaks leave small", _perf_hint),
     "cudagraphs": ("each graph that could not become a CUDA graph, and why", _cudagraphs),
     "cache": ("each look into a cache", _of_kind("cache")),
     "compile_times": ("each named pass and what it took", _passes),

@@ -5,11 +5,10 @@ Input: a planned program and its core graph, whose sizes are the compiled call's
 
 from __future__ import annotations
 
-from typing import Any
-
+from cutaway.debug.memory_advice import lines_by_buffer
 from stage4_runtime.runtime.memory import predicted_peak
 from stage_contracts.graph import Graph
-from stage_contracts.program import Launch, Program, step_accesses
+from stage_contracts.program import Program
 from stage_contracts.symbol_bindings import open_sizes_in
 
 
@@ -19,17 +18,11 @@ def memory_text(program: Program, core: Graph) -> str:
     known = "bytes are not known: sizes are left open"
     lines = [known if is_open else f"peak of a call: {predicted_peak(program)} bytes"]
     lines += [f"pool {i}: {size} bytes" for i, size in enumerate(program.pools)]
-    made_by: dict[str, Any] = {}
-    for step in program.steps:
-        origins: Any = getattr(step, "origins", ())
-        if isinstance(step, Launch):
-            origins = program.kernels[step.kernel].origins
-        for name in step_accesses(step, program.kernels)[1]:
-            made_by.setdefault(name, origins)
+    made_by = lines_by_buffer(program)
     rows = []
     for buffer in program.buffers.values():
         slot = f"pool {buffer.slot.pool} at {buffer.slot.offset}" if buffer.slot else "memory of its own"
-        lines_of = ", ".join(origin.describe() for origin in made_by.get(buffer.name, ()))
+        lines_of = ", ".join(made_by.get(buffer.name, ()))
         nbytes = -1 if is_open else buffer.meta.numel * buffer.meta.dtype.itemsize
         rows.append((nbytes, buffer.name, str(buffer.meta), buffer.role, slot, lines_of))
     for nbytes, name, meta, role, slot, made in sorted(rows, key=lambda row: (-row[0], row[1])):

@@ -18,6 +18,7 @@ import cutaway
 from cutaway.subjects import no_attribute
 from cutaway.torch_api import distributed
 from cutaway.torch_api import machine as torch_machine
+from cutaway.torch_api import numpy_eager
 from cutaway.torch_api.checks import CHECKS
 from cutaway.torch_api.dynamo import compiler_modules
 from cutaway.torch_api.missing import MISSING
@@ -128,6 +129,7 @@ def modules() -> dict[str, ModuleType]:
             _MODULES.update(distributed.paths(TorchModule, data))
             _MODULES.update(compiler_modules(TorchModule))
             _MODULES.update(torch_machine.backends())
+            _MODULES["torch._numpy"] = numpy_eager.module()
             for name, module in _MODULES.items():
                 parent, _, last = name.rpartition(".")
                 if parent:

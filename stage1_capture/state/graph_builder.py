@@ -18,6 +18,7 @@ from stage0_eager import is_grad_enabled
 from stage0_eager.autograd.backward_pass import is_spent
 from stage0_eager.state import followed, words_of
 from stage1_capture.state.hints import MODULES
+from stage1_capture.state.made import is_watched, made
 from stage1_capture.state.mro import empty_prototypes
 from stage1_capture.state.open_sizes import OpenSizes
 from stage1_capture.state.shadow_tape import ShadowTape, whole_of
@@ -238,7 +239,11 @@ class OutputGraph:
             self._known_without_drawing(source, expected)
         key = (kind, source, expected if isinstance(expected, Source) or type(expected) is str else None)
         if key not in self.guards:
-            self.guards[key] = Guard(kind, source, expected, origin or self.origin(), under_epoch)
+            self.guards[key] = guard = Guard(kind, source, expected, origin or self.origin(), under_epoch)
+            if (
+                origin is None and is_watched()
+            ):  # an assumption on sizes has its origin, and was told when it was made
+                made(self, "guard", guard.expression())
 
     def guard_plain(self, source: Source, cls: type, name: str) -> None:
         """Rely on a class to lack a name, or to have a plain value there."""

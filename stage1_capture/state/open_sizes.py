@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from stage1_capture.state.made import is_watched, made
 from stage_contracts.size_text import python_text
 from stage_contracts.source import Source
 from stage_contracts.symbolic import ShapeEnv, SymInt
@@ -34,7 +35,24 @@ class OpenSizes(ShapeEnv):
                 f"internal error: {condition} was asked after the guards were made; a stage must ask while it compiles"
             )
         self.origin = self.output.origin()
-        return super().assume(condition)
+        before = len(self.assumptions)
+        holds = super().assume(condition)
+        if is_watched():
+            for entry in self.assumptions[before:]:
+                made(self.output, "guard", str(entry.condition), *self._as_python(entry.condition))
+        return holds
+
+    def _as_python(self, condition: Any) -> list[str]:
+        try:
+            return [self.text(condition)]
+        except ValueError:  # no text over the arguments
+            return []
+
+    def dimension(self, name: str, hint: int | None, low: int = 0, high: int | None = None) -> SymInt:
+        sym = super().dimension(name, hint, low, high)
+        if is_watched():
+            made(self.output, "symbol", name, f"{name} = {'of the data' if hint is None else hint}")
+        return sym
 
     def open(
         self, source: Source, hint: int, name: str = "", low: int = 0, high: int | None = None

@@ -185,3 +185,36 @@ def test_tables():
     assert sum(parts) == pytest.approx(whole, abs=1e-4)
     with pytest.raises(ValueError, match="it has 'str', 'csv'"):
         utils.compile_times(repr="xml")
+
+
+def in_pieces(x):
+    x = x.sin()
+    print("between")
+    return x.cos() * 2
+
+
+def in_one(x):
+    return x.sin().cos() * 2
+
+
+def enough(x):
+    x = x.sin().cos().exp().tanh().relu()
+    print("between")
+    return x.sin().cos().exp().tanh().relu()
+
+
+@pytest.mark.parametrize(("function", "are"), [(in_pieces, True), (in_one, False), (enough, False)])
+def test_fragments_are_said_by_every_view(function, are, capsys):
+    """A warning where a break leaves graphs of a few operators, and only there."""
+    assert (
+        "2 of 2 graphs have fewer than 5 operators" in str(cutaway.explain(function)(cutaway.ones(2)))
+    ) is are
+    with utils.CompileProfiler() as prof:
+        logs.set_logs(perf_hints=True)
+        cutaway.compile(function, backend=prof)(cutaway.ones(2))
+        logs.set_logs()
+    assert ("fragments, which gain little. Begin with the breaks above" in prof.report()) is are
+    said = capsys.readouterr().err
+    assert (
+        "[perf_hints] fragment: the graph of in_pieces has 1 operator; it ends at: graph break" in said
+    ) is are

@@ -31,7 +31,7 @@ PROMISED = {
     "wrong log": ["there is no log named 'graph_brakes'", "did you mean 'graph_breaks'?"],
     "switches": ["runtime.cache = False  (CUTAWAY_RUNTIME_CACHE)", "debug.verbose = True  (TORCHDYNAMO_VERBOSE)"],
     "profiled": ["step: ", "graph break GB0060", "hint: ", "fragments"],
-    "timed": ["compile, 0.", "  ahead-of-time autograd, ", "  build, in other threads, ("],
+    "timed": ["compile, ", "  ahead-of-time autograd, ", "  build, in other threads, ("],
     "profiler table": ["Torch-Compiled Region ", "CompiledFunctionBackward ", "Self CPU Mem", "Self CPU time total: "],
     "doctor": ["ok      self-test     lowering, the C++ compiler and the runtime: as eager"],
     "threads": ["PROBLEM threads", "$ unset OMP_NUM_THREADS", "1 problem, 0 notes; begin with threads"],

@@ -3,49 +3,38 @@
 Input: site_docs/profiling_guide.py, whose commands run here as they do when the site is built.
 """
 
-import importlib.util
 import json
-from pathlib import Path
 
 import pytest
 
 from tests.debug.trace_format import problems
+from tests.docs.guide_pages import GUIDES, SITE
 
-SITE = Path(__file__).parents[2] / "site_docs"
-
-
-def guide():
-    spec = importlib.util.spec_from_file_location("profiling_guide", SITE / "profiling_guide.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-GUIDE = guide()
+GUIDE = GUIDES["profiling"]
 REGION, FORWARD, BACKWARD = "Torch-Compiled Region", "CompiledFunction", "CompiledFunctionBackward"
 # mark -> (words that are printed, the trace that is written)
 PROMISED = {
-    "guide basics": ([BACKWARD, FORWARD, "Self CPU time total"], "trace.json"),
-    "guide cuda graphs": (["nothing to start"], None),
-    "guide compiling": (
+    "basics": ([BACKWARD, FORWARD, "Self CPU time total"], "trace.json"),
+    "cuda graphs": (["nothing to start"], None),
+    "compiling": (
         ["a small compile: ", "  compile Module", "capture: ", "build: ", "compilation metrics"],
         "trace_compile.json",
     ),
-    "guide breaks": (["3 calls side by side, 12 regions", f"      {REGION}\n"], "trace_break.json"),
-    "guide kernels": (["kernel: fused_", "library: matmul", "kernels.py:"], None),
-    "guide gaps": (["1 rows: kernels take ", "4096 rows: kernels take "], None),
-    "guide command": (["What would pay most: ", "Kernels and routines"], None),
+    "breaks": (["3 calls side by side, 12 regions", f"      {REGION}\n"], "trace_break.json"),
+    "kernels": (["kernel: fused_", "library: matmul", "kernels.py:"], None),
+    "gaps": (["1 rows: kernels take ", "4096 rows: kernels take "], None),
+    "command": (["What would pay most: ", "Kernels and routines"], None),
 }
 
 
-@pytest.mark.parametrize("name", GUIDE.SHOWN)
+@pytest.mark.parametrize("name", GUIDE.shown)
 def test_a_program_prints_what_the_page_promises(name, tmp_path):
-    printed = GUIDE.run_in(tmp_path, name)
+    printed = "\n".join(text for _, text in GUIDE.run_in(tmp_path, name))
     words, trace = PROMISED[name]
     assert "Traceback" not in printed and all(word in printed for word in words), printed
     if trace:
         assert problems(json.loads((tmp_path / trace).read_text())) == []
-    if name == "guide breaks":
+    if name == "breaks":
         check_breaks(json.loads((tmp_path / trace).read_text())["traceEvents"])
 
 
@@ -69,5 +58,5 @@ def inside(event, other):
 
 def test_every_mark_stands_on_the_page_once():
     text = (SITE / "guides" / "profiling.md").read_text(encoding="utf-8")
-    assert {mark: text.count(mark) for mark in GUIDE.TEXTS} == dict.fromkeys(GUIDE.TEXTS, 1)
-    assert set(PROMISED) == set(GUIDE.SHOWN)
+    assert {mark: text.count(mark) for mark in GUIDE.texts} == dict.fromkeys(GUIDE.texts, 1)
+    assert set(PROMISED) == set(GUIDE.shown)
