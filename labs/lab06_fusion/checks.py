@@ -111,7 +111,7 @@ def check_place(answer: Answer, steps: list[Step]) -> None:
     middle = steps[1:-1]
     sinks = not any("a" in s.reads for s in middle)
     rises = not any(s.name in steps[-1].reads for s in middle)
-    legal = [0] * rises + [last] * sinks or [None]
+    legal: list[int | None] = [0] * rises + [last] * sinks or [None]
     got = answer.place(steps, 0, last)
     if got not in legal:
         shown = "; ".join(f"{s.name} reads {', '.join(s.reads) or 'nothing'}" for s in steps)
@@ -202,8 +202,8 @@ CHECKS = (
     two_nests_become_one,
     what_cannot_be_one,
     place_keeps_the_order,
-    values_stay,
     loops_could_run,
+    values_stay,
     calls_stay,
     fewer_kernels,
     loads_once,
