@@ -111,7 +111,7 @@ def check_place(answer: Answer, steps: list[Step]) -> None:
     middle = steps[1:-1]
     sinks = not any("a" in s.reads for s in middle)
     rises = not any(s.name in steps[-1].reads for s in middle)
-    legal: list[int | None] = [0] * rises + [last] * sinks or [None]
+    legal: list[Any] = [0] * rises + [last] * sinks or [None]
     got = answer.place(steps, 0, last)
     if got not in legal:
         shown = "; ".join(f"{s.name} reads {', '.join(s.reads) or 'nothing'}" for s in steps)
