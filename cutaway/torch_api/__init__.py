@@ -16,9 +16,8 @@ from typing import Any
 
 import cutaway
 from cutaway.subjects import no_attribute
-from cutaway.torch_api import distributed
+from cutaway.torch_api import distributed, numpy_eager
 from cutaway.torch_api import machine as torch_machine
-from cutaway.torch_api import numpy_eager
 from cutaway.torch_api.checks import CHECKS
 from cutaway.torch_api.dynamo import compiler_modules
 from cutaway.torch_api.missing import MISSING
