@@ -28,7 +28,7 @@ def with_outputs(text: str) -> str:
             exec(compile(found["code"], "page.md", "exec"), names)
         if found["output"] is None:
             return found.group()
-        return f"```python\n{found['code']}```\n\n```text\n{said.getvalue()}```\n"
+        return f"```python\n{found['code']}```\n\n```text\n{said.getvalue().rstrip()}\n```\n"
 
     return BLOCK.sub(run, text)
 
