@@ -5,15 +5,14 @@ Input: the tape that the reference makes of the page's program, and the gradient
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
 from stage0_eager import tiny
 
-from ..lab04_partition.drawing import STYLE
+from ..drawings import box, height_of, path, svg
 
-WIDTH, HEIGHT, STEP = 300, 34, 76
-LEFT = 90
+WIDTH, STEP, LEFT = 300, 72, 40
+HEIGHT = height_of([""])
 
 
 def draw() -> dict[str, str]:
@@ -23,32 +22,35 @@ def draw() -> dict[str, str]:
 
 
 def tape_svg(root: Any) -> str:
-    """Operands above results; on each link the gradient that flows back along it."""
-    order = tiny.in_order(root)
-    found = tiny.gradients(root)
-    at = {t: 40 + STEP * k for k, t in enumerate(order)}
-    parts = [link(at, t, a) for t in order if t.node for a in t.node.args if isinstance(a, tiny.Tensor)]
-    for t, y in at.items():
-        name = t.node.name if t.node else "x, a leaf"
-        words = f"{name}: {t.data[0]:.3g}, its gradient {found[t].data[0]:.3g}"
-        parts.append(
-            f'<rect class="box" x="{LEFT}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="5"/>'
-            f'<text x="{LEFT + 10}" y="{y + 22}">{escape(words)}</text>'
+    """Operands above results, and a link from each result to its operands."""
+    order, found = tiny.in_order(root), tiny.gradients(root)
+    at = {t: 20 + STEP * k for k, t in enumerate(order)}
+    links = [link(at[t], at[a]) for t in order if t.node for a in t.node.args if isinstance(a, tiny.Tensor)]
+    boxes = [
+        box(
+            LEFT,
+            y,
+            WIDTH,
+            [
+                f"{t.node.name if t.node else 'x, a leaf'}: {t.data[0]:.3g}, its gradient {found[t].data[0]:.3g}"
+            ],
         )
-    size = f'viewBox="0 0 {LEFT + WIDTH + 90} {40 + STEP * len(order)}"'
-    return "\n".join([
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">',
-        "<title>The tape of sin(x * 2) * x: each result points to its operands</title>",
-        f"<style>{STYLE}</style>", *parts, "</svg>", "",
-    ])  # fmt: skip
+        for t, y in at.items()
+    ]
+    return svg("The tape of sin(x * 2) * x: each result points to its operands", LEFT + WIDTH + 90,
+               20 + STEP * len(order), [*links, *boxes])  # fmt: skip
 
 
-def link(at: dict[Any, int], result: Any, operand: Any) -> str:
+def link(result: int, operand: int) -> str:
     """From a result up to its operand; past the boxes between them on the right."""
-    top, bottom = at[operand] + HEIGHT, at[result]
-    if bottom - top < STEP:
+    if result - operand == STEP:
         middle = LEFT + WIDTH // 2
-        return f'<path class="cross" d="M{middle},{bottom} L{middle},{top}"/>'
-    side = LEFT + WIDTH
-    return (f'<path class="cross" d="M{side},{bottom + HEIGHT // 2} C{side + 80},{bottom} {side + 80},{top} '
-            f'{side},{top - HEIGHT // 2}"/>')  # fmt: skip
+        return path("cross", (middle, result), (middle, operand + HEIGHT))
+    right, half = LEFT + WIDTH, HEIGHT // 2
+    return path(
+        "cross",
+        (right, result + half),
+        (right + 80, result),
+        (right + 80, operand + HEIGHT),
+        (right, operand + half),
+    )
