@@ -121,7 +121,6 @@ print(tuple(opt_model(torch.randn(64, 3, 7, 7)).shape))
 }
 
 SHOWN = {
-    "example": ("python on_cutaway.py example.py", 5),
     "kernel": (
         "TORCH_LOGS=kernel_code python on_cutaway.py example.py 2>&1 | grep -m 1 -A 12 'fused_cos_sin_0('",
         20,
@@ -132,8 +131,7 @@ SHOWN = {
         "python torch_compile_debug/*/torchinductor/*/output_code.py",
         30,
     ),
-    "real model": ("python on_cutaway.py real_model.py", 5),
-    "backends": ("python on_cutaway.py backends.py", 5),
+    "real model": ("python on_cutaway.py real_model.py backends.py", 5),
     "bert": ("python on_cutaway.py bert.py", 5),
     "vision": ("python on_cutaway.py vision.py", 5),
 }

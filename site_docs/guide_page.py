@@ -21,7 +21,8 @@ import sys
 from cutaway.torch_api import as_torch
 
 with as_torch():
-    runpy.run_path(sys.argv[1], run_name="__main__")
+    for program in sys.argv[1:]:
+        runpy.run_path(program, run_name="__main__")
 """
 # The commands that a line may begin with, so that none has to be installed.
 COMMANDS = f'python() {{ {sys.executable} "$@"; }}; cutaway() {{ python -m cutaway.cli "$@"; }}'
@@ -46,7 +47,7 @@ class Guide:
         for line in self.shown[mark][0].splitlines():
             result = subprocess.run(
                 ["/bin/bash", "-c", f"{COMMANDS}; {line}"],
-                env={**plain, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+                env={**plain, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"},
                 cwd=folder,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -79,9 +80,10 @@ def _cut(line, printed, most):
 
 
 def _without_places(text, folder):
-    """A text without the names of folders, and without the time and the process in the name of a debug folder."""
+    """A text without the names of folders, and without times and processes in the names of files."""
     for place in (f"{Path(folder).resolve()}/", f"{folder}/", f"{ROOT}/"):
         text = text.replace(place, "")
+    text = re.sub(r"cutaway_trace_\d+", "cutaway_trace_<n>", text)
     return re.sub(r"run_[\d_]+-pid_\d+", "run_<time>-pid_<n>", text)
 
 

@@ -242,7 +242,7 @@ def cupy() -> Findings:
 
 
 def mpi() -> Findings:
-    yield from _optional("mpi", "mpi4py", "needed for several processes only, which are planned", "")
+    yield from _optional("mpi", "mpi4py", "needed for several processes only", "")
 
 
 def _optional(check: str, module: str, use: str, least: str) -> Findings:

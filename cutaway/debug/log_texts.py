@@ -299,7 +299,7 @@ ARTIFACTS: dict[str, tuple[str, Text]] = {
     "cache": ("each look into a cache", _of_kind("cache")),
     "compile_times": ("each named pass and what it took", _passes),
     "overhead": ("what checking the guards of an entry takes", _overhead),
-    "ddp_graphs": ("nothing: a program runs in one process, and no graph is split", lambda event: None),
+    "ddp_graphs": ("nothing: no graph is split for several processes", lambda event: None),
     "internal_errors": ("each fault of the compiler itself, and what to report", _internal_error),
 }  # fmt: skip
 

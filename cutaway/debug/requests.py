@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
-from stage_contracts.config import TORCH_VARIABLES, variable_of
+from stage_contracts.config import TORCH_VARIABLES, field_types, variable_of, variables_of
 from stage_contracts.messages import near
 
 # A name that begins so is about compiling.
@@ -108,17 +108,28 @@ _HONOURED = {variable: field for field, names in TORCH_VARIABLES.items() for var
 
 
 def answers(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """One line for each variable of torch's about compiling that nothing here carries out."""
+    """One line for each variable of torch's about compiling that nothing here carries out, or that was mistyped."""
     return [answer(name) for name in sorted(environment) if _asks(name)]
 
 
 def _asks(name: str) -> bool:
-    return name.startswith(PREFIXES) and name not in _HONOURED
+    if name in _HONOURED or name.startswith(
+        "CUTAWAY_"
+    ):  # an unknown one of ours is the configuration's to tell
+        return False
+    return name.startswith(PREFIXES) or (
+        name.startswith(("TORCH", "CUT")) and near(name, _known()) is not None
+    )
+
+
+def _known() -> list[str]:
+    """Every variable that acts."""
+    return [variable for field in field_types() for variable in variables_of(field)]
 
 
 def answer(name: str) -> str:
     """What to say about such a variable: the name that was probably meant, or the nearest equivalent."""
-    meant = None if name in dict(NEAREST) else near(name, _HONOURED)
+    meant = None if name in dict(NEAREST) else near(name, _known())
     if meant is not None:
         return f"cutaway: {name} is not a variable that is known here; did you mean {meant}?"
     return f"cutaway: {name} is not honoured here; nearest: {nearest(name)}"

@@ -82,7 +82,7 @@ def page() -> str:
         parts.append(_table(section.name, "", ("field", "default", "is", "variables", "in torch"), rows))
     parts.append(_table("Other variables", "", ("variable", "is"), _coded(config.OTHER_VARIABLES.items())))
     fixed = [(f"{m}.{name}", f"`{value!r}`") for m, values in FIXED.items() for name, value in values.items()]
-    kept = [(f"{m}.{name}", text) for m, values in KEPT.items() for name, (_, text) in values.items()]
+    kept = _by_text((f"{m}.{name}", text) for m, values in KEPT.items() for name, (_, text) in values.items())
     answered = [(pattern, text) for pattern, text in NEAREST if pattern != "*"]
     for title, what, head, pairs in (
         ("torch's fields that can be one thing only", "Another value raises.", ("field", "is"), fixed),
@@ -101,6 +101,14 @@ def _row(name: str) -> tuple[str, ...]:
 
 def _coded(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]:
     return [(f"`{name}`", text) for name, text in pairs]
+
+
+def _by_text(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The names that one text answers, together."""
+    found: dict[str, list[str]] = {}
+    for name, text in pairs:
+        found.setdefault(text, []).append(name)
+    return [("`, `".join(names), text) for text, names in found.items()]
 
 
 def _table(title: str, what: str, head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

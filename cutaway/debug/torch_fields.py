@@ -1,14 +1,17 @@
 """What the fields of torch._dynamo.config, torch._inductor.config and torch._functorch.config mean here.
 
 Input: a field's name as torch spells it ("triton.cudagraphs"). Three tables: fields of ours, fields whose only possible
-value is the one here, and fields that are kept and change nothing, with what to say of it.
+value is the one here, and fields that are kept and change nothing, with what to say of it. A fourth has patterns of the
+names in torch_other_fields.py, and what to say of those.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 
+from cutaway.debug.torch_other_fields import OTHER_FIELDS
 from stage_contracts.report import report_once
 
 # torch's name -> our field.
@@ -73,7 +76,7 @@ _MINIFIER = "repro_after='aot' saves the whole graph that fails; nothing is mini
 _GUARDS = "guards are checked by one generated Python function"
 _SHOWN = "CUTAWAY_LOGS=output_code,schedule shows what is generated"
 _PARTITION = "autograd.partitioner and autograd.activation_memory_budget decide what is saved"
-_DDP = "several processes are planned; today a program runs in one"
+_DDP = "DistributedDataParallel sends gradients in buckets, and no graph is split for it"
 
 # Names that are kept and change nothing: their value, and the nearest equivalent, said once when another is set.
 KEPT: dict[str, dict[str, tuple[Any, str]]] = {
@@ -163,6 +166,59 @@ KEPT: dict[str, dict[str, tuple[Any, str]]] = {
         "view_replay_for_aliased_outputs": (True, "views among outputs are views of the same base as in eager"),
     },
 }  # fmt: skip
+
+
+_CACHES = "CUTAWAY_RUNTIME_CACHE=0 switches the disk cache off, CUTAWAY_RUNTIME_CACHE_DIR moves it"
+_GRAPHS = 'mode="reduce-overhead" captures CUDA graphs'
+_TARGETS = "kernels are C++ on the CPU and Triton's on NVIDIA GPUs"
+_PRINTING = (
+    "a call that prints or logs ends the graph; move it behind the call, or under `if not is_compiling():`"
+)
+_AOT = "CUTAWAY_LOGS=+aot shows every step of ahead-of-time autograd"
+_SIZES = "sizes that changed are open from the second compile on; mark_dynamic(tensor, dim) leaves one open at once"
+
+# module -> (pattern of a name, what to say). The first that fits is taken; the last of each module fits all.
+NEAREST_FIELD: dict[str, tuple[tuple[str, str], ...]] = {
+    "torch._dynamo.config": (
+        ("*logging_functions", _PRINTING), ("*logger_methods", _PRINTING), ("*precompile", _CACHES),
+        ("*aot_compile", _CACHES), ("fake_tensor_*", "metas are computed by a table of rules, without a cache"),
+        ("compiled_autograd*", "a backward is compiled with its forward"), ("cudagraph_*", _GRAPHS),
+        ("numpy_*", "dtypes in a NumPy program are NumPy's own"), ("*numpy*", "np.random draws NumPy's own numbers"),
+        ("*ddp*", _DDP), ("*fsdp*", _DDP), ("*collectives", _DDP), ("*p2p*", _DDP),
+        ("prepare_freezing", "weights stay inputs"),
+        ("debug_*_override", "torch.compile(backend=..., options=...) says it for each function"),
+        ("*guard*", _GUARDS), ("automatic_dynamic_*", _SIZES), ("*mark_dynamic", _SIZES), ("*size*", _SIZES),
+        ("log_*", "CUTAWAY_LOGS=+dynamo shows what capture does"),
+        ("dynamo_profiler", "CUTAWAY_LOGS=compile_times shows what each pass took"),
+        ("record_*", "torch._dynamo.utils.compile_times() has the time of each phase"),
+        ("*", "CUTAWAY_LOGS=+dynamo shows what capture does"),
+    ),
+    "torch._inductor.config": (
+        ("aot_inductor*", "there is no export to a library; compiled programs are cached on disk"),
+        ("cuda.*", _TARGETS), ("cutlass.*", _TARGETS), ("rocm.*", _TARGETS), ("xpu*", _TARGETS), ("halide.*", _TARGETS),
+        ("mtia.*", _TARGETS), ("*_backend", _TARGETS), ("test_configs.*", "torch's own tests read it"),
+        ("*cudagraph*", _GRAPHS), ("graph_partition", _GRAPHS), ("*autotun*", _KINDS), ("nvgemm_*", _KINDS),
+        ("*benchmark*", _KINDS), ("*cache*", _CACHES), ("*numeric*", _EXACT), ("*precision*", _EXACT),
+        ("*_fast_math", _EXACT),
+        ("*fusion*", "CUTAWAY_LOGS=fusion shows each decision"), ("bucket_*", _DDP), ("*comm*", _DDP), ("*_bw", _DDP),
+        ("*collective*", _DDP), ("trace.*", _WRITTEN),
+        ("*asserts", "guards and the layouts in the C++ are always checked"),
+        ("cpp.*", "runtime.cxx_flags sets the compiler's flags"), ("*memory*", _PARTITION),
+        ("*_custom_*pass", "CONTRIBUTING.md says how a pass is added; autograd.disabled_passes leaves passes out"),
+        ("*_pass*", "autograd.disabled_passes leaves passes out"), ("*", _SHOWN),
+    ),
+    "torch._functorch.config": (
+        ("*memory_budget*", _PARTITION), ("ban_*", _PARTITION), ("*recompute*", _PARTITION), ("*offload*", _PARTITION),
+        ("max_dist_from_bw", _PARTITION), ("*to_save", _PARTITION), ("*cache*", _CACHES),
+        ("*fake_*", "metas are computed by a table of rules, without a cache"),
+        ("cse", "autograd.disabled_passes='common_subexpressions' switches it off"), ("*", _AOT),
+    ),
+}  # fmt: skip
+for _module, _values in OTHER_FIELDS.items():
+    KEPT[_module] |= {
+        name: (value, next(text for pattern, text in NEAREST_FIELD[_module] if fnmatchcase(name, pattern)))
+        for name, value in _values.items()
+    }
 
 
 def ours(module: str, name: str) -> str | None:

@@ -76,7 +76,10 @@ def _read(path: str, values: dict[str, Any], name: str) -> Any:
     if name in FIXED[path]:
         return FIXED[path][name]
     if name in KEPT[path]:
-        return values.get(name, KEPT[path][name][0])
+        default, nearest = KEPT[path][name]
+        if name not in values and type(default) in _CHANGES:  # what is added to it is a request, too
+            values[name] = _Told[type(default)](default, f"{path}.{name}", nearest)
+        return values.get(name, default)
     if path == "torch._dynamo.config" and name in LOGS:
         return values.get(name, LOGS[name])
     raise _unknown(path, name)
@@ -96,8 +99,42 @@ def _write(path: str, values: dict[str, Any], name: str, value: Any) -> None:
         _log(name, value)
     else:
         if value != before:
-            report_once(f"cutaway: {path}.{name} is not honoured here; nearest: {KEPT[path][name][1]}")
+            _tell(f"{path}.{name}", KEPT[path][name][1])
         values[name] = value
+
+
+def _tell(name: str, nearest: str) -> None:
+    report_once(f"cutaway: {name} is not honoured here; nearest: {nearest}")
+
+
+# The kinds of containers among the fields, and the methods that add to one.
+_CHANGES: dict[type, tuple[str, ...]] = {
+    set: ("add", "update"),
+    dict: ("__setitem__", "update"),
+    list: ("append", "extend"),
+}
+
+
+def _telling(kind: Any) -> Any:
+    """A container that says, when something is added to it, that this changes nothing here."""
+
+    def __init__(self: Any, values: Any, name: str, nearest: str) -> None:
+        kind.__init__(self, values)
+        self.said = name, nearest
+
+    def method(name: str) -> Any:
+        def change(self: Any, *args: Any, **kwargs: Any) -> Any:
+            _tell(*self.said)
+            return getattr(kind, name)(self, *args, **kwargs)
+
+        return change
+
+    return type(
+        f"Told{kind.__name__}", (kind,), {"__init__": __init__, **{n: method(n) for n in _CHANGES[kind]}}
+    )
+
+
+_Told = {kind: _telling(kind) for kind in _CHANGES}
 
 
 def _for_ours(field: str, value: Any) -> Any:

@@ -173,6 +173,30 @@ def test_what_changes_nothing_is_said_once(said, capsys):
     )
 
 
+def test_what_is_added_to_a_field_is_a_request_too(said, capsys):
+    dynamo = torch._dynamo.config
+    dynamo.reorderable_logging_functions.add(print)
+    dynamo.reorderable_logging_functions.add(repr)
+    assert dynamo.reorderable_logging_functions == {print, repr}
+    dynamo.reorderable_logging_functions.clear()
+    torch._inductor.config.pre_grad_fusion_options["batch_linear"] = {}
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(" is not honoured here; nearest: ")[0] for line in lines] == [
+        "cutaway: torch._dynamo.config.reorderable_logging_functions",
+        "cutaway: torch._inductor.config.pre_grad_fusion_options",
+    ]
+
+
+@pytest.mark.parametrize("module", torch_fields.FIELDS)
+def test_no_field_of_torchs_is_left_without_an_answer(module):
+    """Every name that an assignment in torch's own configuration has."""
+    for path in of_torch(module.split(".")[1]):
+        if path.name == "config.py" and path.parent.name == module.split(".")[1]:
+            names = set(re.findall(r"^(\w+)(?:: [^=]+)? = ", path.read_text(encoding="utf-8"), re.M))
+            missing = {n for n in names if n[0] != "_" and n not in torch_fields.known(module)}
+            assert not missing - {"is_fbcode", "log", "T"}
+
+
 @pytest.mark.parametrize("module", torch_fields.FIELDS)
 def test_every_field_reads_writes_and_patches(module, said):
     found = torch._dynamo.config if "dynamo" in module else getattr(torch, module.split(".")[1]).config

@@ -13,16 +13,53 @@ from tests.docs.guide_pages import GUIDES, SITE
 # guide -> mark -> patterns, in the order in which they are printed
 PROMISED = {
     "get_started": {
-        "example": ["True"],
         "kernel": [r"fused_cos_sin_0\(const float\*", r"10000", r"torch\.cos\(x\)", r"torch\.sin\(a\)"],
         "debug": ["True", "fx_graph_runnable.py", "output_code.py", r"forward: .* GB/s"],
-        "real model": [r"\(1, 1000\)"],
-        "backends": ["'inductor'"],
+        "real model": [r"\(1, 1000\)", "'inductor'"],
         "bert": [r"\(1, 36, 32\)"],
         "vision": [r"\(64, 2\)"],
     },
-}
-FAILS = set()  # (guide, mark): the guide's program ends with an error, and the page shows it
+    "troubleshooting": {
+        "ablation": ["eager True", "aot_eager True", "inductor True"],
+        "capture error": ["Step 1: torchdynamo start tracing", "Step 1: torchdynamo done", "Step 2: done compiler"],
+        "levels": ["Step 1: torchdynamo start", "Step 2: calling compiler function inductor", r"\[aot\] \[pass\]"],
+        "backend error": ["AttributeError: '_OpNamespace' 'aten' object has no attribute '_foobar'"],
+        "repro": ["[Rr]epro"],
+        "profiler": ["2 x graph break GB0060", "my_model: 2 recompiles", "fragments, which gain little"],
+        "debug": ["fx_graph_readable.py", "output_code.py", "FusedSchedulerNode"],
+        "explain": [
+            "Graph Count: 3\n", "Graph Break Count: 2\n", "a call of print", "a branch on a tensor", "Fragments: 3 of 3",
+            "Out Guards:", "produced 3 graphs with 2 graph breaks", r"\ncheck_tensor\(b", "Unsupported: graph break GB0060",
+        ],
+        "recompiles": ["'a' -> 'bc'", r"reached the recompile limit \(4\)", "shift: 4 entries", "double: 1 entries"],
+        "extended": [
+            "symbol made: s0", r"guard added: Eq\(s0, 10\)", r"is_ten\(x\)", r"x.shape\[0\] == 10", "in open_compare",
+        ],
+        "caches": ["TorchDynamo compilation metrics", "  build, "],
+        "trace": ["cutaway_trace_<n>.jsonl", '"kind": "phase", "name": "Step 1'],
+        "graph breaks": ["GB0061", "on_cutaway.py", "hint: read the file before", "GB0003", "GB0004", "True"],
+        "undefined": ["NameError: name 'y' is not defined", "x = y"],
+        "constants": [r"type\(c\): float -> Tensor", "fn: 2 entries", "step: 1 entries"],
+        "workarounds": [
+            r"disable: \(2, 3\)", r"force_eager: tensor\(\[0", r"default: tensor\(\[1", r"custom_op: tensor\(\[2",
+            r"substitute_in_graph: tensor\(\[3", "'x', 'sin', 'add', 'output'",
+        ],
+    },
+    "faq": {
+        "training": ["the loss falls: True", r"\(3, 2\)"],
+        "shapes": [r"2 -> 3", "f: 2 entries", "f: 6 entries"],
+        "breaks": ["Graph Count: 3", "Graph Break Count: 2", "Fragments: "],
+        "memory": [r"\(16, 16\)"],
+        "functional": ["True\nTrue", r"\(3, 3\)", r"\(2,\)"],
+        "numpy": ["float64", "float32", r"\(1024, 64\)", "ndarray", r"9\. 9\.", "cutaway.float64"],
+        "fine grain": [
+            "2 graphs", r"allow_in_graph: tensor\(\[1.8415", r"disable: tensor\(\[4", "graph_break: 1",
+            r"constant_result: tensor\(\[3", r"run: tensor\(\[1.8415.*\(5,\) <compiled fn: 1 entries>",
+        ],
+    },
+}  # fmt: skip
+# The guide's program ends with an error, and the page shows it.
+FAILS = {("troubleshooting", "explain")}
 
 
 @pytest.mark.parametrize(("guide", "mark"), [(g, m) for g, marks in PROMISED.items() for m in marks])
