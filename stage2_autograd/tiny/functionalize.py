@@ -57,7 +57,9 @@ class Storage:
 
     def others(self, tensor: Tensor) -> bool:
         """Whether the program can still see this storage through another tensor."""
+        # lab: begin others
         return any(member() is not None and member() is not tensor for member in self.members)
+        # lab: end
 
 
 class StoredArray(TracedArray):
@@ -86,14 +88,17 @@ class FunctionalTracer(Tracer):
             self.refuse(f"{op.name}, whose derivative is the user's own")
         if op.opaque and op.mutates:
             return written_back(self, op, args)
+        # lab: begin process
         out = super().process(op, args)
         if isinstance(out, tuple):
             return tuple(_store(o, Storage()) for o in out)
         view = shares_storage(op, map_args(out._data.node.args, meta_of))
         return _store(out, storage_of(args[0]) if view else Storage())
+        # lab: end
 
     def write(self, target: Tensor, src: Tensor) -> Tensor:
         """`core.copy_`: `target` stays the same tensor and gets a new value."""
+        # lab: begin write
         storage = storage_of(target)
         if any(stride == 0 and size != 1 for size, stride in zip(target.shape, target.stride(), strict=True)):
             self.refuse("a write to an expanded tensor, whose elements share memory")
@@ -106,6 +111,7 @@ class FunctionalTracer(Tracer):
         value = value if value.meta.is_contiguous or not target.is_contiguous() else core.contiguous(value)
         target._data = StoredArray(value._data.meta, value._data.node, storage)
         return target
+        # lab: end
 
     def refuse(self, construct: str) -> None:
         raise Unsupported(
@@ -133,6 +139,7 @@ def _plan_results(
     tracer: FunctionalTracer, inputs: list[Tensor], outputs: Iterable[Any]
 ) -> tuple[tuple[tuple[str, int], ...], list[Tensor]]:
     """Where each of the user's results comes from, and the tensors that the graph must compute for them."""
+    # lab: begin plan_results
     results: list[tuple[str, int]] = []
     computed: list[Tensor] = []
     visible = [storage_of(t) for t in inputs]
@@ -149,6 +156,7 @@ def _plan_results(
             computed.append(output)
         results.append((kind, position))
     return tuple(results), computed
+    # lab: end
 
 
 def _position(tensor: Tensor, among: list[Tensor]) -> int | None:
@@ -161,6 +169,7 @@ def _with_own_storage(tracer: FunctionalTracer, computed: list[Tensor], written:
     The wrapper copies a written input into its old memory. So its new value may share memory with an output, but never
     with an input, which may be written, too.
     """
+    # lab: begin own_storage
     nodes: list[Node] = []
     taken: set[Node] = set()
     for index, tensor in enumerate([*computed, *written]):
@@ -173,3 +182,4 @@ def _with_own_storage(tracer: FunctionalTracer, computed: list[Tensor], written:
         taken.add(base(node))
         nodes.append(node)
     return nodes
+    # lab: end
