@@ -49,7 +49,7 @@ def views_share(answer: Answer) -> None:
     with no_grad(), interpreting(tracer):
         x = tracer.placeholder("x", meta)
         turned = x.t()
-        values, indices = x.max(1)
+        values, indices = x.sort(1)
         results = {
             "x.t()": (turned, True),
             "x[1::2]": (x[1::2], True),
@@ -59,8 +59,8 @@ def views_share(answer: Answer) -> None:
             "x.t().reshape(24), which copies": (turned.reshape(24), False),
             "x * 2": (x * 2, False),
             "x.clone()": (x.clone(), False),
-            "x.max(1), its values": (values, False),
-            "x.max(1), its indices": (indices, False),
+            "x.sort(1), its values": (values, False),
+            "x.sort(1), its indices": (indices, False),
         }
         mine = answer.storage_of(x)
         for text, (tensor, view) in results.items():
@@ -69,7 +69,7 @@ def views_share(answer: Answer) -> None:
                 raise Wrong(f"{text} has {seen}", "the storage of x" if view else "a storage of its own",
                             read=STORAGE)  # fmt: skip
         if answer.storage_of(values) is answer.storage_of(indices):
-            raise Wrong("the two results of x.max(1) have one storage", "one each", read=STORAGE)
+            raise Wrong("the two results of x.sort(1) have one storage", "one each", read=STORAGE)
 
 
 def others_are_seen(answer: Answer) -> None:
@@ -78,7 +78,11 @@ def others_are_seen(answer: Answer) -> None:
     with no_grad(), interpreting(tracer):
         x = tracer.placeholder("x", cutaway.ones(3, 2).meta)
         storage = answer.storage_of(x)
-        for what, wanted in (("with x alone", False), ("while a view is kept", True), ("after it is dropped", False)):
+        for what, wanted in (
+            ("with x alone", False),
+            ("while a view is kept", True),
+            ("after it is dropped", False),
+        ):
             view = x.t() if wanted else None
             if bool(got := storage.others(x)) != wanted:
                 raise Wrong(f"others(x) is {got} {what}", str(wanted), read=STORAGE)
@@ -102,14 +106,16 @@ def new_values_fit(answer: Answer) -> None:
     """The new value has the shape, the dtype and the order in memory of the tensor that is written."""
     buffer = numbers(6, 5)
     cases = (
+        (writing.from_a_turned_one, numbers(5, 6), buffer, "a transposed tensor into a contiguous one"),
         (writing.from_a_sum, numbers(4), buffer, "a number into 6 rows of 5"),
         (writing.from_wider, numbers(6, 5).astype(np.float64), buffer, "float64 into float32"),
-        (writing.from_a_turned_one, numbers(5, 6), buffer, "a transposed tensor into a contiguous one"),
     )
     for function, x, target, says in cases:
         got = made(answer, function, x, target)
         if len(got.graph.outputs) != 2:
-            raise Wrong(f"{says}: {len(got.graph.outputs)} outputs", "the result, then the new value", read=WRITES)
+            raise Wrong(
+                f"{says}: {len(got.graph.outputs)} outputs", "the result, then the new value", read=WRITES
+            )
         meta, want = got.graph.outputs[-1].val, cutaway.from_numpy(target).meta
         if (meta.shape, meta.dtype, meta.strides) != (want.shape, want.dtype, want.strides):
             raise Wrong(f"{says}: the new value is {meta} with strides {meta.strides}", f"{want} with strides "
@@ -174,8 +180,8 @@ def refused(answer: Answer) -> None:
         try:
             got = answer.functionalize(graph)
         except Unsupported as error:
-            if error.graph_break.code != "GB0008":
-                raise Wrong(f"{function.__name__} is refused with {error.graph_break.code}", "GB0008", read=STORAGE) from error
+            if (code := error.graph_break.code) != "GB0008":
+                raise Wrong(f"{function.__name__} is refused with {code}", "GB0008", read=STORAGE) from error
             continue
         raise Wrong(f"you made a graph of {function.__name__}", f"Unsupported, with code GB0008: {why}",
                     str(got.graph), STORAGE)  # fmt: skip
@@ -214,7 +220,9 @@ def run(function: Callable, program: Program) -> dict[str, Any]:
     for result in results[1:]:  # who shares memory shows when it is written
         with cutaway.no_grad():
             result.add_(1)
-    return found | {f"argument {i} after a write to the results": t.detach().numpy() for i, t in enumerate(tensors)}
+    return found | {
+        f"argument {i} after a write to the results": t.detach().numpy() for i, t in enumerate(tensors)
+    }
 
 
 CHECKS = (

@@ -146,7 +146,9 @@ X = numbers(7, 5)
 PROGRAMS = (
     Program(statistics, (X, numbers(5, seed=1)), "a buffer, odd sizes"),
     Program(statistics, (numbers(14, 5)[::2, ::-1], numbers(5, seed=1)), "strided"),
-    Program(overwrite_and_share, (X, numbers(7, 5, seed=1), numbers(7, 5, seed=2)), "two results with one value"),
+    Program(
+        overwrite_and_share, (X, numbers(7, 5, seed=1), numbers(7, 5, seed=2)), "two results with one value"
+    ),
     Program(overwrite_and_share, (X, X, numbers(7, 5, seed=2)), "one tensor given twice"),
     Program(dropped_view, (X, numbers(7, 5, seed=3)), "a view that is dropped before the write"),
     Program(dropped_view, (X, numbers(5, 7, seed=3).T), "a written input that is transposed in memory"),
