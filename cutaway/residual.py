@@ -5,6 +5,7 @@ Input: a CapturedFrame and the user's function. Guards and residual code use onl
 
 from __future__ import annotations
 
+import math
 import sys
 import types
 from collections.abc import Callable
@@ -33,6 +34,7 @@ def guard_names(fn: types.FunctionType) -> tuple[str, dict[str, Any]]:
         "is_grad_enabled": is_grad_enabled,
         "modes": modes,
         "registered": registered,
+        "__math__": math,
         "__scalar__": scalar_input,
         "__tensor_of__": tensor_of_array,
         "check_tensors": check_tensors,

@@ -10,7 +10,7 @@ import ast
 import importlib
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +46,7 @@ class Answer:
     module: ModuleType
     files: tuple[Path, ...]  # of the learner's package, all in the learner's folder
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> Any:
         """A function of the learner's, as `answer.partition`."""
         if name.startswith("__"):
             raise AttributeError(name)

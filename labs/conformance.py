@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -60,6 +61,8 @@ def conformance(answer: Answer) -> list[Outcome]:
                 rule, "pytest is not installed", "the tests of the stage", read='pip install "cutaway[test]"'
             )
         ]
+    if (compiler := lab.conformance.get("compiler")) and shutil.which(compiler) is None:
+        return [Outcome(f"Not run, because there is no {compiler}: the conformance tests for `{lab.seam}`.")]
     listener, said = Listener(), io.StringIO()
     words = [*map(str, map(file_of, tests)), "--tier", tier, "--swap", f"{lab.seam}={lab.module}:{lab.seam}"]
     with _alone(), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):

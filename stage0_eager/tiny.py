@@ -89,10 +89,12 @@ INTERPRETERS: list[Callable[[str, tuple], Tensor]] = [evaluate]  # the last one 
 
 def apply(name: str, *args: Any) -> Tensor:
     """Run one operator as the interpreter in force reads it, and note on the tape what `backward` will need."""
+    # lab: begin apply
     out = INTERPRETERS[-1](name, args)
     if any(isinstance(a, Tensor) and a.requires_grad for a in args):
         out.requires_grad, out.node = True, Node(name, args)
     return out
+    # lab: end
 
 
 add, mul, power, matmul, expand = (partial(apply, n) for n in "add mul power matmul expand".split())
@@ -123,6 +125,7 @@ def gradients(root: Tensor) -> dict[Tensor, Tensor]:
     Results before operands: a node hands its gradient on when all that used its result have handed in theirs.
     The walk calls operators, so it goes on the tape itself (torch's create_graph=True).
     """
+    # lab: begin gradients
     found = {root: Tensor(np.ones(root.shape))}
     for tensor in reversed(in_order(root)):
         if tensor.node is None or tensor not in found:  # a leaf; or only something flat, like a step, used it
@@ -133,10 +136,12 @@ def gradients(root: Tensor) -> dict[Tensor, Tensor]:
                 g = fit(g, arg.shape)
                 found[arg] = found[arg] + g if arg in found else g
     return found
+    # lab: end
 
 
 def in_order(root: Tensor) -> list[Tensor]:
     """All that root depends on and that requires grad, operands before results, each once."""
+    # lab: begin in_order
     order: dict[Tensor, None] = {}
 
     def visit(tensor: Any) -> None:
@@ -147,21 +152,26 @@ def in_order(root: Tensor) -> list[Tensor]:
 
     visit(root)
     return list(order)
+    # lab: end
 
 
 def fit(g: Tensor, shape: tuple) -> Tensor:
     """Undo broadcasting: sum what was repeated."""
+    # lab: begin fit
     lead = len(g.shape) - len(shape)
     repeated = [i for i, size in enumerate(g.shape) if i < lead or shape[i - lead] != size]
     g = total(g, repeated) if repeated else g
     return g if g.shape == shape else reshape(g, shape)
+    # lab: end
 
 
 def backward(root: Tensor) -> None:
     """Add to the `.grad` of every leaf that root was computed from."""
+    # lab: begin backward
     for tensor, g in gradients(root).items():
         if tensor.node is None and tensor.requires_grad:
             tensor.grad = g if tensor.grad is None else tensor.grad + g
+    # lab: end
 
 
 def grad(function: Callable[..., Tensor]) -> Callable[..., Tensor]:

@@ -9,6 +9,7 @@ import math
 
 import ml_dtypes
 
+from stage0_eager.functions.numbers import known
 from stage0_eager.functions.pointwise import clamp
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
@@ -84,14 +85,14 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     """|input - other| <= atol + rtol * |other|, or equal; NaN equals NaN only with equal_nan."""
     if input.dtype is not other.dtype:
         raise RuntimeError(f"{input.dtype.name} did not match {other.dtype.name}")
-    if rtol < 0 or atol < 0:
+    if any(known(bound) and bound < 0 for bound in (rtol, atol)):
         raise RuntimeError(
             f"rtol and atol must be greater than or equal to zero, but got rtol={rtol} and atol={atol}"
         )
     close = c.eq(input, other)
     if equal_nan and input.is_floating_point():
         close = c.logical_or(close, c.logical_and(c.isnan(input), c.isnan(other)))
-    if rtol == 0 and atol == 0:
+    if known(rtol) and known(atol) and rtol == 0 and atol == 0:
         return close
     if not input.is_floating_point():
         input, other = c.cast(input, dt.float64), c.cast(other, dt.float64)

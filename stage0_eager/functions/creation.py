@@ -12,6 +12,7 @@ import numpy as np
 
 from stage0_eager import arrays
 from stage0_eager.defaults import device_or_default, dtype_or_default
+from stage0_eager.functions.numbers import known
 from stage0_eager.kernels.conversion import of_data
 from stage0_eager.random import generator as random_module
 from stage0_eager.state import STATE
@@ -87,6 +88,9 @@ def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
 @operator
 def full_of_shape(size, fill_value, *, dtype=None, device=None):
     """Every element fill_value; its own kind of dtype unless one is given."""
+    if not known(fill_value):  # a float that compiled code left open
+        filled = c.cast(fill_value, dt.DEFAULT_DTYPE.dtype if dtype is None else dtype_of(dtype))
+        return c.clone(c.expand(filled, tuple(size)))
     dtype = dt.scalar_dtype(fill_value) if dtype is None else dtype_of(dtype)
     return c.full(tuple(size), fill_value, dtype, device_of(device))
 

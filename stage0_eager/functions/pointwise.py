@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from stage0_eager.derivatives.rules import fit
+from stage0_eager.functions.numbers import known, scaled
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import Operator, operator
 from stage0_eager.table.registry import register
@@ -89,18 +90,17 @@ bitwise_right_shift = method(_public("bitwise_right_shift"))
 @operator
 def add(input, other, *, alpha=1):
     """input + alpha * other."""
-    if alpha == 1:
+    if known(alpha) and alpha == 1:
         return c.add(input, other)
-    scaled = c.mul(other, alpha)
     both = isinstance(other, Tensor) and other.dtype is dt.bool_
-    return c.add(input, c.cast(scaled, dt.bool_) if both else scaled)
+    return c.add(input, c.cast(c.mul(other, alpha), dt.bool_) if both else c.mul(other, alpha))
 
 
 @method
 @operator
 def sub(input, other, *, alpha=1):
     """input - alpha * other."""
-    return c.sub(input, other if alpha == 1 else c.mul(other, alpha))
+    return c.sub(input, scaled(other, alpha))
 
 
 @method
@@ -216,16 +216,14 @@ def lerp(input, end, weight):
 @operator
 def addcmul(input, tensor1, tensor2, *, value=1):
     """input + value * tensor1 * tensor2."""
-    product = c.mul(tensor1, tensor2)
-    return c.add(input, product if value == 1 else c.mul(product, value))
+    return c.add(input, scaled(c.mul(tensor1, tensor2), value))
 
 
 @method
 @operator
 def addcdiv(input, tensor1, tensor2, *, value=1):
     """input + value * tensor1 / tensor2."""
-    quotient = c.div(tensor1, tensor2)
-    return c.add(input, quotient if value == 1 else c.mul(quotient, value))
+    return c.add(input, scaled(c.div(tensor1, tensor2), value))
 
 
 @operator

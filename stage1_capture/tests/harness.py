@@ -5,6 +5,7 @@ graph interpreted node by node.
 """
 
 import linecache
+import math
 import types
 from dataclasses import dataclass
 
@@ -50,6 +51,7 @@ def guard_function(frame, function, guards=None):
         "is_grad_enabled": is_grad_enabled,
         "modes": modes,
         "registered": registered,
+        "__math__": math,
         "__scalar__": scalar_input,
     }
     names |= {"__tensor_of__": tensor_of_array}
@@ -78,6 +80,7 @@ def residual_function(frame, function, nested=None):
         **function.__globals__,
         "G": Globals(function.__globals__),
         "C": dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)),
+        "__math__": math,
         "__scalar__": scalar_input,
         "__tensor_of__": tensor_of_array,
         **frame.residual_globals,

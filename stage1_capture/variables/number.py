@@ -8,6 +8,7 @@ code that does (arithmetic, comparison, an operator's operand) keeps it open.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -153,10 +154,23 @@ def open_negative(value: Variable) -> Variable | None:
     return NumberVariable(value.output, -value.hint, ExpressionSource(f"(-{text_of(value)})"), value.roots)
 
 
+# Functions of math, and where they give a float and raise nothing.
+_MATH: dict[Any, tuple[str, Callable, float] | None] = {
+    math.sqrt: (">=", operator.ge, 0),
+    math.exp: ("<=", operator.le, 700),
+    **dict.fromkeys((math.log, math.log2, math.log10), (">", operator.gt, 0)),
+    **dict.fromkeys((math.fabs, math.tanh, math.atan, math.erf)),
+}
+
+
 def open_conversion(function: Callable, args: list[Variable]) -> Variable | None:
-    """`float(n)`, and `int(n)` of an int, of an open number; None for any other call."""
+    """`float(n)`, `int(n)` of an int, and functions of math of an open number; None for any other call."""
     value = args[0] if len(args) == 1 else None
-    if not isinstance(value, NumberVariable) or function not in (int, float):
+    if not isinstance(value, NumberVariable):
+        return None
+    if function in _MATH:
+        return _open_math(function, value, _MATH[function])
+    if function not in (int, float):
         return None
     if type(value.hint) is function:
         return value
@@ -164,6 +178,16 @@ def open_conversion(function: Callable, args: list[Variable]) -> Variable | None
         return None
     source = ExpressionSource(f"float({text_of(value)})")
     return NumberVariable(value.output, float(value.hint), source, _roots(value))
+
+
+def _open_math(function: Callable, value: NumberVariable, where: tuple | None) -> Variable | None:
+    if where is not None:
+        symbol, compare, limit = where
+        if not compare(value.hint, limit):
+            return None
+        open_compare(symbol, compare, value, ConstantVariable(limit))
+    source = ExpressionSource(f"__math__.{function.__name__}({text_of(value)})")
+    return NumberVariable(value.output, function(value.hint), source, _roots(value))
 
 
 def open_compare(symbol: str, function: Callable, left: Variable, right: Variable) -> Variable | None:

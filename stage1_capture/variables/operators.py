@@ -21,18 +21,16 @@ from stage1_capture.state.graph_builder import Restart, SkipFrame
 from stage1_capture.state.machine import CALLED_BY_CLASS, Tx
 from stage1_capture.state.shadow_tape import whole_of
 from stage1_capture.variables import autocast
-from stage1_capture.variables.base import SEQUENCES, Variable, as_constant, describe, realize
+from stage1_capture.variables.base import SEQUENCES, Variable, describe, realize
 from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.data_reads import note_write
 from stage1_capture.variables.ndarray import NumpyNdarrayVariable
-from stage1_capture.variables.number import EXACT, NumberVariable, text_of
+from stage1_capture.variables.open_scalars import scalars_as_inputs
 from stage1_capture.variables.sequence import ListVariable, TupleVariable
 from stage1_capture.variables.tensor import TensorVariable
-from stage_contracts import dtype as dt
 from stage_contracts.breaks import Unsupported
-from stage_contracts.device import Device
 from stage_contracts.graph import Node
-from stage_contracts.source import ArraySource, AttrSource, RegisteredSource, ScalarSource
+from stage_contracts.source import ArraySource, AttrSource, RegisteredSource
 from stage_contracts.tensor_meta import TensorMeta
 
 
@@ -122,66 +120,6 @@ def _call_into_out(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str,
     if not fits:
         tx.unsupported("GB0067", f"{op.name} into an `out` of another shape or kind")
     return call_operator(tx, TABLE["cutaway.copy_"], [out, result], {})
-
-
-# Operators in which a number means the same as a tensor without dimensions, where the dtype of the result agrees.
-ARITHMETIC = frozenset(
-    f"{name}{end}"
-    for name in "add sub mul div rsub rdiv maximum minimum lerp addcmul addcdiv".split()
-    for end in ("", "_")
-)
-
-
-def scalars_as_inputs(
-    tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]
-) -> tuple[list[Variable], dict[str, Variable]]:
-    """Open numbers among the operands of arithmetic, as tensors without dimensions: inputs of the graph."""
-    everything = [*args, *kwargs.values()]
-    device = next((a.meta.device for a in everything if a.is_tensor()), None)
-    numbers = [a for a in everything if a.is_open()]
-    exact = all(abs(n.hint) <= EXACT for n in numbers if type(n.hint) is int)
-    if op.opaque or op.name not in ARITHMETIC or device is None or not numbers or not exact:
-        return args, kwargs
-
-    def replaced(value: Variable) -> Variable:
-        return scalar_input(tx, value, device) if value.is_open() else value  # type: ignore[arg-type]
-
-    new_args, new_kwargs = [replaced(a) for a in args], {k: replaced(v) for k, v in kwargs.items()}
-    try:
-        fixed = op.meta(*_metas(args), **dict(zip(kwargs, _metas(list(kwargs.values())))))
-        open_ = op.meta(*_metas(new_args), **dict(zip(kwargs, _metas(list(new_kwargs.values())))))
-    except Exception:  # it looks at the number, or the call is wrong: as if the number were known
-        return args, kwargs
-    wide = isinstance(fixed, TensorMeta) and fixed.dtype in (dt.float32, dt.float64, dt.int64)
-    if not wide or fixed != open_:
-        return args, kwargs
-    _guard_exact(tx, numbers)
-    return new_args, new_kwargs
-
-
-def _guard_exact(tx: Tx, numbers: list[Any]) -> None:
-    """Guard that an integer is one that a float holds exactly, or that a drawn one is within its bounds."""
-    drawn = {draw.name for draw in tx.output.draws}
-    for number in numbers:
-        text = text_of(number)
-        if type(number.hint) is int and text not in drawn:
-            tx.output.guard("SHAPE", None, f"-{EXACT} <= {text} <= {EXACT}")
-
-
-def _metas(values: list[Variable]) -> list[Any]:
-    """Operands for a meta rule, open numbers as their values in this call."""
-    return [v.meta if v.is_tensor() else v.hint if v.is_open() else as_constant(v) for v in values]
-
-
-def scalar_input(tx: Tx, number: NumberVariable, device: Device) -> TensorVariable:
-    """The tensor without dimensions that holds an open number; one per expression and device."""
-    assert number.source is not None
-    dtype = dt.int64 if type(number.hint) is int else dt.float64
-    source = ScalarSource(number.source, dtype.name, str(device))
-    if source not in tx.output.scalars:
-        meta = TensorMeta((), dtype, device=device)
-        tx.output.scalars[source] = TensorVariable(meta, source=source)
-    return tx.output.scalars[source]
 
 
 def argument(tx: Tx, op: Operator, variable: Variable, leaf: Callable[[TensorVariable], Any]) -> Any:

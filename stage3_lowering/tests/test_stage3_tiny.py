@@ -128,7 +128,9 @@ def test_triton_compiles(function):
 
 
 def test_tiny_stays_tiny():
+    """The tags of the labs do not count."""
     sizes = {
-        path.name: len(path.read_text().splitlines()) for path in Path(tiny.__file__).parent.glob("*.py")
+        path.name: sum("# lab: " not in line for line in path.read_text().splitlines())
+        for path in Path(tiny.__file__).parent.glob("*.py")
     }
     assert max(sizes.values()) <= 200 and sum(sizes.values()) <= 800, sizes

@@ -23,6 +23,7 @@ Group = LoopNest | ExternCall
 
 def fuse(lowered: LoweredGraph) -> Program:
     """Group loop nests into kernels and order the steps: a Program without memory or source."""
+    # lab: begin fuse
     outputs = {ref.name for ref in buffer_refs(lowered.outputs)}
     groups: list[Group] = []  # in the order they will run
     decisions: list[FusionDecision] = []
@@ -43,6 +44,7 @@ def fuse(lowered: LoweredGraph) -> Program:
                     del groups[k + at - spot]
                     at = spot - (spot == at)
     return program(lowered, groups, outputs, tuple(decisions))
+    # lab: end
 
 
 def used(lowered: LoweredGraph, outputs: set[str]) -> list[Group]:
@@ -57,14 +59,17 @@ def used(lowered: LoweredGraph, outputs: set[str]) -> list[Group]:
 
 def place(groups: list[Group], first: int, second: int) -> int | None:
     """Where the two can run as one: `first` sinks past what is between, or `second` rises, or neither may."""
+    # lab: begin place
     between = groups[first + 1 : second]
     if not any(set(groups[first].writes) & set(g.reads) for g in between):
         return second
     return first if not any(set(g.writes) & set(groups[second].reads) for g in between) else None
+    # lab: end
 
 
 def merge(a: Group, b: Group) -> tuple[LoopNest | None, str]:
     """Both bodies in one nest, or None; and why (not). `b` reads what `a` writes."""
+    # lab: begin merge
     if isinstance(a, ExternCall) or isinstance(b, ExternCall):
         return None, "a call is not a loop nest"
     moved: dict[Any, Any] = {}
@@ -98,6 +103,7 @@ def merge(a: Group, b: Group) -> tuple[LoopNest | None, str]:
     return LoopNest(
         b.name, loops.ranges, loops.reduction_ranges, tuple(body), origins
     ), "equal loops and indices"
+    # lab: end
 
 
 def program(lowered: LoweredGraph, groups: list[Group], outputs: set[str], decisions: tuple) -> Program:

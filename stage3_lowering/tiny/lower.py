@@ -85,11 +85,13 @@ class Lowering:
 
     def extern(self, node: Node, target: str, args: tuple, kwargs: dict[str, Any]) -> Any:
         """A call of an eager kernel; it takes views as views."""
+        # lab: begin extern
         several = isinstance(node.val, (tuple, list))
         results = tuple(map(self.new, node.val if several else [node.val]))
         names = tuple(result.name for result in results)
         self.nodes.append(ExternCall(names, target, args, kwargs, node.origins))
         return results if several else results[0]
+        # lab: end
 
     def reference(self, value: Any) -> Any:
         if not isinstance(value, View):
@@ -99,6 +101,7 @@ class Lowering:
 
     def finish(self, results: Sequence[Any]) -> LoweredGraph:
         """Every output has a buffer of its own, laid out as its meta says."""
+        # lab: begin finish
         outputs: list[Any] = []
         for node in results:
             value = self.values[node] if isinstance(node, Node) else node
@@ -110,6 +113,7 @@ class Lowering:
             outputs.append(ref)
         return LoweredGraph(self.name, self.buffers, tuple(self.inputs), self.constants,
                             tuple(self.nodes), tuple(outputs)).verify()  # fmt: skip
+        # lab: end
 
 
 # ---- the rules: each gives the result, or None to leave it to the eager kernel ---------------------------
@@ -122,6 +126,7 @@ def loopable(node: Node, *operands: Any) -> bool:
 
 
 def pointwise(state: Lowering, node: Node, **args: Any) -> View | None:
+    # lab: begin pointwise
     name, operands = node.target.name, list(args.values())
     if name == "cast":
         return clone(state, node, args["input"])
@@ -135,19 +140,23 @@ def pointwise(state: Lowering, node: Node, **args: Any) -> View | None:
     condition = [body.element(operands[0], dt.bool_)] if name == "where" else []
     elements = [body.element(value, compute) for value in values]
     return body.store(node, body.add(name, *condition, *elements, dtype=node.val.dtype))
+    # lab: end
 
 
 def clone(state: Lowering, node: Node, input: Any, **_: Any) -> View | None:
+    # lab: begin clone
     if not loopable(node, input):
         return None
     body = Body(state, concrete(node.val).shape)
     return body.store(node, body.element(input, node.val.dtype))
+    # lab: end
 
 
 def reduction(
     state: Lowering, node: Node, input: View, keepdim: bool, dims: Any = (), dim: Any = 0
 ) -> View | None:
     """Over the last dimension only; no argmax."""
+    # lab: begin reduction
     kind, shape = node.target.name, input.meta.shape
     last = [d % len(shape) for d in dims if shape] == [len(shape) - 1]
     too_long = input.meta.device.type != "cpu" and shape[-1:] > (LONGEST_GPU_ROW,)
@@ -157,6 +166,7 @@ def reduction(
     body = Body(state, shape, reduction=True)
     value = body.element(input, node.val.dtype)  # any and all reduce bools, a sum of bools reduces integers
     return body.store(node, body.add("reduction", kind, value, dtype=node.val.dtype))
+    # lab: end
 
 
 RULES: dict[str, Callable[..., View | None]] = {  # by name, else by kind

@@ -21,6 +21,7 @@ ALIGNMENT = {"cpu": 64, "cuda": 512}
 
 def plan_memory(program: Program) -> Program:
     """Give every temporary a pool slot and add the allocate and free steps."""
+    # lab: begin plan_memory
     steps = [step for step in program.steps if not isinstance(step, Allocate | Free)]
     last = last_uses(steps, program.kernels)
     buffers = {name: replace(buffer, slot=None) for name, buffer in program.buffers.items()}
@@ -49,6 +50,7 @@ def plan_memory(program: Program) -> Program:
             live.pop(name, None)
     pools = (pool_bytes,) if pool_bytes else ()
     return program.with_(buffers=buffers, steps=tuple(planned), pools=pools).verify()
+    # lab: end
 
 
 def last_uses(steps: Sequence[Any], kernels: Mapping[str, Kernel]) -> dict[str, int]:
@@ -57,6 +59,7 @@ def last_uses(steps: Sequence[Any], kernels: Mapping[str, Kernel]) -> dict[str, 
     The result of an eager kernel may be a view of an operand: then the operand lives as long as the result.
     Walking backwards, the result's own last use is known by the time its maker is met.
     """
+    # lab: begin last_uses
     last: dict[str, int] = {}
     for number, step in reversed(list(enumerate(steps))):
         reads, writes = step_accesses(step, kernels)
@@ -66,10 +69,12 @@ def last_uses(steps: Sequence[Any], kernels: Mapping[str, Kernel]) -> dict[str, 
             for name in reads:
                 last[name] = max(last[name], *(last[result] for result in step.outputs))
     return last
+    # lab: end
 
 
 def first_fit(live: Mapping[str, range], nbytes: int, alignment: int) -> range:
     """The lowest free bytes of the pool that hold `nbytes`, from one multiple of `alignment` to another."""
+    # lab: begin first_fit
     size = -(-max(nbytes, 1) // alignment) * alignment
     start = 0
     for taken in sorted(live.values(), key=lambda r: r.start):
@@ -77,6 +82,7 @@ def first_fit(live: Mapping[str, range], nbytes: int, alignment: int) -> range:
             break
         start = taken.stop
     return range(start, start + size)
+    # lab: end
 
 
 def span(meta: TensorMeta) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from stage0_eager.functions.linalg.products import addmm, bmm, matmul, mm, summed
+from stage0_eager.functions.linalg.products import addmm, blend, bmm, matmul, mm, summed
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage0_eager.tensor import method
@@ -183,39 +183,32 @@ def mv(input, vec):
     return matmul(input, vec)
 
 
-def _blend(input, product, beta, alpha):
-    product = product if alpha == 1 else c.mul(product, alpha)
-    if beta == 0:
-        return product
-    return c.add(product, input if beta == 1 else c.mul(input, beta))
-
-
 @method
 @operator
 def addmv(input, mat, vec, *, beta=1, alpha=1):
     """beta * input + alpha * (mat @ vec)."""
-    return _blend(input, mv(mat, vec), beta, alpha)
+    return blend(input, mv(mat, vec), beta, alpha)
 
 
 @method
 @operator
 def baddbmm(input, batch1, batch2, *, beta=1, alpha=1):
     """beta * input + alpha * (batch1 @ batch2), over a batch of matrices."""
-    return _blend(input, bmm(batch1, batch2), beta, alpha)
+    return blend(input, bmm(batch1, batch2), beta, alpha)
 
 
 @method
 @operator
 def addbmm(input, batch1, batch2, *, beta=1, alpha=1):
     """beta * input + alpha * the sum over the batch of batch1 @ batch2."""
-    return _blend(input, summed(bmm(batch1, batch2), (0,)), beta, alpha)
+    return blend(input, summed(bmm(batch1, batch2), (0,)), beta, alpha)
 
 
 @method
 @operator
 def addr(input, vec1, vec2, *, beta=1, alpha=1):
     """beta * input + alpha * the outer product of two vectors."""
-    return _blend(input, c.mul(c.reshape(vec1, (vec1.shape[0], 1)), vec2), beta, alpha)
+    return blend(input, c.mul(c.reshape(vec1, (vec1.shape[0], 1)), vec2), beta, alpha)
 
 
 @method

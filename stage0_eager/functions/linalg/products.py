@@ -6,6 +6,7 @@ Input: tensors of one dtype. A 1-D operand gets a dimension that is removed agai
 from __future__ import annotations
 
 from stage0_eager.derivatives.rules import transpose_last
+from stage0_eager.functions.numbers import known, scaled
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage0_eager.tensor import method
@@ -74,9 +75,14 @@ def outer(input, vec2):
 @operator
 def addmm(input, mat1, mat2, *, beta=1, alpha=1):
     """beta * input + alpha * (mat1 @ mat2)."""
-    product = mm(mat1, mat2)
-    product = product if alpha == 1 else c.mul(product, alpha)
-    return c.add(product, input if beta == 1 else c.mul(input, beta))
+    return blend(input, mm(mat1, mat2), beta, alpha)
+
+
+def blend(input, product, beta, alpha):
+    """beta * input + alpha * product; for beta 0 the input is not read, NaN and infinities in it neither."""
+    if known(beta) and beta == 0:
+        return scaled(product, alpha)
+    return c.add(scaled(product, alpha), scaled(input, beta))
 
 
 @operator

@@ -18,6 +18,7 @@ from stage0_eager.functions.index_checks import (
     within,
 )
 from stage0_eager.functions.nn.normalization import vector_norm
+from stage0_eager.functions.numbers import known
 from stage0_eager.functions.reductions import log_softmax
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
@@ -119,11 +120,11 @@ def kl_div(input, target, reduction="mean", log_target=False):
 @operator
 def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
     """0.5 d**2 / beta where d = |input - target| < beta, else d - 0.5 beta."""
-    if beta < 0:
+    if known(beta) and beta < 0:
         raise ValueError("smooth_l1_loss does not support negative values for beta.")
     warn_of_broadcast(input, target)
     distance = c.abs(c.sub(*_as_common_float("smooth_l1", input, target)))
-    if beta == 0:
+    if known(beta) and beta == 0:
         return _reduce(distance, reduction)
     square = c.mul(c.mul(distance, distance), 0.5 / beta)
     return _reduce(c.where(c.lt(distance, beta), square, c.sub(distance, 0.5 * beta)), reduction)
@@ -132,7 +133,7 @@ def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
 @operator
 def huber_loss(input, target, reduction="mean", delta=1.0):
     """0.5 d**2 where d = |input - target| <= delta, else delta * (d - 0.5 delta)."""
-    if delta <= 0:
+    if known(delta) and delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     warn_of_broadcast(input, target)
     common = promoted_dtype((input.meta, target.meta))

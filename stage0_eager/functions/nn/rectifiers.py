@@ -6,6 +6,7 @@ Input: tensors. Kinks have torch's gradients; no gradient overflows in the branc
 from __future__ import annotations
 
 from stage0_eager.functions.nn.activations import softplus
+from stage0_eager.functions.numbers import known
 from stage0_eager.functions.pointwise_composed import needs_floating
 from stage0_eager.functions.reductions import softmax
 from stage0_eager.table.core import core as c
@@ -60,7 +61,7 @@ hardswish.derivative(input=_hardswish_input)
 @operator
 def hardtanh(input, min_val=-1.0, max_val=1.0):
     """x moved into [min_val, max_val]; the gradient is 0 at both ends."""
-    if min_val > max_val:
+    if known(min_val) and known(max_val) and min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
     inside = c.where(c.ge(input, max_val), max_val, input)
     return _as_input(c.where(c.le(input, min_val), min_val, inside), input)
@@ -96,7 +97,7 @@ def selu(input):
 @operator
 def celu(input, alpha=1.0):
     """x above 0, alpha * (exp(x / alpha) - 1) below: elu with a continuous slope."""
-    if alpha == 0:
+    if known(alpha) and alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     needs_floating("celu", input)
     return _exponential_below(input, alpha, 1, 1 / alpha)
@@ -140,7 +141,7 @@ def hardshrink(input, lambd=0.5):
 @operator
 def softshrink(input, lambd=0.5):
     """0 in [-lambd, lambd], outside x moved towards 0 by lambd."""
-    if lambd < 0:
+    if known(lambd) and lambd < 0:
         raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd}")
     needs_floating("softshrink", input)
     below = c.where(c.lt(input, -lambd), c.add(input, lambd), c.mul(input, 0))

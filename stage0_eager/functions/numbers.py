@@ -1,0 +1,21 @@
+"""Numbers as arguments of operators: Python's, or a tensor without dimensions where compiled code left one open.
+
+Input: an argument that torch documents as a number. A body asks about its value only where it is known.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stage0_eager.table.core import core as c
+from stage0_eager.tensor import Tensor
+
+
+def known(number: Any) -> bool:
+    """Whether a body may look at the value."""
+    return not isinstance(number, Tensor)
+
+
+def scaled(input: Any, factor: Any) -> Any:
+    """input * factor; input itself for 1."""
+    return input if known(factor) and factor == 1 else c.mul(input, factor)

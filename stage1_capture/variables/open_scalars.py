@@ -1,0 +1,173 @@
+"""Numbers that an operator takes as an argument, left open: tensors without dimensions that are inputs of the graph.
+
+Input: a call of an operator with open numbers (number.py) among its arguments. TAKEN and FLOATS say in which parameter
+a number means the same as such a tensor; elsewhere the number is fixed, with a guard. The operator's meta rule has the
+last word: where the tensor would give another dtype or shape, or the rule looks at the number, it is fixed too.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from stage0_eager.table.operator import Operator
+from stage1_capture.state.machine import Tx
+from stage1_capture.variables.base import Variable, as_constant
+from stage1_capture.variables.constant import ConstantVariable
+from stage1_capture.variables.number import (
+    EXACT,
+    NumberVariable,
+    hint_of,
+    number_operand,
+    open_compare,
+    text_of,
+)
+from stage1_capture.variables.tensor import TensorVariable
+from stage_contracts import dtype as dt
+from stage_contracts.device import Device
+from stage_contracts.source import ScalarSource
+from stage_contracts.tensor_meta import TensorMeta
+
+# By operator, the parameters that take ints and floats alike: operands of arithmetic.
+TAKEN: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("mul", "maximum", "minimum", "rsub", "rdiv", "div"), ("input", "other")),
+    **dict.fromkeys(("add", "sub"), ("input", "other", "alpha")),
+    "lerp": ("weight",),
+    **dict.fromkeys(("addcmul", "addcdiv"), ("value",)),
+}
+# Those that take floats. An int may have a meaning of its own there, an exponent for example.
+FLOATS: dict[str, tuple[str, ...]] = {
+    "pow": ("input", "exponent"),
+    "rpow": ("input", "other"),
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), ("input", "other")),
+    **dict.fromkeys(("fmod", "remainder", "floor_divide"), ("input", "other")),
+    "clamp": ("min", "max"),
+    "clamp_min": ("min",),
+    "clamp_max": ("max",),
+    "where": ("input", "other"),
+    "masked_fill": ("value",),
+    "fill_": ("value",),
+    "full_of_shape": ("fill_value",),
+    "nan_to_num": ("nan", "posinf", "neginf"),
+    **dict.fromkeys(("addmm", "baddbmm", "addmv", "addbmm", "addr"), ("beta", "alpha")),
+    **dict.fromkeys(("layer_norm", "rms_norm", "group_norm", "normalize", "normalize_by_moments"), ("eps",)),
+    "leaky_relu": ("negative_slope",),
+    "elu": ("alpha",),
+    "celu": ("alpha",),
+    "softplus": ("beta", "threshold"),
+    "threshold": ("threshold", "value"),
+    "hardtanh": ("min_val", "max_val"),
+    "hardshrink": ("lambd",),
+    "softshrink": ("lambd",),
+    "huber_loss": ("delta",),
+    "smooth_l1_loss": ("beta",),
+    "isclose": ("rtol", "atol"),
+    "scaled_dot_product_attention": ("scale",),
+}
+for _name in ("add", "sub", "mul", "div", "lerp", "addcmul", "addcdiv"):
+    TAKEN[f"{_name}_"] = TAKEN[_name]
+for _name in (
+    "pow",
+    "clamp",
+    "fmod",
+    "remainder",
+    "floor_divide",
+    "masked_fill",
+    "leaky_relu",
+    "elu",
+    "celu",
+):
+    FLOATS[f"{_name}_"] = FLOATS[_name]
+
+# What eager refuses, as guards: the operators' own checks need to know the number.
+HOLDS: dict[str, tuple[tuple[str, str, str | int], ...]] = {
+    **dict.fromkeys(("addmm", "baddbmm", "addmv", "addbmm", "addr"), (("beta", "!=", 0),)),
+    "celu": (("alpha", "!=", 0),),
+    "hardtanh": (("min_val", "<=", "max_val"),),
+    "softshrink": (("lambd", ">=", 0),),
+    "huber_loss": (("delta", ">", 0),),
+    "smooth_l1_loss": (("beta", ">", 0),),
+    "isclose": (("rtol", ">=", 0), ("atol", ">", 0)),
+}
+HOLDS["celu_"] = HOLDS["celu"]
+_COMPARE = {"!=": operator.ne, "<=": operator.le, ">=": operator.ge, ">": operator.gt}
+# Dtypes in which a number and a tensor without dimensions are rounded alike.
+WIDE = (dt.float32, dt.float64, dt.int64, dt.bool_)
+
+
+def scalars_as_inputs(
+    tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]
+) -> tuple[list[Variable], dict[str, Variable]]:
+    """The arguments, with a tensor without dimensions in place of each open number that may be one."""
+    given = {**dict(zip(op.params, args)), **kwargs}
+    whole = any(a.is_tensor() and a.meta.dtype.category == dt.int64.category for a in given.values())
+    numbers = {n: value for n, value in given.items() if value.is_open() and _takes(op, n, value, whole)}
+    exact = all(type(n.hint) is float or abs(n.hint) <= EXACT for n in numbers.values())
+    if op.opaque or not numbers or not exact:
+        return args, kwargs
+    device = next((a.meta.device for a in given.values() if a.is_tensor()), Device("cpu"))
+    tensors = {name: scalar_input(tx, value, device) for name, value in numbers.items()}  # type: ignore[arg-type]
+    new_args: list[Variable] = [tensors.get(name, a) for name, a in zip(op.params, args)]
+    new_kwargs: dict[str, Variable] = {name: tensors.get(name, value) for name, value in kwargs.items()}
+    if not _agree(op, (args, kwargs), (new_args, new_kwargs)) or not _valid(tx, op, args, kwargs):
+        return args, kwargs
+    _guard_exact(tx, list(numbers.values()))
+    return new_args, new_kwargs
+
+
+def _takes(op: Operator, name: str, number: Any, whole: bool) -> bool:
+    """Whether a parameter takes an open number. `whole`: there is a tensor of integers; floats are rounded for it."""
+    floating = type(number.hint) is float and not whole
+    return name in TAKEN.get(op.name, ()) or (floating and name in FLOATS.get(op.name, ()))
+
+
+def _agree(op: Operator, before: tuple[list, dict], after: tuple[list, dict]) -> bool:
+    """Whether the meta rule gives one result for the numbers and for the tensors."""
+    try:
+        fixed, open_ = (
+            op.meta(*map(_meta, a), **{k: _meta(v) for k, v in kw.items()}) for a, kw in (before, after)
+        )
+    except Exception:  # it looks at the number, or the call is wrong: as if the number were known
+        return False
+    return isinstance(fixed, TensorMeta) and fixed.dtype in WIDE and fixed == open_
+
+
+def _meta(value: Variable) -> Any:
+    """An operand for a meta rule, an open number as its value in this call."""
+    return value.meta if value.is_tensor() else value.hint if value.is_open() else as_constant(value)
+
+
+def _valid(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> bool:
+    """Whether eager accepts the numbers, which is guarded then."""
+    if op.name not in HOLDS:
+        return True
+    bound = dict(zip(op.params, op.bind(*args, **kwargs)))  # with the defaults
+    for left, comparison, right in HOLDS[op.name]:
+        pair = [
+            v if isinstance(v, Variable) else ConstantVariable(v)
+            for v in (bound[left], bound.get(right, right))  # type: ignore[arg-type]
+        ]
+        if not all(map(number_operand, pair)) or not _COMPARE[comparison](*map(hint_of, pair)):
+            return False
+        open_compare(comparison, _COMPARE[comparison], *pair)
+    return True
+
+
+def _guard_exact(tx: Tx, numbers: list[Any]) -> None:
+    """Guard that an integer is one that a float holds exactly, or that a drawn one is within its bounds."""
+    drawn = {draw.name for draw in tx.output.draws}
+    for number in numbers:
+        text = text_of(number)
+        if type(number.hint) is int and text not in drawn:
+            tx.output.guard("SHAPE", None, f"-{EXACT} <= {text} <= {EXACT}")
+
+
+def scalar_input(tx: Tx, number: NumberVariable, device: Device) -> TensorVariable:
+    """The tensor without dimensions that holds an open number; one per expression and device."""
+    assert number.source is not None
+    dtype = dt.int64 if type(number.hint) is int else dt.float64
+    source = ScalarSource(number.source, dtype.name, str(device))
+    if source not in tx.output.scalars:
+        meta = TensorMeta((), dtype, device=device)
+        tx.output.scalars[source] = TensorVariable(meta, source=source)
+    return tx.output.scalars[source]

@@ -1,0 +1,157 @@
+"""A Python float that an operator takes as an argument is an input of the graph: one compile, and eager's numbers.
+
+Input: for each parameter of open_scalars' tables a call with it, and numbers with special values among them. On the tree
+before there was a compile for each number, for all but the operands of arithmetic.
+"""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+import cutaway
+from cutaway.torch_api import torch
+from stage1_capture.variables.open_scalars import FLOATS, TAKEN
+from stage_contracts import config, events
+
+F = torch.nn.functional
+NUMBERS = (0.5, 2.0, 1.0, 0.1, 3.7, 1e-300, 0.0, -0.0, -1.5, math.inf, -math.inf, math.nan, 1e300)
+CALLS = {  # operator, parameter: the call, with x of shape (4, 4)
+    **{(name, "other"): lambda x, s, name=name: getattr(torch, name)(x, s) for name in
+       "mul maximum minimum div add sub eq ne lt le gt ge fmod remainder floor_divide".split()},
+    ("rsub", "other"): lambda x, s: s - x,
+    ("rdiv", "other"): lambda x, s: s / x,
+    ("rpow", "other"): lambda x, s: s**x,
+    ("add", "alpha"): lambda x, s: torch.add(x, x.t(), alpha=s),
+    ("sub", "alpha"): lambda x, s: torch.sub(x, x.t(), alpha=s),
+    ("lerp", "weight"): lambda x, s: torch.lerp(x, x.t(), s),
+    ("addcmul", "value"): lambda x, s: torch.addcmul(x, x, x.t(), value=s),
+    ("addcdiv", "value"): lambda x, s: torch.addcdiv(x, x, x.t() + 3, value=s),
+    ("pow", "exponent"): lambda x, s: torch.pow(x, s),
+    ("clamp", "min"): lambda x, s: x.clamp(s, 1.5),
+    ("clamp", "max"): lambda x, s: x.clamp(max=s),
+    ("clamp_min", "min"): lambda x, s: torch.clamp_min(x, s),
+    ("clamp_max", "max"): lambda x, s: torch.clamp_max(x, s),
+    ("where", "input"): lambda x, s: torch.where(x > 0, s, x),
+    ("where", "other"): lambda x, s: torch.where(x > 0, x, s),
+    ("masked_fill", "value"): lambda x, s: x.masked_fill(x > 0, s),
+    ("fill_", "value"): lambda x, s: x.clone().fill_(s),
+    ("full_of_shape", "fill_value"): lambda x, s: torch.full((2, 3), s),
+    **{("nan_to_num", p): lambda x, s, p=p: torch.nan_to_num(1 / (x - x.floor()), **{p: s}) for p in FLOATS["nan_to_num"]},
+    **{("addmm", p): lambda x, s, p=p: torch.addmm(x, x, x.t(), **{p: s}) for p in ("beta", "alpha")},
+    **{("baddbmm", p): lambda x, s, p=p: torch.baddbmm(x[None], x[None], x[None], **{p: s}) for p in ("beta", "alpha")},
+    **{("addmv", p): lambda x, s, p=p: torch.addmv(x[0], x, x[1], **{p: s}) for p in ("beta", "alpha")},
+    **{("addbmm", p): lambda x, s, p=p: torch.addbmm(x, x[None], x[None], **{p: s}) for p in ("beta", "alpha")},
+    **{("addr", p): lambda x, s, p=p: torch.addr(x, x[0], x[1], **{p: s}) for p in ("beta", "alpha")},
+    ("layer_norm", "eps"): lambda x, s: F.layer_norm(x, (4,), eps=s),
+    ("rms_norm", "eps"): lambda x, s: F.rms_norm(x, (4,), eps=s),
+    ("group_norm", "eps"): lambda x, s: F.group_norm(x, 2, eps=s),
+    ("normalize", "eps"): lambda x, s: F.normalize(x, eps=s),
+    ("normalize_by_moments", "eps"): lambda x, s: F.batch_norm(x, x[0].detach(), x[1].detach() ** 2, eps=s),
+    ("leaky_relu", "negative_slope"): lambda x, s: F.leaky_relu(x, s),
+    ("elu", "alpha"): lambda x, s: F.elu(x, s),
+    ("celu", "alpha"): lambda x, s: F.celu(x, s),
+    ("softplus", "beta"): lambda x, s: F.softplus(x, s),
+    ("softplus", "threshold"): lambda x, s: F.softplus(x, 2, s),
+    ("threshold", "threshold"): lambda x, s: F.threshold(x, s, 0.5),
+    ("threshold", "value"): lambda x, s: F.threshold(x, 0.5, s),
+    ("hardtanh", "min_val"): lambda x, s: F.hardtanh(x, s, 1.5),
+    ("hardtanh", "max_val"): lambda x, s: F.hardtanh(x, -1.5, s),
+    ("hardshrink", "lambd"): lambda x, s: F.hardshrink(x, s),
+    ("softshrink", "lambd"): lambda x, s: F.softshrink(x, s),
+    ("huber_loss", "delta"): lambda x, s: F.huber_loss(x, x.t(), delta=s),
+    ("smooth_l1_loss", "beta"): lambda x, s: F.smooth_l1_loss(x, x.t(), beta=s),
+    ("isclose", "rtol"): lambda x, s: torch.isclose(x, x.t(), rtol=s),
+    ("isclose", "atol"): lambda x, s: torch.isclose(x, x.t(), atol=s),
+    ("scaled_dot_product_attention", "scale"): lambda x, s: F.scaled_dot_product_attention(x, x, x, scale=s),
+}  # fmt: skip
+IN_PLACE = {
+    "add_": lambda x, s: x.clone().add_(x.t(), alpha=s), "sub_": lambda x, s: x.clone().sub_(s),
+    "mul_": lambda x, s: x.clone().mul_(s), "div_": lambda x, s: x.clone().div_(s),
+    "lerp_": lambda x, s: x.clone().lerp_(x.t(), s), "addcmul_": lambda x, s: x.clone().addcmul_(x, x.t(), value=s),
+    "addcdiv_": lambda x, s: x.clone().addcdiv_(x, x.t() + 3, value=s), "pow_": lambda x, s: x.clone().pow_(s),
+    "clamp_": lambda x, s: x.clone().clamp_(s, 2.5), "fmod_": lambda x, s: x.clone().fmod_(s),
+    "remainder_": lambda x, s: x.clone().remainder_(s), "floor_divide_": lambda x, s: x.clone().floor_divide_(s),
+    "masked_fill_": lambda x, s: x.clone().masked_fill_(x > 0, s),
+    **{f"{name}_": lambda x, s, name=name: F.__dict__[f"{name}_"](x.clone(), s) for name in ("leaky_relu", "elu", "celu")},
+}  # fmt: skip
+CASES = {f"{op}, {parameter}": call for (op, parameter), call in CALLS.items()} | IN_PLACE
+FIRST_OPERAND = {"input"}  # of arithmetic: the same code as for the other
+
+
+@pytest.fixture(autouse=True)
+def anew():
+    """Calls from one comprehension share their code, and with it the limit on compiles."""
+    cutaway.reset()
+
+
+def x_of(dtype):
+    drawn = np.random.default_rng(0).standard_normal((4, 4)) * 2
+    drawn[0, :3] = 0.5, -0.5, 2.0
+    return torch.from_numpy(drawn.astype(np.float64)).to(dtype)
+
+
+def result(function, x, number):
+    """The values and the gradient, or the name of the error."""
+    x = x.detach().clone().requires_grad_(x.is_floating_point())
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            y = function(x, number)
+            if y.requires_grad:
+                y.double().sum().backward()
+            return y.detach(), None if x.grad is None else x.grad
+        except (RuntimeError, ValueError, ZeroDivisionError) as error:
+            return type(error).__name__
+
+
+def test_every_parameter_of_the_tables_has_a_case():
+    named = {(op, p) for table in (TAKEN, FLOATS) for op, ps in table.items() for p in ps}
+    missing = {(op, p) for op, p in named if not op.endswith("_") or op == "fill_"} - CALLS.keys()
+    assert {p for _, p in missing} <= FIRST_OPERAND, missing
+    assert {op for op, _ in named if op.endswith("_") and op != "fill_"} == IN_PLACE.keys()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "float16"])
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_eagers_for_every_number(name, dtype):
+    x, call = x_of(getattr(torch, dtype)), CASES[name]
+    compiled = cutaway.compile(call, backend="aot_eager")
+    with events.no_internal_errors(), config.patch(recompile_limit=20):
+        for number in NUMBERS:
+            mine, wanted = result(compiled, x, number), result(call, x, number)
+            assert isinstance(mine, str) == isinstance(wanted, str), (number, mine, wanted)
+            if isinstance(mine, str):
+                assert mine == wanted, number
+                continue
+            for a, b in zip(mine, wanted, strict=True):
+                assert (a is None) == (b is None), number
+                if a is not None:
+                    assert a.dtype == b.dtype and a.stride() == b.stride(), number
+                    np.testing.assert_allclose(
+                        a.double().numpy(), b.double().numpy(), 1e-5, 1e-6, err_msg=str(number)
+                    )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_compile_serves_them(name):
+    x, call = x_of(torch.float32), CASES[name]
+    compiled = cutaway.compile(call)
+    for number in (0.5, 1.25, 0.75, 1.375):
+        y = compiled(x, number)
+        np.testing.assert_allclose(y.double().numpy(), call(x, number).double().numpy(), 2e-6, 1e-6)
+    assert len(compiled.entries) == 1
+
+
+def test_functions_of_math_stay_open():
+    def f(x, s):
+        return x * math.sqrt(s) + math.exp(-s) * math.log(s)
+
+    compiled, x = cutaway.compile(f), x_of(torch.float64)
+    for s in (0.5, 2.0, 9.0, 1e300):
+        assert torch.allclose(compiled(x, s), f(x, s))
+    assert len(compiled.entries) == 1
+    for s in (-1.0, 0.0):
+        with pytest.raises(ValueError, match="math domain error|expected a"):
+            compiled(x, s)
