@@ -5,6 +5,7 @@ Input: a function without parameters. Its result comes back through a pipe, or i
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import pickle
 import select
@@ -23,6 +24,7 @@ def in_child(function: Callable[[], Any], seconds: float = SECONDS) -> Any:
     child = os.fork()
     if child == 0:
         os.close(reader)
+        faulthandler.disable()  # a crash is told by the parent
         try:
             answer: tuple[bool, Any] = True, function()
         except BaseException as error:
