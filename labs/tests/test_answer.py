@@ -92,3 +92,14 @@ def test_a_run_of_too_few_tests_is_no_proof(mine, monkeypatch):
     assert not found.passed and "a run with fewer proves nothing" in found.said
     with pytest.raises(AssertionError, match="expected 11"):
         grade(mine, replace(LAB, checks=11))
+
+
+def test_a_loop_without_an_end_is_told_with_its_line(mine, monkeypatch):
+    monkeypatch.setattr("labs.checks.SECONDS", 0.2)
+    found = write(
+        mine,
+        REFERENCE.replace(
+            "        if node in seen or", "        stack.append(node)\n        if node in seen or"
+        ),
+    )
+    assert "ran longer than 0.2 s, and was at partition.py:" in found.said

@@ -5,6 +5,7 @@ that passes means that a check is missing.
 """
 
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -76,3 +77,16 @@ def test_numbers_and_ids_are_used_once():
     labs = all_labs()
     assert len({lab.number for lab in labs}) == len({lab.id for lab in labs}) == len(labs) > 0
     assert all(lab.package == f"lab{lab.number:02}_{lab.id}" for lab in labs)
+
+
+def test_every_tag_in_the_packages_belongs_to_a_lab():
+    """A tag that no lab uses is left over from one that has changed."""
+    root = Path(__file__).parents[2]
+    sources = {lab.source_path: set() for lab in all_labs()}
+    for lab in all_labs():
+        sources[lab.source_path] |= set(lab.regions)
+    for folder in root.glob("stage*"):
+        for path in folder.rglob("*.py"):
+            text = path.read_text(encoding="utf-8")
+            if "# lab: " in text and "tests" not in path.parts:
+                assert set(regions(text)) == sources.get(path, set()), path
