@@ -132,6 +132,10 @@ class CompiledFunction:
         entry = self._dispatch(self.entries, args, kwargs)
         return run_to_end((entry.run if entry else self._fn)(*args, **kwargs))
 
+    def has_entry(self, *args: Any, **kwargs: Any) -> bool:
+        """Whether an entry fits this call."""
+        return self._dispatch(self.entries, self._bound_self + args, kwargs) is not None
+
     def why_new(self, args: tuple, kwargs: dict[str, Any]) -> str:
         """One line: the first guard that fails on this call, of the entry where the most guards hold before it."""
         from stage4_runtime.runtime import explain_misses
@@ -252,6 +256,13 @@ def _python_function(fn: Callable) -> Any:
         return fn(*args, **kwargs)
 
     return call
+
+
+def compiled_from(fn: Any) -> list[CompiledFunction]:
+    """The compiled functions that were made from a plain one. Those of a frame's rest are not among them."""
+    with _EVERY_LOCK:
+        every = tuple(_EVERY)
+    return [c for c in every if c._whole and (c._fn is fn or c._torchdynamo_orig_callable == fn)]
 
 
 def reset(*functions: CompiledFunction) -> None:

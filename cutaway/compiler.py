@@ -12,8 +12,10 @@ from typing import Any
 
 from cutaway.backends import list_backends, lookup_backend, register_backend, run_backend
 from cutaway.compile import compile
-from cutaway.compiled_function import CompiledFunction, reset
+from cutaway.compiled_function import CompiledFunction, compiled_from, reset
+from cutaway.compiled_module import call_of
 from cutaway.recompilation import RecompileError, set_stance
+from stage0_eager.nn.module import Module
 from stage0_eager.numpy_api.wrapping import wrap_numpy
 from stage0_eager.utils.break_errors import error_on_graph_break
 from stage_contracts.controls import (
@@ -35,7 +37,8 @@ from stage_contracts.sizes import ConstraintViolationError, mark_dynamic, mark_s
 
 @checks_options
 def run(fn: Any = None) -> Any:
-    """`fn` (a compiled function or module), frozen: it uses the entries that exist and never compiles.
+    """`fn`, frozen: it uses the entries that exist and never compiles. `fn` is a compiled function or module, or a
+    plain one that was compiled elsewhere.
 
     A call that no entry fits runs eagerly. Without `fn`, run returns a decorator.
     """
@@ -45,12 +48,28 @@ def run(fn: Any = None) -> Any:
     if compiled is None:
         if not callable(fn):
             raise TypeError(f"run expects a compiled function or module, but got {type(fn).__name__}")
-        return fn  # it is not compiled, so there are no entries
+        return _compiled_elsewhere(fn)
     before = () if isinstance(fn, CompiledFunction) else (fn,)
 
     @functools.wraps(compiled, updated=())
     def frozen(*args: Any, **kwargs: Any) -> Any:
         return compiled.run_only(*before, *args, **kwargs)
+
+    return frozen
+
+
+def _compiled_elsewhere(fn: Any) -> Any:
+    """The frozen form of a plain function or module; itself if nothing was compiled from it."""
+    before = (fn,) if isinstance(fn, Module) else ()
+    function = call_of(fn) if before else fn
+    if not compiled_from(function):
+        return fn
+
+    @functools.wraps(function, updated=())
+    def frozen(*args: Any, **kwargs: Any) -> Any:
+        found = compiled_from(function)
+        fits = next((c for c in found if c.has_entry(*before, *args, **kwargs)), None)
+        return fits.run_only(*before, *args, **kwargs) if fits else fn(*args, **kwargs)
 
     return frozen
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import linecache
 import re
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,13 @@ BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n(?:\n```text\n(?P<output>.*?)`
 def with_outputs(text: str) -> str:
     """The page with the output of each Python block in the text block that follows it. The blocks share their names."""
     names: dict[str, Any] = {"__name__": "page"}
+    linecache.cache["page.md"] = len(text), None, text.splitlines(keepends=True), "page.md"  # origins show it
 
     def run(found: re.Match[str]) -> str:
         said = io.StringIO()
+        before = text.count("\n", 0, found.start("code"))  # lines count from the top of the page
         with contextlib.redirect_stdout(said):
-            exec(compile(found["code"], "page.md", "exec"), names)
+            exec(compile("\n" * before + found["code"], "page.md", "exec"), names)
         if found["output"] is None:
             return found.group()
         return f"```python\n{found['code']}```\n\n```text\n{said.getvalue().rstrip()}\n```\n"
@@ -35,7 +38,10 @@ def with_outputs(text: str) -> str:
 
 def derived(lab: Lab) -> dict[Path, str]:
     """What a lab's generated files should hold now."""
-    files = {lab.page: with_outputs(lab.page.read_text(encoding="utf-8"))}
+    page = with_outputs(lab.page.read_text(encoding="utf-8"))
+    files = {
+        lab.page: with_outputs(page)
+    }  # twice: an output moves the lines below it, which outputs may name
     if (lab.folder / "drawing.py").is_file():
         drawings = importlib.import_module(f"{__package__}.{lab.package}.drawing").draw()
         files |= {lab.folder / name: text for name, text in drawings.items()}

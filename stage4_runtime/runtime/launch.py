@@ -17,7 +17,7 @@ from stage4_runtime.runtime.eager_call import eager_call
 from stage4_runtime.runtime.launch_names import EXTERNAL_PREFIX, INTO_PREFIX, SUBGRAPH_PREFIX, identifier
 from stage4_runtime.runtime.launch_text import write_launch_text
 from stage4_runtime.runtime.segment_calls import segment_calls
-from stage_contracts import config
+from stage_contracts import config, events
 from stage_contracts.device import device_of
 from stage_contracts.dtype import DTYPES
 from stage_contracts.errors import OutOfRange
@@ -40,14 +40,17 @@ def launch(
 
     `library` says how memory is allocated and addressed; the default is NumPy's or CuPy's own way.
     """
+    graphs_asked = config.current().runtime.cuda_graphs if cuda_graph is None else cuda_graph
     if program.device.type == "cpu":
+        if graphs_asked:
+            events.record("fallback", "cuda_graph", program=program.name, reason="it runs on the CPU")
         return plain_launch(program, kernels, constants, library or NUMPY)
     from stage4_runtime.runtime import cuda  # a program for the CPU needs neither
     from stage4_runtime.runtime import cuda_graph as graphs
 
     library = library or cuda.cupy_library(program.device)
     run = plain_launch(program, kernels, constants, library)
-    if config.current().runtime.cuda_graphs if cuda_graph is None else cuda_graph:
+    if graphs_asked:
         run = graphs.graphed(run, program, library)
     return cuda.on_device(run, program.device)
 

@@ -167,7 +167,34 @@ def test_run_is_frozen(counter):
     assert counter.frame_count == 0
     f(cutaway.ones(1))
     assert frozen(cutaway.ones(1)).tolist() == [2] and frozen(cutaway.ones(2)).tolist() == [2, 2]
-    assert counter.frame_count == 1 and compiler.run(double) is double
+    assert counter.frame_count == 1
+
+
+@pytest.mark.parametrize("kind", ["a function", "a module"])
+def test_run_of_what_was_compiled_elsewhere(kind):
+    """The plain object, run: a call that an entry fits runs compiled code, any other is eager, and none compiles."""
+    calls = []
+
+    def backend(graph_module, inputs):
+        def call(*values):
+            calls.append(len(values))
+            return graph_module(*values)
+
+        return call
+
+    plain = cutaway.nn.Linear(2, 2) if kind == "a module" else lambda x: x * 2
+    assert compiler.run(plain) is plain, "nothing was compiled from it"
+    other = cutaway.nn.Linear(2, 2) if kind == "a module" else lambda x: x * 2
+    compiled = cutaway.compile(plain, backend=backend, dynamic=False)
+    frozen = compiler.run(plain)
+    x, wide = cutaway.ones(1, 2), cutaway.ones(3, 2)
+    assert frozen(x).tolist() == plain(x).tolist() and not calls
+    compiled(x)
+    calls.clear()
+    assert frozen(x).tolist() == plain(x).tolist() and len(calls) == 1
+    assert frozen(wide).tolist() == plain(wide).tolist() and len(calls) == 1
+    assert compiler.run(other)(x).tolist() == other(x).tolist() and len(calls) == 1
+    del compiled
 
 
 def test_reset_forgets_everything(counter):

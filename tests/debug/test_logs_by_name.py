@@ -42,12 +42,12 @@ def quiet(monkeypatch):
 
 
 # What this program gives no reason to say.
-SILENT = {"ddp_graphs", "internal_errors", "cudagraphs", "perf_hints"}
+SILENT = {"ddp_graphs", "internal_errors"}
 
 
 def test_every_log_says_something(tmp_path, capsys):
     path = tmp_path / "logs" / "all.txt"
-    with config.patch({"debug.log_file": str(path)}):
+    with config.patch({"debug.log_file": str(path), "runtime.cuda_graphs": True}):
         logs.set_logs(all=True)
         program("inductor")
     assert capsys.readouterr().err == ""
@@ -73,6 +73,8 @@ def test_every_log_says_something(tmp_path, capsys):
         "FusedSchedulerNode(op",
         "[fusion] buf0 + buf1: not fused",
         "[kernel_code] extern \"C\" int64_t fused_",
+        "[perf_hints] fragment: the graph of program.<locals>.f has ",
+        "[cudagraphs] [fallback] cuda_graph program=forward reason=it runs on the CPU",
         "[overhead] guards of program.<locals>.f: ",
     ):  # fmt: skip
         assert expected in text, expected
