@@ -5,7 +5,9 @@ operators; mkdocs calls the functions named on_*.
 """
 
 import importlib.util
+import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -69,11 +71,14 @@ def _beside(name):
 
 
 def on_page_markdown(markdown, **_):
-    pages = "dynamic_page", "debug_page", "guide_page"
+    pages = "dynamic_page", "debug_page", "guide_page", "names_page"
     texts = (_beside("numpy_page").TABLES, *(_beside(page).TEXTS for page in pages))
-    for mark, make in {k: v for table in texts for k, v in table.items()}.items():
-        if mark in markdown:
-            markdown = markdown.replace(mark, make())
+    wanted = {mark: make for table in texts for mark, make in table.items() if mark in markdown}
+    commands = [make for mark, make in wanted.items() if " shown: " in mark]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # each is a process of its own, and is kept
+        list(pool.map(lambda make: make(), commands))
+    for mark, make in wanted.items():
+        markdown = markdown.replace(mark, make())
     markdown = markdown.replace("<!-- promotion table -->", _promotion_table())
     markdown = markdown.replace("<!-- core operators -->", _core_operators())
     return f"{markdown}\n\n{_beside('glossary').abbreviations()}\n"
