@@ -1,8 +1,8 @@
 """`repro_after="dynamo"` or `"aot"`: saves a failing graph as a program that fails again, and raises the error.
 
 Input: the captured graph and its backend (dynamo: compile_frame.py), or a half's core graph (aot: inductor.py), and the
-inputs of the call. The program runs with repro_program.py; cutaway/debug/minify/ makes it smaller, and writes its result
-with `write_program` too.
+inputs of the call. The program runs with repro_program.py; cutaway/debug/minify/ makes it smaller, and writes its
+result with `write_program` too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from stage_contracts.tensor_meta import TensorMeta
 
 FOLDER = "cutaway_repro"  # in the working directory
 LAUNCHER = "minifier_launcher.py"
-LAUNCHER_TEXT = '''"""Makes the program that failed last smaller, as long as it fails in the same way: writes repro.py."""
+LAUNCHER_TEXT = '''"""Writes repro.py: the program that failed last, made as small as it can be and still fail."""
 
 from cutaway.debug.minify.minify_command import minify
 
@@ -46,14 +46,15 @@ NOT_SAVED = (
     Unsupported,
 )  # what says how to go on itself
 
+
 class NotFailed(Exception):
     """In the place of the error, where repro_level=3 saves a graph that has not failed."""
 
 
 PROGRAM = '''"""{heading}
 
-Run this file: it fails again. `cutaway minify` with its path makes it smaller. If the graph calls operators of your own,
-import the module that registers them first. {versions}.
+Run this file: it fails again. `cutaway minify` with its path makes it smaller. If the graph calls operators of your
+own, import the module that registers them first. {versions}.
 """
 
 from cutaway.repro_program import Saved, no_grad, operators

@@ -21,7 +21,6 @@ from stage0_eager.tensor import Tensor
 from stage_contracts.device import device_of
 from stage_contracts.dtype import DTYPES
 
-
 # What a program does at its end, in place of the call: the minifier takes its graph. (forward, inputs, options)
 INSTEAD: ContextVar[Callable[[Callable[..., tuple], list[Any], dict[str, Any]], None] | None] = ContextVar(
     "INSTEAD", default=None

@@ -5,6 +5,7 @@ Input: the paths of programs. A child is a fork of this process: it has what thi
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import runpy
@@ -69,6 +70,7 @@ class _Child:
 def _run(path: Path, writes: int) -> None:
     """In the child: run the program, write how it failed, and end without what this process would do at its end."""
     try:
+        faulthandler.disable()  # a crash is told by its signal
         os.setpgid(0, 0)  # its compilers end with it
         silent = os.open(os.devnull, os.O_RDWR)
         for stream in (1, 2):

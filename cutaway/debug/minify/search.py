@@ -69,7 +69,7 @@ class _Search:
             path = self.scratch / f"try_{number}.py"
             try:
                 self.write(path, state)
-            except Exception:  # a graph that cannot be written is no smaller program  # noqa: S112
+            except Exception:  # a graph that cannot be written is no smaller program
                 continue
             paths[path] = number
         self.runs += len(paths)
@@ -154,7 +154,7 @@ def _opened(path: Path) -> tuple[Graph, list[Any], Backend, dict[str, Any]]:
     def take(forward: Callable[..., tuple], inputs: list[Any], options: dict[str, Any]) -> None:
         def backend(module: Any, _: Any) -> Callable[..., tuple]:
             seen.append(module.graph)
-            return module  # type: ignore[no-any-return]
+            return module
 
         compile(forward, backend=backend, dynamic=False, fullgraph=True)(*inputs)
         seen.extend([inputs, find_backend(options["backend"]), options["options"]])
@@ -167,7 +167,11 @@ def _opened(path: Path) -> tuple[Graph, list[Any], Backend, dict[str, Any]]:
     if len(seen) != 4:
         raise NothingToMinify(f"{path} is no program that repro_after wrote")
     graph, inputs, backend, options = seen
-    used = [one for one in inputs if not isinstance(one, (bool, int, float)) or len(inputs) == len(graph.placeholders)]
+    used = [
+        one
+        for one in inputs
+        if not isinstance(one, (bool, int, float)) or len(inputs) == len(graph.placeholders)
+    ]
     if len(used) != len(graph.placeholders):
         raise NothingToMinify(f"the graph of {path} has not one input for each of the program's")
     return graph, used, backend, options

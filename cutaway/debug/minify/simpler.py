@@ -6,9 +6,11 @@ wherever it stands, as an argument too; whether that still makes sense, the run 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from stage0_eager.arrays import CPU, move
 from stage0_eager.tensor import Tensor
 from stage_contracts.graph import Graph, Node
 
@@ -31,7 +33,7 @@ def zero_numbers(state: State) -> Iterator[State]:
     for place, node in enumerate(state[0].calls):
         for at, value in enumerate(node.args):
             if isinstance(value, float) and value:
-                yield _with_args(state, lambda p, a, x, where=(place, at): 0.0 if (p, a) == where else x)
+                yield _with_args(state, functools.partial(_zero_at, (place, at)))
 
 
 def zero_inputs(state: State) -> Iterator[State]:
@@ -46,7 +48,7 @@ SIMPLER: tuple[Callable[[State], Iterator[State]], ...] = (smaller_sizes, zero_n
 
 
 def _has_numbers(value: Tensor) -> bool:
-    return value.dtype.is_floating_point and bool((value.detach() != 0).any())
+    return value.dtype.is_floating_point and bool(move(value._data, CPU).any())
 
 
 def _zeros(value: Tensor) -> Tensor:
@@ -76,6 +78,10 @@ def _shrunk(value: Any, sizes: dict[int, int]) -> Any:
     less = value.detach()[tuple(slice(sizes.get(n, n)) for n in value.shape)]
     less = less.contiguous() if value.is_contiguous() else less
     return less.requires_grad_(value.requires_grad)
+
+
+def _zero_at(where: tuple[int, int], place: int, at: int, value: Any) -> Any:
+    return 0.0 if (place, at) == where else value
 
 
 def _with_args(state: State, change: Callable[[int, int, Any], Any]) -> State:
