@@ -61,7 +61,7 @@ def _beside(name):
 
 
 def on_page_markdown(markdown, **_):
-    pages = "dynamic_page", "debug_page", "guide_page"
+    pages = "dynamic_page", "debug_page", "guide_page", "names_page"
     texts = (_beside("numpy_page").TABLES, *(_beside(page).TEXTS for page in pages))
     for mark, make in {k: v for table in texts for k, v in table.items()}.items():
         if mark in markdown:
