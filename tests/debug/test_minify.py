@@ -110,6 +110,14 @@ def test_what_does_not_fail_is_refused(tmp_path, monkeypatch, capsys):
         runpy.run_path(str(path))
 
 
+def test_a_program_that_fails_otherwise_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = saved(tmp_path, raises, 2)
+    path.write_text(path.read_text().replace("saved.run", "missing.run"))
+    with pytest.raises(NothingToMinify, match="failed with KeyError, but now with NameError"):
+        minify(path)
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_the_search_keeps_what_is_needed_and_no_more(seed):
     drawn = random.Random(seed)

@@ -103,6 +103,7 @@ def minify(
     first = first_that_fails([path], None, deadline, 1)
     if first is None:
         raise NothingToMinify(f"{path} does not fail: there is nothing to minify")
+    _check_heading(path, first[1])
     checkpoints = path.with_name(f"{path.stem}_checkpoints")
     checkpoints.mkdir(exist_ok=True)
     done = sorted(checkpoints.glob("*.py"))
@@ -122,6 +123,14 @@ def minify(
         shutil.rmtree(search.scratch, ignore_errors=True)
     seconds = time.perf_counter() - began
     return Minified(output, search.failure, len(state[0].calls), before, search.runs, seconds)
+
+
+def _check_heading(path: Path, failure: Failure) -> None:
+    """A program says in its first line how it failed: what fails otherwise now (a backend of yours that it has to
+    import, say) would be made smaller for nothing."""
+    said = path.read_text(encoding="utf-8").removeprefix('"""').partition(":")[0]
+    if failure.kind not in (said, "killed", "hangs") and said not in ("NotFailed", "killed", "hangs"):
+        raise NothingToMinify(f"{path} failed with {said}, but now with {failure}: mend that first")
 
 
 def _smaller(search: _Search, graph: Graph, inputs: Sequence[Any]) -> State:
