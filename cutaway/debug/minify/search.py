@@ -130,7 +130,7 @@ def _check_heading(path: Path, failure: Failure) -> None:
     import, say) would be made smaller for nothing."""
     said = path.read_text(encoding="utf-8").removeprefix('"""').partition(":")[0]
     if failure.kind not in (said, "killed", "hangs") and said not in ("NotFailed", "killed", "hangs"):
-        raise NothingToMinify(f"{path} failed with {said}, but now with {failure}: mend that first")
+        raise NothingToMinify(f"{path} failed with {said}, but now with {failure}: fix that first")
 
 
 def _smaller(search: _Search, graph: Graph, inputs: Sequence[Any]) -> State:
