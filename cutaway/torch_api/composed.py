@@ -55,6 +55,16 @@ def is_nonzero(input: Tensor) -> bool:
     return bool(input.item() != 0)
 
 
+def _of_several(function: Callable[[Any], Any]) -> Callable[..., Any]:
+    """f(x), f([x, y]) and, as in torch, f(x, y)."""
+
+    def several(*tensors: Any) -> Any:
+        return function(tensors[0] if len(tensors) == 1 else tensors)
+
+    several.__name__, several.__doc__ = function.__name__, function.__doc__
+    return several
+
+
 # ---- making tensors ------------------------------------------------------------------------------------------------
 
 
@@ -69,7 +79,9 @@ def range_(start: float = 0, end: float | None = None, step: float = 1, *, dtype
 def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], **options: Any) -> Tensor:
     """An empty tensor of this size, whose dimensions lie in memory in the order physical_layout."""
     if sorted(physical_layout) != list(range(len(size))):
-        raise RuntimeError(f"physical_layout must order the {len(size)} dimensions, but got {physical_layout}")
+        raise RuntimeError(
+            f"physical_layout must order the {len(size)} dimensions, but got {physical_layout}"
+        )
     laid = cutaway.empty([size[d] for d in physical_layout], **options)
     return laid.permute([list(physical_layout).index(d) for d in range(len(size))])
 
@@ -83,11 +95,13 @@ def empty_strided(size: Sequence[int], stride: Sequence[int], **options: Any) ->
 def asarray(
     obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """obj as a tensor that shares its memory where it can. copy=True never shares; copy=False raises where it cannot."""
+    """obj as a tensor that shares its memory where it can. copy=True never shares it; copy=False insists."""
     out = cutaway.as_tensor(obj, dtype=dtype, device=device)
     shared = out is obj or (isinstance(obj, np.ndarray) and np.shares_memory(obj, out.detach().numpy()))
     if copy is False and not shared:
-        raise ValueError("can't alias arbitrary data: asarray(copy=False) takes a tensor or an array as it is")
+        raise ValueError(
+            "can't alias arbitrary data: asarray(copy=False) takes a tensor or an array as it is"
+        )
     if isinstance(obj, Tensor) and not requires_grad:
         out = out.detach()
     out = out.clone() if copy and shared else out
@@ -97,8 +111,10 @@ def asarray(
 def frombuffer(
     buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
 ) -> Tensor:
-    """The memory of a buffer, read as elements of dtype; `offset` is in bytes, and a write to one shows in the other."""
-    array = np.frombuffer(buffer, dtype=cutaway.empty(0, dtype=dtype).numpy().dtype, count=count, offset=offset)
+    """The memory of a buffer, read as elements of dtype; a write shows in it. `offset` is in bytes."""
+    array = np.frombuffer(
+        buffer, dtype=cutaway.empty(0, dtype=dtype).numpy().dtype, count=count, offset=offset
+    )
     return cutaway.from_numpy(array).requires_grad_(requires_grad)
 
 
@@ -163,21 +179,29 @@ def _polynomial(name: str, shifted: bool = False) -> Callable[..., Tensor]:
     first, following = _RECURRENCES[name]
 
     def polynomial(input: Any, n: Any) -> Tensor:
-        x = input if isinstance(input, Tensor) else cutaway.full_like(n, input, dtype=cutaway.get_default_dtype())
+        x = (
+            input
+            if isinstance(input, Tensor)
+            else cutaway.full_like(n, input, dtype=cutaway.get_default_dtype())
+        )
         x = x if x.is_floating_point() else x.to(cutaway.get_default_dtype())
         x = 2 * x - 1 if shifted else x
         degrees = n.to(cutaway.int64) if isinstance(n, Tensor) else int(n)
         highest = (int(degrees.max()) if degrees.numel() else 0) if isinstance(degrees, Tensor) else degrees
         x = x + cutaway.zeros_like(degrees, dtype=x.dtype) if isinstance(degrees, Tensor) else x
         below, here = cutaway.ones_like(x), first(x)
-        result = cutaway.where(degrees >= 0, below, 0.0) if isinstance(degrees, Tensor) else below * (degrees >= 0)
+        result = (
+            cutaway.where(degrees >= 0, below, 0.0) if isinstance(degrees, Tensor) else below * (degrees >= 0)
+        )
         for k in range(1, highest + 1):
             result = cutaway.where(degrees == k, here, result) if isinstance(degrees, Tensor) else here
             below, here = here, following(k, x, here, below)
         return result
 
     polynomial.__name__ = f"shifted_{name}" if shifted else name
-    polynomial.__doc__ = f"The {polynomial.__name__.replace('_', ' ')} of degree n at each element; 0 for n < 0."
+    polynomial.__doc__ = (
+        f"The {polynomial.__name__.replace('_', ' ')} of degree n at each element; 0 for n < 0."
+    )
     return polynomial
 
 
@@ -188,8 +212,9 @@ def spherical_bessel_j0(input: Tensor) -> Tensor:
 
 _SHARED = (channel_shuffle,)
 FUNCTIONS: dict[str, Any] = {
-    **{f.__name__: f for f in (*_SHARED, index_reduce, nonzero_static, is_nonzero, empty_permuted, empty_strided, asarray,
-                               frombuffer, sym_sum, sym_ite, sym_not, sym_max, sym_min)},
+    **{f.__name__: f for f in (*_SHARED, index_reduce, nonzero_static, is_nonzero, empty_permuted, empty_strided,
+                               asarray, frombuffer, sym_sum, sym_ite, sym_not, sym_max, sym_min)},
+    **{name: _of_several(getattr(cutaway, name)) for name in ("atleast_1d", "atleast_2d", "atleast_3d")},
     "range": range_, "sym_int": math.trunc, "sym_float": float, "is_inference": Tensor.is_inference,
 }  # fmt: skip
 _POOLS = [f"{kind}max_pool{n}d" for kind in ("", "adaptive_") for n in (1, 2, 3)]

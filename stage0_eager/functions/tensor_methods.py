@@ -56,6 +56,11 @@ def expand(self: Tensor, *size: Any) -> Tensor:
 
 
 @method
+def broadcast_to(self: Tensor, *size: Any) -> Tensor:
+    return shape.broadcast_to(self, _sizes(size))
+
+
+@method
 def flip(self: Tensor, *dims: Any) -> Tensor:
     return shape.flip(self, _sizes(dims))
 

@@ -15,7 +15,9 @@ F = torch.nn.functional
 
 
 def drawn(*shape):
-    return cutaway.rand(*shape, generator=cutaway.Generator().manual_seed(0), dtype=cutaway.float64) * 0.8 + 0.1
+    return (
+        cutaway.rand(*shape, generator=cutaway.Generator().manual_seed(0), dtype=cutaway.float64) * 0.8 + 0.1
+    )
 
 
 INDEX = cutaway.tensor([2, 0])
