@@ -90,7 +90,7 @@ labs: $(VENV)/installed-test
 	$(BIN)/python -m pytest labs
 
 # The wheel is installed into a folder, without the packages it needs: those are the environment's.
-wheel: $(VENV)/installed
+wheel: $(VENV)/installed-test
 	rm -rf build/wheel
 	$(PIP) wheel . --no-deps --wheel-dir build/wheel
 	$(PIP) install --no-deps --target build/wheel/site build/wheel/*.whl
