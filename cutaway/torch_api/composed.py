@@ -15,6 +15,7 @@ import numpy as np
 
 import cutaway
 from cutaway import Tensor
+from stage0_eager.functions import special
 from stage0_eager.nn import functional as F
 
 # ---- shapes and elements -------------------------------------------------------------------------------------------
@@ -194,7 +195,9 @@ def _polynomial(name: str, shifted: bool = False) -> Callable[..., Tensor]:
             cutaway.where(degrees >= 0, below, 0.0) if isinstance(degrees, Tensor) else below * (degrees >= 0)
         )
         for k in range(1, highest + 1):
-            result = cutaway.where(degrees == k, here, result) if isinstance(degrees, Tensor) else here
+            result = (
+                cutaway.where(cutaway.eq(degrees, k), here, result) if isinstance(degrees, Tensor) else here
+            )
             below, here = here, following(k, x, here, below)
         return result
 
@@ -225,6 +228,6 @@ NN: dict[str, Any] = {
 SPECIAL: dict[str, Any] = {
     **{name: _polynomial(name) for name in _RECURRENCES},
     **{f"shifted_{name}": _polynomial(name, shifted=True) for name in _RECURRENCES if "chebyshev" in name},
-    "modified_bessel_i0": cutaway.special.i0, "modified_bessel_i1": cutaway.special.i1,
+    "modified_bessel_i0": special.i0, "modified_bessel_i1": special.i1,
     "spherical_bessel_j0": spherical_bessel_j0,
 }  # fmt: skip
