@@ -66,6 +66,28 @@ def _of_several(function: Callable[[Any], Any]) -> Callable[..., Any]:
     return several
 
 
+def _copied(name: str) -> Callable[..., Any]:
+    """The function `name`, which gives views, with each copied: torch's name_copy."""
+    view = getattr(cutaway, name, None) or getattr(Tensor, name)
+
+    def copy(input: Tensor, *args: Any, **options: Any) -> Any:
+        found = view(input, *args, **options)
+        return (
+            tuple(part.clone().contiguous() for part in found)
+            if isinstance(found, (tuple, list))
+            else found.clone().contiguous()
+        )
+
+    copy.__name__, copy.__doc__ = f"{name}_copy", f"{name}, copied: no view."
+    return copy
+
+
+_VIEWS = (
+    "as_strided detach diagonal expand permute select split split_with_sizes squeeze t transpose unbind unfold "
+    "unsqueeze view"
+).split()
+
+
 # ---- making tensors ------------------------------------------------------------------------------------------------
 
 
@@ -218,10 +240,13 @@ FUNCTIONS: dict[str, Any] = {
     **{f.__name__: f for f in (*_SHARED, index_reduce, nonzero_static, is_nonzero, empty_permuted, empty_strided,
                                asarray, frombuffer, sym_sum, sym_ite, sym_not, sym_max, sym_min)},
     **{name: _of_several(getattr(cutaway, name)) for name in ("atleast_1d", "atleast_2d", "atleast_3d")},
-    "range": range_, "sym_int": math.trunc, "sym_float": float, "is_inference": Tensor.is_inference,
+    **{f"{name}_copy": _copied(name) for name in _VIEWS},
+    "native_channel_shuffle": channel_shuffle, "range": range_, "sym_int": math.trunc, "sym_float": float,
+    "is_inference": Tensor.is_inference,
 }  # fmt: skip
 _POOLS = [f"{kind}max_pool{n}d" for kind in ("", "adaptive_") for n in (1, 2, 3)]
 NN: dict[str, Any] = {
+    "native_channel_shuffle": channel_shuffle,
     **{f.__name__: f for f in (*_SHARED, upsample_bilinear)},
     **{f"{name}_with_indices": _with_indices(getattr(F, name)) for name in _POOLS},
 }

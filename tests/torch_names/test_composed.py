@@ -30,6 +30,8 @@ CALLS = {
     "index_reduce amax": (lambda x: torch.index_reduce(x, 0, INDEX, x[:2] * 2, "amax"), (3, 4)),
     "upsample_bilinear": (lambda x: F.upsample_bilinear(x, scale_factor=2), (1, 2, 3, 3)),
     "max_pool2d_with_indices": (lambda x: F.max_pool2d_with_indices(x, 2)[0], (1, 2, 4, 4)),
+    "transpose_copy": (lambda x: torch.transpose_copy(x, 0, 1) * 2, (3, 4)),
+    "unbind_copy": (lambda x: torch.unbind_copy(x)[1] * 2, (3, 4)),
     "Tensor.where": (lambda x: x.where(x > 0.5, x * 3), (3, 4)),
     "Tensor.where number": (lambda x: x.where(x > 0.5, 0.0), (3, 4)),
     **{name: (lambda x, f=f: f(x, 4), (3, 4)) for name, f in SPECIAL.items() if "polynomial" in name},
