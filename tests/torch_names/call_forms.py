@@ -111,6 +111,7 @@ OWN: dict[str, tuple[str, ...]] = {
                            "torch.index_reduce(x, 0, k, x[:2], 'amax', include_self=False)"),
     "torch.as_strided_scatter": ("torch.as_strided_scatter(x, w[:2, :2], (2, 2), (4, 1))",),
     "torch.channel_shuffle": ("torch.channel_shuffle(image, 2)",),
+    "torch.nn.functional.native_channel_shuffle": ("torch.nn.functional.native_channel_shuffle(image, 2)",),
     "torch.native_channel_shuffle": ("torch.native_channel_shuffle(image, 2)",),
     "torch.nn.functional.channel_shuffle": ("torch.nn.functional.channel_shuffle(image, 2)",),
     "torch.nonzero_static": ("torch.nonzero_static(b, size=5)", "torch.nonzero_static(b, size=20, fill_value=7)"),
@@ -165,10 +166,24 @@ OWN: dict[str, tuple[str, ...]] = {
         "baddbmm": "(torch.ones(2, 3, 3), p, q)", "bincount": "(t)", "full": "((2, 3), 0.5)", "permute": "(p, (2, 0, 1))",
         "randint": "(0, 9, (3, 4))", "select_scatter": "(x, u, 1, 0)", "unflatten": "(x, 1, (2, 2))", "linalg.multi_dot": "([w, m, w])",
         "linalg.solve_triangular": "(m, w, upper=True)", "special.polygamma": "(1, x)", "inference_mode": "()(torch.sin)(x)",
-        "autocast": "('cpu')(torch.mm)(w, m)", "linalg.vander": "(u)", "linalg.pinv": "(x)", "linalg.tensorinv": "(torch.ones(2, 3, 6) + torch.eye(6).reshape(2, 3, 6))",
+        "autocast": "('cpu')(torch.mm)(w, m)", "linalg.pinv": "(x)", "linalg.tensorinv": "(torch.ones(2, 3, 6) + torch.eye(6).reshape(2, 3, 6))",
         "SymInt": ".__name__", "SymFloat": ".__name__", "SymBool": ".__name__", "linalg.LinAlgError": ".__mro__[1].__name__",
         "addcmul": "(x, y, z, value=2)", "addcdiv": "(x, y, z, value=2)",
     }.items()},
+    **{f"torch.special.{shifted}{kind}_polynomial_{letter}": tuple(f"torch.special.{shifted}{kind}_polynomial_{letter}{call}"
+       for call in ("(x, 5)", "(x, i + 2)", "(0.5, i)"))
+       for kind, letters in {"chebyshev": "tuvw", "hermite": "h he", "laguerre": "l", "legendre": "p"}.items()
+       for letter in (letters.split() if " " in letters else letters) for shifted in (("", "shifted_") if kind == "chebyshev" else ("",))},
+    "torch.nn.functional.adaptive_max_pool1d_with_indices": ("torch.nn.functional.adaptive_max_pool1d_with_indices(line, 2)",),
+    "torch.is_nonzero": ("torch.is_nonzero(s), torch.is_nonzero(s * 0)",),
+    "torch.Tensor.bernoulli": ("x.bernoulli()",), "torch.Tensor.broadcast_to": ("v.broadcast_to(3, 4)", "v.broadcast_to((3, 4))"),
+    "torch.linalg.cholesky_ex": ("torch.linalg.cholesky_ex(m)",),
+    **{f"torch.{name}_copy": (f"torch.{name}_copy{call}",) for name, call in {
+        "as_strided": "(x, (2, 2), (4, 1))", "diagonal": "(x)", "expand": "(v, (3, 4))", "permute": "(p, (2, 0, 1))", "select": "(x, 1, 2)",
+        "split": "(x, 2)", "split_with_sizes": "(x, [1, 3], 1)", "squeeze": "(x[:1])", "t": "(x)", "transpose": "(x, 0, 1)",
+        "unbind": "(x)", "unfold": "(x, 1, 2, 1)", "unsqueeze": "(x, 1)", "view": "(x, (2, 6))", "detach": "(x)",
+    }.items()},
+    "torch.linalg.vander": ("torch.linalg.vander(u)", "torch.linalg.vander(p, N=3)"),
     "torch.linalg.eigh": ("torch.linalg.eigh(m)[0]", "torch.linalg.eigh(m)[1].abs()"),
     **{f"torch.Tensor.{name}": (f"x.{name}{call}",) for name, call in {
         "addcmul": "(y, z, value=2)", "addcdiv": "(y, z, value=2)", "addcmul_": "(y, z, value=2)", "addcdiv_": "(y, z, value=2)",

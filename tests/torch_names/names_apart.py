@@ -11,20 +11,21 @@ from fnmatch import fnmatchcase
 APART: dict[str, str] = {
     "sparse tensors": "*sparse* *_copy_sparse* torch.hspmm torch.smm torch.sspaddmm torch.dsmm torch.Tensor.smm torch.Tensor.sspaddmm "
     "torch.Tensor.coalesce torch.Tensor.is_coalesced torch.Tensor.dense_dim *.indices *.values *col_indices *crow_indices *row_indices "
-    "*ccol_indices *.to_dense *_indices_copy torch.indices_copy torch.values_copy torch.optim.SparseAdam torch.hsmm torch.saddmm",
+    "*ccol_indices *.to_dense *_indices_copy torch.indices_copy torch.values_copy torch.*_indices_copy torch.optim.SparseAdam torch.hsmm torch.saddmm",
     "quantized tensors": "*quantize* *.q_* *.qscheme *.int_repr *.scaled_mm *.scaled_grouped_mm *.ScalingType *.SwizzleType torch.choose_qparams*",
     "other devices": "*.ipu *.is_ipu *.is_xla *.xpu *.is_xpu *.mtia *.is_mtia *.hpu *.is_hpu *.is_mps *.is_maia *.is_vulkan *.is_mkldnn "
-    "*.to_mkldnn *.is_ort *.is_meta *.is_nested *.to_padded_tensor *cudnn* *miopen* *mkldnn* torch.is_vulkan_available *.fbgemm_*",
+    "*.to_mkldnn *.is_ort *.is_meta *.is_nested *.to_padded_tensor *cudnn* *miopen* *mkldnn* torch.is_vulkan_available *.fbgemm_* "
+    "torch.Stream torch.Event torch.Tensor.record_stream torch.get_device_module torch.AcceleratorError torch.OutOfMemoryError",
 }  # fmt: skip
 
 # torch exports these, and its documentation does not list them: parts of its own machinery.
 INTERNAL = (
     "torch.AggregationType torch.DispatchKey torch.Script* torch.Tag torch.import_ir_module* torch.init_num_threads torch.fork torch.wait "
-    "torch.merge_type_from_type_comment torch.parse_* torch.unify_type_list torch.thread_safe_generator torch.is_storage torch.Stream "
+    "torch.merge_type_from_type_comment torch.parse_* torch.unify_type_list torch.thread_safe_generator torch.is_storage "
     "torch.compiled_with_cxx11_abi torch.nn.factory_kwargs torch.nn.functional.DType torch.nn.functional.Optional torch.nn.functional.boolean_dispatch "
     "*has_torch_function* *.handle_torch_function torch.nn.LinearCrossEntropyOptions torch.optim.swap_in_optimizer_params_and_state "
-    "torch.Tensor.const_data_ptr torch.Tensor.record_stream torch.*_copy torch.conv_tbc torch.nn.functional.conv_tbc torch.hash_tensor torch.get_device_module "
-    "torch.AcceleratorError torch.OutOfMemoryError torch.Event torch.native_channel_shuffle torch.nn.functional.native_channel_shuffle"
+    "torch.Tensor.const_data_ptr "
+    ""
 )
 
 # Why a name that is counted is not here.
