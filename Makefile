@@ -17,6 +17,7 @@
 #   make oracle          every operator against NumPy, torch and its own derivatives; the table goes to build/oracle.md
 #   make programs        ten thousand composed programs against an interpreter in float64
 #   make pairs           every pair of operators compiled by stage 2 against eager (PAIRS=3000: so many)
+#   make names           torch's documented names: same, differing, not here (the extra `oracle`)
 #   make numpy           every NumPy function that is captured, compiled against NumPy itself
 #   make models          the model files of tests/models on torch and on Cutaway
 #   make language-model  a small GPT-2 trained on a real text in both: two curves
@@ -62,7 +63,7 @@ export CUTAWAY_INTERNAL_ERRORS = exit
 
 # Every command: none of them is the name of a file it makes.
 .PHONY: install tour test lint stubs labs wheel test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
-.PHONY: gpu-speed oracle numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
+.PHONY: gpu-speed oracle names numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
 .PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
 .PHONY: against-tree distributed planted-faults profiler-cost
 .NOTPARALLEL:
@@ -89,7 +90,7 @@ labs: $(VENV)/installed-test
 	$(BIN)/python -m pytest labs
 
 # The wheel is installed into a folder, without the packages it needs: those are the environment's.
-wheel: $(VENV)/installed
+wheel: $(VENV)/installed-test
 	rm -rf build/wheel
 	$(PIP) wheel . --no-deps --wheel-dir build/wheel
 	$(PIP) install --no-deps --target build/wheel/site build/wheel/*.whl
@@ -220,6 +221,9 @@ against-tree: $(VENV)/installed-test | build
 
 capture-coverage: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.capture_coverage $(KEEP)
+
+names: $(VENV)/installed-oracle | build
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.torch_names.names_report $(KEEP)
 
 numpy: $(VENV)/installed-test | build
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.numpy_programs.report $(KEEP)

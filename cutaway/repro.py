@@ -1,12 +1,14 @@
 """`repro_after="dynamo"` or `"aot"`: saves a failing graph as a program that fails again, and raises the error.
 
 Input: the captured graph and its backend (dynamo: compile_frame.py), or a half's core graph (aot: inductor.py), and the
-inputs of the call. The whole graph is saved, because there is no minifier yet. The program runs with repro_program.py.
+inputs of the call. The program runs with repro_program.py; cutaway/debug/minify/ makes it smaller, and writes its
+result with `write_program` too.
 """
 
 from __future__ import annotations
 
 import itertools
+import platform
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from cutaway.as_captured import ran_silently
+from cutaway.version import __version__
 from stage0_eager import arrays
 from stage0_eager.serialization import save
 from stage0_eager.tensor import Tensor
@@ -29,6 +32,13 @@ from stage_contracts.symbol_bindings import open_sizes_in
 from stage_contracts.tensor_meta import TensorMeta
 
 FOLDER = "cutaway_repro"  # in the working directory
+LAUNCHER = "minifier_launcher.py"
+LAUNCHER_TEXT = '''"""Writes repro.py: the program that failed last, made as small as it can be and still fail."""
+
+from cutaway.debug.minify.minify_command import minify
+
+minify(["{path}"])
+'''
 NOT_SAVED = (
     ConstraintViolationError,
     ForbiddenInGraph,
@@ -36,11 +46,15 @@ NOT_SAVED = (
     Unsupported,
 )  # what says how to go on itself
 
-PROGRAM = '''"""{error}
-raised by {backend} after {after}, in {name}. {seen}
 
-Run this file: it fails again. There is no minifier yet: cut lines away by hand while it still fails. If the graph calls
-operators of your own, import the module that registers them first.
+class NotFailed(Exception):
+    """In the place of the error, where repro_level=3 saves a graph that has not failed."""
+
+
+PROGRAM = '''"""{heading}
+
+Run this file: it fails again. `cutaway minify` with its path makes it smaller. If the graph calls operators of your
+own, import the module that registers them first. {versions}.
 """
 
 from cutaway.repro_program import Saved, no_grad, operators
@@ -53,7 +67,7 @@ saved = Saved(__file__)  # its numbers are in the file beside this one
 inputs = [
 {inputs}
 ]
-saved.run(forward, inputs, backend={named}, {sizes}options={{"suppress_errors": False}})
+saved.run(forward, inputs, backend={named}, {sizes}options={options})
 '''
 
 
@@ -74,6 +88,8 @@ def compiled(
             told.append(error)
             error.add_note(_saved(after, name, backend, graph, operands, error, seen))
 
+    if config.current().capture.repro_level == 3:
+        _saved(after, name, backend, graph, inputs, NotFailed("nothing yet"), "It was saved before it ran.")
     try:
         run = compile_graph()
     except Exception as error:
@@ -88,6 +104,12 @@ def compiled(
             raise
 
     return saving
+
+
+def compares_values() -> bool:
+    """Whether a result that differs from eager's is a failure to save: repro_level 4."""
+    capture = config.current().capture
+    return capture.repro_after is not None and capture.repro_level == 4
 
 
 def drawn_for(graph: Graph) -> list[Any]:
@@ -129,12 +151,18 @@ def _saved(
     error: Exception,
     seen: str,
 ) -> str:
-    """Writes the program and its numbers; what to say about it."""
+    """Writes the program, its numbers and what minifies it; what to say about it."""
+    settings = config.current()
+    options: dict[str, Any] = {"suppress_errors": False}
+    if settings.debug.verify or settings.capture.repro_level == 4:
+        options["debug.verify"] = True
+    what = f"{type(error).__name__}: {error}"
+    heading = f"{what}\nraised by {getattr(backend, 'name', backend)} after {after}, in {name}. {seen}"
     try:
         path = _free_path(name)
-        text, numbers = _program(after, name, backend, graph, operands, error, seen)
-        save(numbers, path.with_suffix(".safetensors"))
-        path.write_text(text, encoding="utf-8")
+        write_program(path, graph, operands, backend, heading, options)
+        if settings.capture.repro_level > 1:
+            Path(LAUNCHER).write_text(LAUNCHER_TEXT.format(path=str(path)), encoding="utf-8")
     except Exception as problem:
         return say("repro_not_saved", after=after, problem=f"{type(problem).__name__}: {problem}")
     return say("repro_saved", after=after, path=path)
@@ -147,14 +175,17 @@ def _free_path(name: str) -> Path:
     return next(p for p in paths if not p.exists())
 
 
+def write_program(
+    path: Path, graph: Graph, operands: Sequence[Any], backend: Any, heading: str, options: dict[str, Any]
+) -> None:
+    """Writes a program that makes this call, and its numbers beside it."""
+    text, numbers = _program(graph, operands, backend, heading, options)
+    save(numbers, path.with_suffix(".safetensors"))
+    path.write_text(text, encoding="utf-8")
+
+
 def _program(
-    after: str,
-    name: str,
-    backend: Any,
-    graph: Graph,
-    operands: Sequence[Any],
-    error: Exception,
-    seen: str,
+    graph: Graph, operands: Sequence[Any], backend: Any, heading: str, options: dict[str, Any]
 ) -> tuple[str, dict[str, Tensor]]:
     numbers: dict[str, Tensor] = {}
     functions = _functions(graph, "forward", numbers)
@@ -167,11 +198,9 @@ def _program(
     imported, named = _backend(backend)
     roots = sorted({_root(n.target) for g in _all_graphs(graph) for n in g.calls} | {"cutaway"})
     text = PROGRAM.format(
-        error=f"{type(error).__name__}: {error}".replace("\\", "\\\\").replace('"""', "'''"),
-        after=after,
-        name=name,
-        backend=getattr(backend, "name", backend),
-        seen=seen,
+        heading=heading.replace("\\", "\\\\").replace('"""', "'''"),
+        versions=f"Written by Cutaway {__version__}, Python {platform.python_version()}",
+        options=options,
         roots="\n".join(f'{root} = operators("{root}")' for root in roots),
         functions="\n".join(functions),
         inputs="\n".join(f"    {one}," for one in inputs),

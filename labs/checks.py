@@ -7,14 +7,20 @@ is reported with its line.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
 
 from .answer import Answer, where
 from .catalogue import Lab
 
 Check = Callable[[Answer], None]
 UNWRITTEN = "not written yet"
+SECONDS = 60.0  # that one check may take
 
 
 class Wrong(Exception):
@@ -60,7 +66,8 @@ def run(check: Check, answer: Answer) -> Outcome:
     rule = " ".join((check.__doc__ or check.__name__).split("\n\n")[0].split())
     package = answer.files[0].parent
     try:
-        check(answer)
+        with time_limit(SECONDS):
+            check(answer)
     except Wrong as wrong:
         return Outcome(rule, wrong.seen, wrong.expected, wrong.difference, wrong.read or "page.md")
     except NotImplementedError as error:
@@ -70,6 +77,28 @@ def run(check: Check, answer: Answer) -> Outcome:
     except Exception as error:
         return _raised(rule, error, answer)
     return Outcome(rule)
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise Wrong in a block that runs longer. Without such timers (Windows, another thread) there is no limit."""
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        place = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame else "somewhere"
+        raise Wrong(
+            f"it ran longer than {seconds:g} s, and was at {place}", "an end: does every loop have one?"
+        )
+
+    handler = signal.signal(signal.SIGALRM, stop)
+    left, _ = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, left)
 
 
 def _raised(rule: str, error: Exception, answer: Answer) -> Outcome:

@@ -11,6 +11,7 @@ import io
 import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from .answer import Answer
@@ -27,11 +28,14 @@ OPTIONS = (
     "cutaway.pytest_swap",
 )
 
+SHOWN = 4  # lines of a failure
+
 
 class Listener:
     """A plugin of pytest that keeps the rule and the message of each conformance test that ran."""
 
-    def __init__(self) -> None:
+    def __init__(self, tests: list[str]) -> None:
+        self.tests = tests
         self.outcomes: list[Outcome] = []
         self.ran = 0
 
@@ -39,11 +43,14 @@ class Listener:
         if report.when == "call" and not report.skipped:
             self.ran += 1
         if report.failed:
-            said = dict(report.sections)
-            rule = said.get("rule of the contract", report.nodeid)
-            first = said.get("seam", str(report.longrepr)).splitlines()[0]
-            seen = first.partition(" failed: ")[2] or first
-            self.outcomes.append(Outcome(rule, seen, read=report.nodeid.partition("[")[0]))
+            rule = dict(report.sections).get("rule of the contract", report.nodeid)
+            crash = getattr(report.longrepr, "reprcrash", None)
+            message = crash.message if crash else str(report.longrepr)
+            seen = message.partition(" failed: ")[2] or message
+            file, _, name = report.location
+            where = next((path for path in self.tests if path.endswith(Path(file).name)), file)
+            lines = [line for line in seen.splitlines() if line.strip()][:SHOWN]
+            self.outcomes.append(Outcome(rule, "\n".join(lines), read=f"{where}: {name}"))
 
 
 def conformance(answer: Answer) -> list[Outcome]:
@@ -63,7 +70,7 @@ def conformance(answer: Answer) -> list[Outcome]:
         ]
     if (compiler := lab.conformance.get("compiler")) and shutil.which(compiler) is None:
         return [Outcome(f"Not run, because there is no {compiler}: the conformance tests for `{lab.seam}`.")]
-    listener, said = Listener(), io.StringIO()
+    listener, said = Listener(tests), io.StringIO()
     words = [*map(str, map(file_of, tests)), "--tier", tier, "--swap", f"{lab.seam}={lab.module}:{lab.seam}"]
     with _alone(), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         status = pytest.main([*OPTIONS, "-c", os.devnull, "--rootdir", os.curdir, *words], plugins=[listener])

@@ -5,7 +5,10 @@ operators; mkdocs calls the functions named on_*.
 """
 
 import importlib.util
+import os
 import re
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 from mkdocs.structure.files import File
@@ -39,6 +42,12 @@ def on_files(files, config):
     messages = _beside("message_catalogue").messages_page()
     files.append(File.generated(config, "messages.md", content=messages))
     files.append(File.generated(config, "guards.md", content=_beside("break_catalogue").guards_page()))
+    files.append(File.generated(config, "passes.md", content=_beside("pass_catalogue").passes_page()))
+    files.append(File.generated(config, "fusion.md", content=_beside("pass_catalogue").fusion_page()))
+    files.append(File.generated(config, "glossary.md", content=_beside("glossary").glossary_page()))
+    files.append(File.generated(config, "tour.html", content=_beside("live_pages").tour_html()))
+    for path, text in _beside("lab_pages").lab_files().items():
+        files.append(File.generated(config, path, content=text))
     return files
 
 
@@ -52,6 +61,7 @@ def _oracle_page():
     return f"# The oracle's table\n\n{above}\n\n```\n{sums}```\n"
 
 
+@cache
 def _beside(name):
     """A file beside this one, as a module: mkdocs loads hooks by path, so this is no package."""
     spec = importlib.util.spec_from_file_location(name, Path(__file__).parent / f"{name}.py")
@@ -61,13 +71,17 @@ def _beside(name):
 
 
 def on_page_markdown(markdown, **_):
-    pages = "dynamic_page", "debug_page", "guide_page"
+    pages = "dynamic_page", "debug_page", "guide_page", "names_page"
     texts = (_beside("numpy_page").TABLES, *(_beside(page).TEXTS for page in pages))
-    for mark, make in {k: v for table in texts for k, v in table.items()}.items():
-        if mark in markdown:
-            markdown = markdown.replace(mark, make())
+    wanted = {mark: make for table in texts for mark, make in table.items() if mark in markdown}
+    commands = [make for mark, make in wanted.items() if " shown: " in mark]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # each is a process of its own, and is kept
+        list(pool.map(lambda make: make(), commands))
+    for mark, make in wanted.items():
+        markdown = markdown.replace(mark, make())
     markdown = markdown.replace("<!-- promotion table -->", _promotion_table())
-    return markdown.replace("<!-- core operators -->", _core_operators())
+    markdown = markdown.replace("<!-- core operators -->", _core_operators())
+    return f"{markdown}\n\n{_beside('glossary').abbreviations()}\n"
 
 
 def _core_operators():

@@ -41,6 +41,9 @@ class CaptureConfig:
     # "dynamo" or "aot": an error after that step is saved as a program that reproduces it, and raised
     # (cutaway/repro.py)
     repro_after: str | None = None
+    # 1: save the program only; 2: and minifier_launcher.py; 3: of every graph, before it fails (a crash leaves no
+    # time); 4: as 2, and a result that differs is a failure (debug.verify)
+    repro_level: int = 2
 
 
 @checks_fields
@@ -129,6 +132,7 @@ TORCH_VARIABLES: dict[str, tuple[str, ...]] = {
     "capture.dynamic_shapes": ("TORCHDYNAMO_DYNAMIC_SHAPES",),
     "capture.only_function": ("TORCHDYNAMO_DEBUG_FUNCTION",),
     "capture.repro_after": ("TORCHDYNAMO_REPRO_AFTER",),
+    "capture.repro_level": ("TORCHDYNAMO_REPRO_LEVEL",),
     "capture.suppress_errors": ("TORCHDYNAMO_SUPPRESS_ERRORS",),
     "debug.benchmark_kernel": ("TORCHINDUCTOR_BENCHMARK_KERNEL",),
     "debug.folder": ("TORCH_COMPILE_DEBUG",),
@@ -159,8 +163,9 @@ _MEANS: dict[str, Callable[[str], str]] = {
 # Fields that also have a shorter variable in Cutaway.
 SHORT_VARIABLES = {"capture.repro_after": "CUTAWAY_REPRO_AFTER", "debug.logs": "CUTAWAY_LOGS"}
 # Fields with a few possible words as values.
-CHOICES: dict[str, tuple[str | None, ...]] = {
+CHOICES: dict[str, tuple[str | int | None, ...]] = {
     "capture.repro_after": (None, "dynamo", "aot"),
+    "capture.repro_level": (1, 2, 3, 4),
     "debug.log_format": ("text", "json"),
 }
 # Variables that do not belong to a field, and what they are for.
@@ -263,7 +268,7 @@ def _parse(variable: str, text: str, wanted: Any) -> Any:
 
 def _check_choice(key: str, value: Any, called: str = "") -> None:
     if value not in CHOICES.get(key, (value,)):
-        words, hint = " or ".join(map(repr, CHOICES[key])), did_you_mean(value, CHOICES[key])
+        words, hint = " or ".join(map(repr, CHOICES[key])), did_you_mean(str(value), CHOICES[key])
         raise TypeError(say("wrong_choice", field=called or key, known=words, value=value, hint=hint))
 
 

@@ -157,9 +157,9 @@ MESSAGES: dict[str, tuple[str, str, str, str]] = {
     "repro_saved": (
         "note",
         "repro_after (CUTAWAY_REPRO_AFTER, TORCHDYNAMO_REPRO_AFTER) is dynamo or aot, and a later step failed",
-        "cutaway: repro_after={after}: {path} reproduces this failure; it has the whole graph and its inputs, because "
-        "there is no minifier yet",
-        "run the file; delete lines by hand as long as it still fails",
+        "cutaway: repro_after={after}: {path} reproduces this failure; `cutaway minify {path}` makes it "
+        "smaller, or minifier_launcher.py",
+        "run the file, or make it smaller",
     ),
     "repro_not_saved": (
         "note",

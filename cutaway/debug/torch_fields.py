@@ -30,6 +30,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "suppress_errors": "capture.suppress_errors",
         "trace_numpy": "capture.trace_numpy",
         "repro_after": "capture.repro_after",
+        "repro_level": "capture.repro_level",
         "disable": "capture.disable",
         "verbose": "debug.verbose",
         "debug_dir_root": "debug.folder_root",
@@ -72,7 +73,7 @@ _KINDS = "kernels are chosen the same way in every mode"
 _EXACT = "casts and roundings are eager's already"
 _WRITTEN = "the debug folder holds it in any case"
 _VERIFY = "CUTAWAY_AUTOGRAD_VERIFY_PASSES=1 names the pass that breaks a program"
-_MINIFIER = "repro_after='aot' saves the whole graph that fails; nothing is minified"
+_MINIFIER = "repro_level=4 minifies what debug.verify finds, forward and backward, against float64"
 _GUARDS = "guards are checked by one generated Python function"
 _SHOWN = "CUTAWAY_LOGS=output_code,schedule shows what is generated"
 _PARTITION = "autograd.partitioner and autograd.activation_memory_budget decide what is saved"
@@ -84,7 +85,6 @@ KEPT: dict[str, dict[str, tuple[Any, str]]] = {
         "optimize_ddp": (False, _DDP),
         "cache_size_limit_verbose": (False, "verbose=True shows every entry's reason"),
         "report_guard_failures": (True, "CUTAWAY_LOGS=recompiles shows them"),
-        "repro_level": (2, _MINIFIER),
         "repro_forward_only": (False, _MINIFIER),
         "repro_tolerance": (1e-3, _MINIFIER),
         "repro_ignore_non_fp": (False, _MINIFIER),

@@ -16,7 +16,7 @@ from typing import Any
 
 import cutaway
 from cutaway.subjects import no_attribute
-from cutaway.torch_api import distributed, numpy_eager
+from cutaway.torch_api import composed, distributed, numpy_eager
 from cutaway.torch_api import machine as torch_machine
 from cutaway.torch_api.checks import CHECKS
 from cutaway.torch_api.dynamo import compiler_modules
@@ -70,6 +70,7 @@ def _top() -> dict[str, Any]:
         **{name: DTYPES[dtype] for name, dtype in short.items()},
         **torch_machine.TOP,
         **CHECKS,
+        **composed.FUNCTIONS,
         "SymInt": SymInt, "SymFloat": SymFloat, "SymBool": SymBool,
         "dtype": DType, "Size": tuple, "inf": math.inf, "nan": math.nan, "pi": math.pi, "e": math.e,
         "vmap": func.vmap,
@@ -82,7 +83,7 @@ def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
     return {
         "torch": (cutaway, _top()),
         "torch.nn": (nn, {}),
-        "torch.nn.functional": (nn.functional, {}),
+        "torch.nn.functional": (nn.functional, composed.NN),
         "torch.nn.init": (nn.init, {}),
         "torch.nn.utils": (nn.utils, {}),
         "torch.nn.parameter": (None, {"Parameter": nn.Parameter}),
@@ -102,7 +103,7 @@ def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
         "torch.utils": (None, {}),
         "torch.utils.checkpoint": (checkpoint, {}),
         "torch.linalg": (cutaway.linalg, {}),
-        "torch.special": (cutaway.special, {}),
+        "torch.special": (cutaway.special, composed.SPECIAL),
         "torch.cuda": (None, torch_machine.CUDA),
         "torch.cpu": (None, {"is_available": lambda: True, "device_count": lambda: 1}),
         **{path: (None, names) for path, names in torch_machine.AMP_PATHS.items()},

@@ -29,13 +29,15 @@ class TorchConfig(ModuleType):
         """`values`: the stored fields without effect, shared by the groups. `group`: "triton." for config.triton."""
         super().__init__(f"{name}.{group}".rstrip("."), f"Cutaway's {name}")
         shared: dict[str, Any] = {} if values is None else values
-        self.__dict__.update(_path=name, _values=shared, _group=group)
+        self.__dict__.update(_path=name, _values=shared, _group=group, _deleted=set())
         for first in {key.partition(".")[0] for key in known(name) if "." in key} if not group else ():
             self.__dict__[first] = TorchConfig(name, shared, f"{first}.")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        if name in self._deleted:
+            raise AttributeError(f"{self.__name__}.{name} was deleted; assign a value to it")
         return _read(self._path, self._values, self._group + name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -43,6 +45,13 @@ class TorchConfig(ModuleType):
             super().__setattr__(name, value)
         else:
             _write(self._path, self._values, self._group + name, value)
+            self._deleted.discard(name)
+
+    def __delattr__(self, name: str) -> None:
+        """The field is missing until a value is assigned. unittest.mock.patch.object deletes a field, sees that it is
+        missing, and assigns the value from before."""
+        _read(self._path, self._values, self._group + name)  # raises for an unknown name
+        self._deleted.add(name)
 
     def __dir__(self) -> list[str]:
         names = [key.removeprefix(self._group) for key in known(self._path) if key.startswith(self._group)]

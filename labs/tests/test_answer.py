@@ -5,7 +5,9 @@ Input: a learner's folder for lab 4, in which one thing is wrong.
 
 import pytest
 
+from labs.answer import answer_in
 from labs.catalogue import lab_of
+from labs.conformance import conformance
 from labs.grade import grade
 from labs.tagged import solution
 from labs.workspace import Workspace
@@ -92,3 +94,28 @@ def test_a_run_of_too_few_tests_is_no_proof(mine, monkeypatch):
     assert not found.passed and "a run with fewer proves nothing" in found.said
     with pytest.raises(AssertionError, match="expected 11"):
         grade(mine, replace(LAB, checks=11))
+
+
+def test_a_loop_without_an_end_is_told_with_its_line(mine, monkeypatch):
+    monkeypatch.setattr("labs.checks.SECONDS", 0.2)
+    found = write(
+        mine,
+        REFERENCE.replace(
+            "        if node in seen or", "        stack.append(node)\n        if node in seen or"
+        ),
+    )
+    assert "ran longer than 0.2 s, and was at partition.py:" in found.said
+
+
+def test_a_failed_test_of_the_stage_is_told_with_its_rule(mine):
+    """Such an answer passes none of the lab's own checks either; here only the stage's tests are asked."""
+    text = REFERENCE.replace("[*kept, *tangents]", "[*tangents, *kept]")
+    (mine / LAB.package / LAB.file).write_text(text, encoding="utf-8")
+    with answer_in(mine, LAB) as answer:
+        failed = conformance(answer)
+    assert len(failed) >= 2 and not any(outcome.passed for outcome in failed)
+    told = {outcome.rule: outcome for outcome in failed}
+    found = told[
+        "Forward returns the outputs, then what is saved; backward takes what is saved, then the tangents."
+    ]
+    assert found.read == f"{LAB.conformance['tests'][0]}: test_the_halves_fit_and_together_are_eager"

@@ -5,6 +5,7 @@ that passes means that a check is missing.
 """
 
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -17,8 +18,25 @@ from labs.workspace import Workspace
 LABS = pytest.mark.parametrize("lab", all_labs(), ids=lambda lab: lab.package)
 
 
-def wrong_answers(lab):
-    return tomllib.loads((lab.folder / "wrong.toml").read_text(encoding="utf-8"))
+def planted(lab, file):
+    """The changes of the reference in one of a lab's files: name -> {"replace", "by", perhaps "says"}."""
+    path = lab.folder / file
+    return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def each(file):
+    """A parameter for each planted answer in the labs' files of this name."""
+    found = [(lab, change, name) for lab in all_labs() for name, change in planted(lab, file).items()]
+    return pytest.mark.parametrize(
+        "lab, change", [row[:2] for row in found], ids=[f"{row[0].package}-{row[2]}" for row in found]
+    )
+
+
+def changed(lab, change):
+    """The reference with one text replaced."""
+    text = solution(lab.source_text)
+    assert text.count(change["replace"]) == 1, "the reference has changed: write this answer anew"
+    return text.replace(change["replace"], change["by"])
 
 
 def graded(folder, lab, text=None):
@@ -43,20 +61,24 @@ def test_the_reference_passes(lab, tmp_path):
     assert {path.parent for path in found.files} == {tmp_path / lab.package}
 
 
-@pytest.mark.parametrize("lab, name", [(lab, name) for lab in all_labs() for name in wrong_answers(lab)],
-                         ids=lambda value: value if isinstance(value, str) else value.package)  # fmt: skip
-def test_a_wrong_answer_fails_and_is_told_why(lab, name, tmp_path):
-    change, text = wrong_answers(lab)[name], solution(lab.source_text)
-    assert text.count(change["replace"]) == 1, "the reference has changed: write this wrong answer anew"
-    found = graded(tmp_path, lab, text.replace(change["replace"], change["by"]))
+@each("wrong.toml")
+def test_a_wrong_answer_fails_and_is_told_why(lab, change, tmp_path):
+    found = graded(tmp_path, lab, changed(lab, change))
     assert not found.refused and not found.passed
     assert change["says"] in found.said, found.said
+
+
+@each("right.toml")
+def test_another_right_answer_passes(lab, change, tmp_path):
+    """The checks ask for the rules, not for the reference's way to keep them."""
+    found = graded(tmp_path, lab, changed(lab, change))
+    assert found.passed, found.said
 
 
 @LABS
 def test_a_lab_is_whole(lab):
     assert len(lab.hints) == 3 and len(lab.questions) >= 3 and lab.pytorch
-    assert len(wrong_answers(lab)) >= 3
+    assert len(planted(lab, "wrong.toml")) >= 3
     assert set(lab.regions) <= set(regions(lab.source_text))
     assert all(file_of(path).is_file() for path in lab.conformance.get("tests", ()))
     assert all(set(row) == {"what", "file", "symbol"} for row in lab.pytorch)
@@ -76,3 +98,16 @@ def test_numbers_and_ids_are_used_once():
     labs = all_labs()
     assert len({lab.number for lab in labs}) == len({lab.id for lab in labs}) == len(labs) > 0
     assert all(lab.package == f"lab{lab.number:02}_{lab.id}" for lab in labs)
+
+
+def test_every_tag_in_the_packages_belongs_to_a_lab():
+    """A tag that no lab uses is left over from one that has changed."""
+    root = Path(__file__).parents[2]
+    sources = {lab.source_path: set() for lab in all_labs()}
+    for lab in all_labs():
+        sources[lab.source_path] |= set(lab.regions)
+    for folder in root.glob("stage*"):
+        for path in folder.rglob("*.py"):
+            text = path.read_text(encoding="utf-8")
+            if "# lab: " in text and "tests" not in path.parts:
+                assert set(regions(text)) == sources.get(path, set()), path

@@ -12,6 +12,7 @@ import numpy as np
 
 from stage0_eager.functions import (
     creation,
+    gather_scatter,
     indexing,
     inplace,
     pointwise,
@@ -55,6 +56,11 @@ def expand(self: Tensor, *size: Any) -> Tensor:
 
 
 @method
+def broadcast_to(self: Tensor, *size: Any) -> Tensor:
+    return shape.broadcast_to(self, _sizes(size))
+
+
+@method
 def flip(self: Tensor, *dims: Any) -> Tensor:
     return shape.flip(self, _sizes(dims))
 
@@ -74,6 +80,12 @@ def tile(self: Tensor, *dims: Any) -> Tensor:
 def polygamma(self: Tensor, n: int) -> Tensor:
     """The n-th derivative of digamma; as a method torch takes n second."""
     return special.polygamma(n, self)
+
+
+@method
+def where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """The tensor where condition holds, else other."""
+    return gather_scatter.where(condition, self, other)
 
 
 def destination(args: tuple, device: Any = None, dtype: Any = None) -> tuple[Device | None, DType | None]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stage0_eager.functions import other_operations, slicing, statistics
+from stage0_eager.functions import creation, pointwise, shape, slicing, statistics
 from stage0_eager.functions.linalg import decompositions, einsum, matrix_properties, products
 from stage0_eager.kernels.linalg import LinAlgError
 
@@ -16,7 +16,6 @@ _SAME = {
     decompositions: "det slogdet matrix_exp cholesky",
     einsum: "matrix_power",
     products: "matmul",
-    other_operations: "vander",
     statistics: "vector_norm",
 }
 
@@ -37,6 +36,14 @@ def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     return slicing.diagonal(A, offset, dim1, dim2)
 
 
+def vander(x: Any, *, N: int | None = None) -> Any:
+    """The rising powers of the elements of x (..., n), as (..., n, N). (`cutaway.vander` has them falling.)"""
+    columns = x.shape[-1] if N is None else N
+    if columns <= 1:
+        raise RuntimeError(f"N must be greater than 1, but got {columns}")
+    return pointwise.pow(shape.unsqueeze(x, -1), creation.arange(columns, device=x.device))
+
+
 def eig(A: Any) -> Any:
     """Not here: a general matrix has complex eigenvalues, and tensors are real."""
     raise NotImplementedError(
@@ -50,4 +57,4 @@ def eigvals(A: Any) -> Any:
     eig(A)
 
 
-__all__ = ["LinAlgError", "diagonal", "eig", "eigvals", *_gathered()]
+__all__ = ["LinAlgError", "diagonal", "eig", "eigvals", "vander", *_gathered()]

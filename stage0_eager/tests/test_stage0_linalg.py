@@ -95,7 +95,7 @@ CALLS = {
     "norm 1": (lambda x: linalg.norm(x, 1), lambda x: np.linalg.norm(x, 1), [A[0]]),
     "norm of a vector": (lambda x: linalg.norm(x, 3), lambda x: np.linalg.norm(x, 3), [V]),
     "old norm nuc": (lambda x: T("norm")(x, "nuc"), norm(ord="nuc"), [TALL]),
-    "vander": (linalg.vander, lambda x: np.vander(x, increasing=False), [V]),
+    "vander": (linalg.vander, lambda x: np.vander(x, increasing=True), [V]),
     "cdist": (T("cdist"), lambda a, b: np.stack([distance.cdist(x, y) for x, y in zip(a, b, strict=True)]), [TALL, numbers(2, 5, 3)]),
     "cdist 1": (lambda a, b: T("cdist")(a, b, 1.0), lambda a, b: distance.cdist(a, b, "cityblock"), [numbers(4, 3), numbers(2, 3)]),
     "cdist inf": (lambda a, b: T("cdist")(a, b, INF), lambda a, b: distance.cdist(a, b, "chebyshev"), [numbers(4, 3), numbers(2, 3)]),

@@ -100,19 +100,25 @@ def scalars_as_inputs(
 ) -> tuple[list[Variable], dict[str, Variable]]:
     """The arguments, with a tensor without dimensions in place of each open number that may be one."""
     given = {**dict(zip(op.params, args)), **kwargs}
-    whole = any(a.is_tensor() and a.meta.dtype.category == dt.int64.category for a in given.values())
-    numbers = {n: value for n, value in given.items() if value.is_open() and _takes(op, n, value, whole)}
-    exact = all(type(n.hint) is float or abs(n.hint) <= EXACT for n in numbers.values())
-    if op.opaque or not numbers or not exact:
+    numbers = _open_numbers(op, given)
+    if op.opaque or not numbers:
         return args, kwargs
     device = next((a.meta.device for a in given.values() if a.is_tensor()), Device("cpu"))
-    tensors = {name: scalar_input(tx, value, device) for name, value in numbers.items()}  # type: ignore[arg-type]
+    tensors = {name: scalar_input(tx, value, device) for name, value in numbers.items()}
     new_args: list[Variable] = [tensors.get(name, a) for name, a in zip(op.params, args)]
     new_kwargs: dict[str, Variable] = {name: tensors.get(name, value) for name, value in kwargs.items()}
     if not _agree(op, (args, kwargs), (new_args, new_kwargs)) or not _valid(tx, op, args, kwargs):
         return args, kwargs
     _guard_exact(tx, list(numbers.values()))
     return new_args, new_kwargs
+
+
+def _open_numbers(op: Operator, given: dict[str, Variable]) -> dict[str, Any]:
+    """The open numbers that may become tensors, by parameter; none if one is an int that a float does not hold."""
+    whole = any(a.is_tensor() and a.meta.dtype.category == dt.int64.category for a in given.values())
+    found: dict[str, Any] = {n: v for n, v in given.items() if v.is_open() and _takes(op, n, v, whole)}
+    exact = all(type(n.hint) is float or abs(n.hint) <= EXACT for n in found.values())
+    return found if exact else {}
 
 
 def _takes(op: Operator, name: str, number: Any, whole: bool) -> bool:

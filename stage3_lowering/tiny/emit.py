@@ -44,6 +44,8 @@ def emit(program: Program, target: Target) -> Program:
 
 
 def cpp_kernel(kernel: Kernel, types: dict[str, DType]) -> str:
+    """The C++ function of a kernel: its lines, its loops around them, its parameters."""
+    # lab: begin cpp_kernel
     (nest,) = kernel.nests
     params = [
         f"{'' if p in nest.writes else 'const '}{TYPES[types[p].name][CPP]}* {p}" for p in kernel.params
@@ -83,26 +85,34 @@ def cpp_kernel(kernel: Kernel, types: dict[str, DType]) -> str:
     comments = [line.replace("#", "//", 1) for line in origin_comments(kernel.origins)]
     head = f'extern "C" int64_t {kernel.name}({", ".join(params)}) {{'
     return "\n".join([*comments, head, *(INDENT + line for line in [*inner, "return 0;"]), "}", ""])
+    # lab: end
 
 
 def convert(value: str, floats: set[str], to: DType) -> str:
     """`value` as another type; a float that int64 cannot hold gives the smallest integer."""
+    # lab: begin convert
     if to is dt.int64 and value in floats:
         return f"{value} >= -0x1p63 && {value} < 0x1p63 ? int64_t({value}) : INT64_MIN"
     return f"{value} != 0" if to is dt.bool_ else f"{TYPES[to.name][CPP]}({value})"
+    # lab: end
 
 
 def loops(letter: str, sizes: tuple[int, ...], body: list[str], pragma: set[str]) -> list[str]:
     """`body` in nested loops, the pragma above the innermost."""
+    # lab: begin loops
     for k, size in reversed(list(enumerate(sizes))):
         head = f"for (int64_t {letter}{k} = 0; {letter}{k} < {size}; ++{letter}{k}) {{"
         body = [*(pragma if k == len(sizes) - 1 else ()), head, *(INDENT + line for line in body), "}"]
     return body
+    # lab: end
 
 
 def cpp_literal(value: Any, dtype: DType | None) -> str:
+    """A number as C++ writes it, of the type `dtype`."""
+    # lab: begin cpp_literal
     if isinstance(value, float):
         text = str(abs(value)).replace("inf", "INFINITY").replace("nan", "NAN")
         sign = "-" if math.copysign(1, value) < 0 else ""
         return f"{sign}{text}{'f' * (dtype is dt.float32 and text[0].isdigit())}"
     return str(value).lower() if value != -(2**63) else "INT64_MIN"
+    # lab: end

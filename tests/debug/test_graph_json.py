@@ -7,11 +7,13 @@ sizes. A file that was damaged in any one place is refused in words.
 import json
 import random
 
+import numpy as np
 import pytest
 
 import cutaway
 from cutaway.backends import run_backend
 from cutaway.debug.graph_json import load_graph, save_graph
+from tests.models.cases import TINY, load_file, tensors
 
 WEIGHT = cutaway.tensor([float("nan"), 1.0, -2.0])
 HALF = cutaway.ones(3, dtype=cutaway.bfloat16)
@@ -60,6 +62,22 @@ def test_a_loaded_graph_is_the_graph(name, dynamic, tmp_path):
     assert len(texts) == 2 and texts[0] == texts[1]
     for wanted, got in zip(expected, found, strict=True):
         assert got.dtype is wanted.dtype and cutaway.allclose(got, wanted, equal_nan=True)
+
+
+@pytest.mark.parametrize("case", TINY, ids=lambda case: case.name)
+def test_a_models_graph_is_written_and_loaded(case, tmp_path):
+    texts = []
+
+    def backend(graph_module, inputs):
+        save_graph(graph_module, tmp_path / "graph.json")
+        loaded = load_graph(tmp_path / "graph.json")
+        texts.append((str(graph_module.graph), str(loaded.graph)))
+        return loaded
+
+    module = load_file(case.file, cutaways=True)
+    batch = tensors(cutaway, case.batch(np.random.default_rng(case.seed)), "float32")
+    case.run(module, cutaway.compile(case.build(module), backend=backend), batch)
+    assert texts and all(before == after for before, after in texts)
 
 
 def test_the_file_says_what_each_node_is(tmp_path):

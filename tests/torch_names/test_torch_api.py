@@ -93,13 +93,13 @@ def test_a_file_written_for_torch_trains(model):
 
 def test_a_real_torch_is_untouched_outside(monkeypatch):
     real, real_nn = ModuleType("torch"), ModuleType("torch.nn")
-    extra = ModuleType("torch.distributed")
+    extra = ModuleType("torch.export")
     for m in (real, real_nn, extra):
         monkeypatch.setitem(sys.modules, m.__name__, m)
     before = torch_modules()
     with pytest.raises(KeyError), as_torch() as mine:
         assert sys.modules["torch"] is mine is torch
-        assert "torch.distributed" not in sys.modules
+        assert "torch.export" not in sys.modules
         with as_torch():
             pass
         assert sys.modules["torch"] is mine
@@ -118,8 +118,8 @@ def test_what_is_missing_is_named_with_the_nearest():
     with as_torch():
         with pytest.raises(ImportError, match="nonsense"):
             from torch.nn import nonsense  # noqa: F401
-        with pytest.raises(ModuleNotFoundError, match="torch.distributed"):
-            importlib.import_module("torch.distributed")
+        with pytest.raises(ModuleNotFoundError, match="torch.export"):
+            importlib.import_module("torch.export")
 
 
 def test_the_same_objects_under_torchs_paths():

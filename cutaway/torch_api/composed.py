@@ -1,0 +1,258 @@
+"""Functions of torch that are a few lines over others: plain Python, so that capture follows them and the tape
+differentiates them.
+
+Input: tensors and numbers, as torch's functions of these names take them. FUNCTIONS, NN and SPECIAL are the names of
+torch, torch.nn.functional and torch.special.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import cutaway
+from cutaway import Tensor
+from stage0_eager.functions import special
+from stage0_eager.nn import functional as F
+
+# ---- shapes and elements -------------------------------------------------------------------------------------------
+
+
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """(N, C, ...) with the channels of `groups` groups interleaved: channel (g, i) goes to (i, g)."""
+    n, channels, *rest = input.shape
+    if groups <= 0 or channels % groups:
+        raise RuntimeError(f"channel_shuffle: {channels} channels cannot be divided into {groups} groups")
+    parts = input.reshape(n, groups, channels // groups, *rest)
+    return parts.transpose(1, 2).reshape(n, channels, *rest)
+
+
+def index_reduce(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """input, with the slices of source combined into it along `dim`: `reduce` is prod, mean, amax or amin."""
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"index_reduce: reduce must be prod, mean, amax or amin, but got {reduce!r}")
+    dim = dim % max(input.ndim, 1)
+    along = index.reshape([-1 if d == dim else 1 for d in range(source.ndim)]).expand(source.shape)
+    return cutaway.scatter_reduce(input, dim, along, source, reduce, include_self=include_self)
+
+
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """The first `size` rows of nonzero; rows of fill_value where there are fewer."""
+    found = cutaway.nonzero(input)[:size]
+    missing = cutaway.full((size - found.shape[0], input.ndim), fill_value, dtype=cutaway.int64)
+    return cutaway.cat([found, missing])
+
+
+def is_nonzero(input: Tensor) -> bool:
+    """Whether the only element is not zero."""
+    if input.numel() != 1:
+        several = "with more than one value" if input.numel() else "with no values"
+        raise RuntimeError(f"Boolean value of Tensor {several} is ambiguous")
+    return bool(input.item() != 0)
+
+
+def _of_several(function: Callable[[Any], Any]) -> Callable[..., Any]:
+    """f(x), f([x, y]) and, as in torch, f(x, y)."""
+
+    def several(*tensors: Any) -> Any:
+        return function(tensors[0] if len(tensors) == 1 else tensors)
+
+    several.__name__, several.__doc__ = function.__name__, function.__doc__
+    return several
+
+
+def _copied(name: str) -> Callable[..., Any]:
+    """The function `name`, which gives views, with each copied: torch's name_copy."""
+    view = getattr(cutaway, name, None) or getattr(Tensor, name)
+
+    def copy(input: Tensor, *args: Any, **options: Any) -> Any:
+        found = view(input, *args, **options)
+        return (
+            tuple(part.clone().contiguous() for part in found)
+            if isinstance(found, (tuple, list))
+            else found.clone().contiguous()
+        )
+
+    copy.__name__, copy.__doc__ = f"{name}_copy", f"{name}, copied: no view."
+    return copy
+
+
+_VIEWS = (
+    "as_strided detach diagonal expand permute select split split_with_sizes squeeze t transpose unbind unfold "
+    "unsqueeze view"
+).split()
+
+
+# ---- making tensors ------------------------------------------------------------------------------------------------
+
+
+def range_(start: float = 0, end: float | None = None, step: float = 1, *, dtype: Any = None) -> Tensor:
+    """start, start + step, ... up to `end` itself; float32 unless dtype says otherwise. (torch prefers arange.)"""
+    if end is None:
+        start, end = 0, start
+    count = math.floor((end - start) / step) + 1
+    return (start + step * cutaway.arange(count)).to(cutaway.get_default_dtype() if dtype is None else dtype)
+
+
+def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], **options: Any) -> Tensor:
+    """An empty tensor of this size, whose dimensions lie in memory in the order physical_layout."""
+    if sorted(physical_layout) != list(range(len(size))):
+        raise RuntimeError(
+            f"physical_layout must order the {len(size)} dimensions, but got {physical_layout}"
+        )
+    laid = cutaway.empty([size[d] for d in physical_layout], **options)
+    return laid.permute([list(physical_layout).index(d) for d in range(len(size))])
+
+
+def empty_strided(size: Sequence[int], stride: Sequence[int], **options: Any) -> Tensor:
+    """An empty tensor of this size and these strides, in elements."""
+    last = 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True)) if all(size) else 0
+    return cutaway.empty([last], **options).as_strided(size, stride)
+
+
+def asarray(
+    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
+) -> Tensor:
+    """obj as a tensor that shares its memory where it can. copy=True never shares it; copy=False insists."""
+    out = cutaway.as_tensor(obj, dtype=dtype, device=device)
+    shared = out is obj or (isinstance(obj, np.ndarray) and np.shares_memory(obj, out.detach().numpy()))
+    if copy is False and not shared:
+        raise ValueError(
+            "can't alias arbitrary data: asarray(copy=False) takes a tensor or an array as it is"
+        )
+    if isinstance(obj, Tensor) and not requires_grad:
+        out = out.detach()
+    out = out.clone() if copy and shared else out
+    return out.requires_grad_() if requires_grad else out
+
+
+def frombuffer(
+    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
+    """The memory of a buffer, read as elements of dtype; a write shows in it. `offset` is in bytes."""
+    array = np.frombuffer(
+        buffer, dtype=cutaway.empty(0, dtype=dtype).numpy().dtype, count=count, offset=offset
+    )
+    return cutaway.from_numpy(array).requires_grad_(requires_grad)
+
+
+# ---- symbols -------------------------------------------------------------------------------------------------------
+
+
+def sym_sum(args: Sequence[Any]) -> Any:
+    return sum(args)
+
+
+def sym_ite(condition: Any, then: Any, otherwise: Any) -> Any:
+    return then if condition else otherwise
+
+
+def sym_not(a: Any) -> bool:
+    return not a
+
+
+def sym_max(a: Any, b: Any) -> Any:
+    """The larger; a float if either is one, as torch has it."""
+    return float(max(a, b)) if isinstance(a, float) or isinstance(b, float) else max(a, b)
+
+
+def sym_min(a: Any, b: Any) -> Any:
+    """The smaller; a float if either is one, as torch has it."""
+    return float(min(a, b)) if isinstance(a, float) or isinstance(b, float) else min(a, b)
+
+
+# ---- torch.nn.functional -------------------------------------------------------------------------------------------
+
+
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """interpolate in mode "bilinear" with corners aligned: torch's older spelling."""
+    return F.interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
+
+
+def _with_indices(pool: Callable[..., Any]) -> Callable[..., Any]:
+    def pooled(input: Tensor, *args: Any, **options: Any) -> Any:
+        return pool(input, *args, **{**options, "return_indices": True})
+
+    pooled.__doc__ = f"{pool.__name__}(return_indices=True)."
+    return pooled
+
+
+# ---- torch.special: polynomials ------------------------------------------------------------------------------------
+
+# The polynomial of degree 1, and that of degree k + 1 from those of degrees k (p) and k - 1 (q), at x.
+# Source: the three-term recurrences of Abramowitz and Stegun, table 22.7.
+_RECURRENCES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "chebyshev_polynomial_t": (lambda x: x, lambda k, x, p, q: 2 * x * p - q),
+    "chebyshev_polynomial_u": (lambda x: 2 * x, lambda k, x, p, q: 2 * x * p - q),
+    "chebyshev_polynomial_v": (lambda x: 2 * x - 1, lambda k, x, p, q: 2 * x * p - q),
+    "chebyshev_polynomial_w": (lambda x: 2 * x + 1, lambda k, x, p, q: 2 * x * p - q),
+    "hermite_polynomial_h": (lambda x: 2 * x, lambda k, x, p, q: 2 * x * p - 2 * k * q),
+    "hermite_polynomial_he": (lambda x: x, lambda k, x, p, q: x * p - k * q),
+    "laguerre_polynomial_l": (lambda x: 1 - x, lambda k, x, p, q: ((2 * k + 1 - x) * p - k * q) / (k + 1)),
+    "legendre_polynomial_p": (lambda x: x, lambda k, x, p, q: ((2 * k + 1) * x * p - k * q) / (k + 1)),
+}
+
+
+def _polynomial(name: str, shifted: bool = False) -> Callable[..., Tensor]:
+    first, following = _RECURRENCES[name]
+
+    def polynomial(input: Any, n: Any) -> Tensor:
+        x = (
+            input
+            if isinstance(input, Tensor)
+            else cutaway.full_like(n, input, dtype=cutaway.get_default_dtype())
+        )
+        x = x if x.is_floating_point() else x.to(cutaway.get_default_dtype())
+        x = 2 * x - 1 if shifted else x
+        degrees = n.to(cutaway.int64) if isinstance(n, Tensor) else int(n)
+        highest = (int(degrees.max()) if degrees.numel() else 0) if isinstance(degrees, Tensor) else degrees
+        x = x + cutaway.zeros_like(degrees, dtype=x.dtype) if isinstance(degrees, Tensor) else x
+        below, here = cutaway.ones_like(x), first(x)
+        result = (
+            cutaway.where(degrees >= 0, below, 0.0) if isinstance(degrees, Tensor) else below * (degrees >= 0)
+        )
+        for k in range(1, highest + 1):
+            result = (
+                cutaway.where(cutaway.eq(degrees, k), here, result) if isinstance(degrees, Tensor) else here
+            )
+            below, here = here, following(k, x, here, below)
+        return result
+
+    polynomial.__name__ = f"shifted_{name}" if shifted else name
+    polynomial.__doc__ = (
+        f"The {polynomial.__name__.replace('_', ' ')} of degree n at each element; 0 for n < 0."
+    )
+    return polynomial
+
+
+def spherical_bessel_j0(input: Tensor) -> Tensor:
+    """sin(x) / x, and 1 at 0."""
+    return cutaway.sinc(input / math.pi)
+
+
+_SHARED = (channel_shuffle,)
+FUNCTIONS: dict[str, Any] = {
+    **{f.__name__: f for f in (*_SHARED, index_reduce, nonzero_static, is_nonzero, empty_permuted, empty_strided,
+                               asarray, frombuffer, sym_sum, sym_ite, sym_not, sym_max, sym_min)},
+    **{name: _of_several(getattr(cutaway, name)) for name in ("atleast_1d", "atleast_2d", "atleast_3d")},
+    **{f"{name}_copy": _copied(name) for name in _VIEWS},
+    "native_channel_shuffle": channel_shuffle, "range": range_, "sym_int": math.trunc, "sym_float": float,
+    "is_inference": Tensor.is_inference,
+}  # fmt: skip
+_POOLS = [f"{kind}max_pool{n}d" for kind in ("", "adaptive_") for n in (1, 2, 3)]
+NN: dict[str, Any] = {
+    "native_channel_shuffle": channel_shuffle,
+    **{f.__name__: f for f in (*_SHARED, upsample_bilinear)},
+    **{f"{name}_with_indices": _with_indices(getattr(F, name)) for name in _POOLS},
+}
+SPECIAL: dict[str, Any] = {
+    **{name: _polynomial(name) for name in _RECURRENCES},
+    **{f"shifted_{name}": _polynomial(name, shifted=True) for name in _RECURRENCES if "chebyshev" in name},
+    "modified_bessel_i0": special.i0, "modified_bessel_i1": special.i1,
+    "spherical_bessel_j0": spherical_bessel_j0,
+}  # fmt: skip

@@ -1,0 +1,133 @@
+"""The minifier: what it leaves is small, and fails as the whole program did, run alone.
+
+Input: a program of twenty operators and faults planted where core.tanh is compiled: an error, a crash of the process, a
+wrong value. The oracle of the search itself: lists whose needed things are known.
+"""
+
+import os
+import random
+import runpy
+import signal
+from contextlib import contextmanager
+
+import pytest
+
+import cutaway
+from cutaway import config, inductor
+from cutaway.debug.minify import NothingToMinify, minify
+from cutaway.debug.minify.children import first_that_fails
+from cutaway.debug.minify.failure import failure_of
+from cutaway.debug.minify.smallest import smallest
+
+
+def program(x, w):
+    for _ in range(4):
+        x = (x @ w).relu() + 0.5
+    y = cutaway.tanh(x) * 3.0
+    for _ in range(4):
+        y = (y - x).sin()
+    return y.sum()
+
+
+def names(graph):
+    return [getattr(call.target, "qualname", "") for call in graph.calls]
+
+
+@contextmanager
+def planted(fault):
+    """`fault(graph)` is called before a graph with a tanh is lowered, and gives the graph to lower."""
+    original = inductor.lower_and_build
+
+    def lower_and_build(core, *rest):
+        return original(fault(core) if "core.tanh" in names(core) else core, *rest)
+
+    inductor.lower_and_build = lower_and_build
+    try:
+        yield
+    finally:
+        inductor.lower_and_build = original
+
+
+def raises(graph):
+    raise KeyError(f"a fault at {id(graph)}")
+
+
+def is_killed(graph):
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def is_wrong(graph):
+    wrong = graph.copy()
+    node = next(call for call in wrong.calls if call.target.qualname == "core.tanh")
+    with wrong.inserting_before(node):
+        twice = wrong.call_function(node.target, node.args, val=node.val)
+    wrong.set_args(node, [twice])
+    return wrong
+
+
+def saved(tmp_path, fault, level):
+    """The program that repro_after saves; one that kills the process is saved before, without the fault."""
+    settings = {
+        "capture.repro_after": "aot",
+        "capture.repro_level": level,
+        "runtime.cxx_flags": "-O0",
+        "runtime.force_disable_caches": True,
+    }
+    with config.patch(settings), planted(fault if fault is not is_killed else lambda graph: graph):
+        try:
+            cutaway.compile(program)(cutaway.randn(6, 8), cutaway.randn(8, 8))
+        except Exception as error:
+            assert "cutaway minify" in "".join(error.__notes__)
+    (path,) = tmp_path.glob("cutaway_repro/*.py")
+    return path
+
+
+@pytest.mark.parametrize(
+    "fault, level, kind", [(raises, 2, "KeyError"), (is_killed, 3, "killed"), (is_wrong, 4, "VerifyError")]
+)
+def test_one_operator_is_left_and_it_fails_alone(fault, level, kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = saved(tmp_path, fault, level)
+    with planted(fault), config.patch({"runtime.cxx_flags": "-O0"}):
+        found = minify(path)
+        assert (found.failure.kind, found.operators) == (kind, 1)
+        assert found.before > 15
+        again = first_that_fails([tmp_path / "repro.py"], found.failure, 60, 1)
+        assert again == (0, found.failure)
+        # the checkpoints hold what was found: a second search begins there
+        resumed = minify(path)
+        assert resumed.operators == 1
+        assert resumed.runs < found.runs
+    assert (tmp_path / "minifier_launcher.py").exists() == (level > 1)
+    assert "tanh" in (tmp_path / "repro.py").read_text()
+
+
+def test_what_does_not_fail_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    path = saved(tmp_path, raises, 2)
+    with config.patch({"runtime.cxx_flags": "-O0"}), pytest.raises(NothingToMinify, match="does not fail"):
+        minify(path)
+        runpy.run_path(str(path))
+
+
+def test_a_program_that_fails_otherwise_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = saved(tmp_path, raises, 2)
+    path.write_text(path.read_text().replace("saved.run", "missing.run"))
+    with pytest.raises(NothingToMinify, match="failed with KeyError, but now with NameError"):
+        minify(path)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_search_keeps_what_is_needed_and_no_more(seed):
+    drawn = random.Random(seed)
+    things = list(range(drawn.randint(1, 60)))
+    needed = set(drawn.sample(things, min(len(things), drawn.randint(1, 5))))
+    left = smallest(things, lambda parts: next((i for i, p in enumerate(parts) if needed <= set(p)), None))
+    assert left == sorted(needed)
+
+
+def test_failures_are_compared_without_their_numbers():
+    assert failure_of(KeyError("at 0x7f12, size 3")) == failure_of(KeyError("at 0x81aa, size 14"))
+    assert failure_of(KeyError("a")) != failure_of(ValueError("a"))
+    assert failure_of(ValueError("a")) != failure_of(ValueError("b"))

@@ -1,0 +1,232 @@
+"""The samples of the page of names: operands, and for each kind of name the calls that are tried with them.
+
+Input: nothing. A name's samples are the first calls that torch accepts, written as Python on `torch` and the operands
+below; a name that needs a call of its own has it in OWN. name_samples.py runs them in torch and here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+_DRAW = np.random.default_rng(0)
+
+
+def _floats(*shape: int) -> np.ndarray:
+    return _DRAW.uniform(0.1, 0.9, shape).astype(np.float32)
+
+
+_SQUARE = _floats(3, 3)
+_INTS = _DRAW.integers(0, 3, (3, 4))
+
+# Made anew for every call, so that a call that writes does not change the next one.
+OPERANDS: dict[str, np.ndarray] = {
+    "x": _floats(3, 4), "y": _floats(3, 4), "z": _floats(3, 4),
+    "m": _SQUARE @ _SQUARE.T + 3 * np.eye(3, dtype=np.float32), "w": _floats(3, 3), "v": _floats(4), "u": _floats(3),
+    "i": _INTS, "j": _INTS[::-1].copy() + 1, "k": np.array([2, 0]), "b": _INTS > 0, "t": np.array([1, 0, 2]),
+    "p": _floats(2, 3, 4), "q": _floats(2, 4, 3), "image": _floats(2, 4, 8, 8), "line": _floats(2, 4, 8),
+    "block": _floats(1, 4, 4, 4, 4), "s": np.array(0.5, np.float32),
+    "sign": np.where(_INTS > 1, 1, -1).astype(np.float32),
+}  # fmt: skip
+
+# How functions are called. Those that give a tensor of numbers stand before those that only show that the name is there.
+FUNCTIONS = (
+    "(x)", "(x, y)", "(i, j)", "(x, y, z)", "(m)", "(m, w)", "(x, 1)", "(v)", "(v, v)", "(i)", "(b)", "(p, q)", "(x, 0, k)",
+    "(x, 0, i)", "(x, 0, i, y)", "(x, 0, k, x[:2])", "([x, y])", "((x, y))", "(x, (2, 6))", "(x, (3, 4))", "(x, 1, 0)",
+    "(x, [0])", "(x, [1, 1])", "(x, b)", "(b, x, y)", "(x, b, 0.5)", "(x, 0.5)", "(x, 0.2, 0.6)", "(2, 3)", "((2, 3))",
+    "(3)", "(0.0, 1.0, 5)", "(x, t)", "(image)", "(image, 2)", "(line, 2)", "(block, 2)", "(x, i[:, :1])", "(p, 2)",
+    "(p, p, p)", "(x, v)", "(x, t, u)", "(u, u, 1)", "(m, u)", "(p, p)", "(u, x, x.t()[:3])", "(torch.float32)",
+    "(torch.float32, torch.int64)", "((2, 3), (3, 1))", "(x, (2, 2), (4, 1))", "(x, 1, 2, 1)", "(x, (2, 2))", "()",
+    "(1)", "(i, 4)", "(x, 0, 0, 2)", "(x, x[:, 0], 0, 0)", "(x, 2.0, 0, 0.5)",
+)  # fmt: skip
+METHODS = tuple(f"x.{{name}}{form}" for form in (
+    "()", "(y)", "(1)", "(y, z)", "(0)", "(0, k)", "(0, i)", "(0, i, y)", "(0, k, x[:2])", "(b)", "(b, 0.5)", "(0.5)",
+    "(0.2, 0.6)", "(v)", "(2, 6)", "(3, 4)", "(1, 0)", "([0])", "(x)", "((2, 2), (4, 1))", "(1, 2, 1)", "(2.0, 0, 0.5)",
+    "(0, k, 0.5)", "(y.t())", "(torch.float32)", "(t)", "(b, y)", "(1, 1)", "(0, 0, 2)",
+)) + tuple(f"{base}.{{name}}{form}" for base in ("m", "i", "b", "v", "p", "w") for form in (
+    "()", "(i)", "(j)", "(1)", "(b)", "(w)", "(v)", "(u)", "(q)", "(p, p)", "(u, u)", "(m, w)", "(w, w)", "(0)",
+)) + ("x.{name}", "u.{name}(x, v)", "m.{name}(w, m)")  # fmt: skip
+MODULES = tuple(
+    f"({made}) <- {given}"
+    for made in ("", "4", "4, 5", "2", "4, 5, 3", "4, 4", "2, 4", "2, output_size=4", "0.5", "(8, 8)", "8", "4, 2", "1, 4, 5",
+                 "[4]", "4, [2, 3]", "dim=1", "(4, 4)", "4, 5, 2, 4", "0.2, 0.6", "2, 2", "8, 2, 16")
+    for given in ("x", "image", "line", "block", "x, y", "x, t", "x, i.float()", "i", "x, y, z", "x, y, sign[:, 0]", "x, sign", "p",
+                  "p, p, p", "p, p", "torch.ones(2, 3, 8), torch.ones(2, 3, 8)", "torch.ones(2, 3, 8)",
+                  "x, i[:, :2].long()", "x, i - 1", "u, u, sign[:, 0]", "x, x.exp(), y", "x.log(), y")
+)  # fmt: skip
+OPTIMIZERS = ("()", "(lr=0.01)")
+
+# Names that need a call of their own, or whose first call would only change a setting.
+_SETTINGS = {
+    "set_num_threads": "(1), torch.get_num_threads()",
+    "set_grad_enabled": "(True), torch.is_grad_enabled()",
+    "set_default_dtype": "(torch.float32), torch.get_default_dtype()",
+    "set_default_device": "('cpu'), torch.zeros(2).device",
+    "set_float32_matmul_precision": "('highest'), torch.get_float32_matmul_precision()",
+    "use_deterministic_algorithms": "(False), torch.are_deterministic_algorithms_enabled()",
+    "set_deterministic_debug_mode": "('default'), torch.get_deterministic_debug_mode()",
+    "set_warn_always": "(False), torch.is_warn_always_enabled()",
+    "set_printoptions": "(profile='default'), repr(x)",
+    "manual_seed": "(3), torch.initial_seed()",
+    "seed": "() >= 0, torch.manual_seed(0)",
+    "set_rng_state": "(torch.get_rng_state())",
+}
+OWN: dict[str, tuple[str, ...]] = {
+    **{f"torch.{name}": (f"(torch.{name}{call})",) for name, call in _SETTINGS.items()},
+    "torch.einsum": ("torch.einsum('ij,kj->ik', x, y)", "torch.einsum('bij,bjk->bik', p, q)"),
+    "torch.tensordot": ("torch.tensordot(x, y, dims=2)", "torch.tensordot(p, q, dims=([2], [1]))"),
+    "torch.compile": ("torch.compile(lambda a: a.sin() + 1, backend='eager')(x)",),
+    "torch.cond": ("torch.cond(s > 0, lambda a: a + 1, lambda a: a - 1, (x,))",),
+    "torch.while_loop": ("torch._higher_order_ops.while_loop(lambda a: a.sum() < 30, lambda a: (a + 1,), (x,))",),
+    "torch.vmap": ("torch.vmap(torch.dot)(x, y)",),
+    "torch.save": ("torch.save(x, io.BytesIO())",),
+    "torch.load": ("torch.load((f := io.BytesIO(), torch.save(x, f), f.seek(0))[0])",),
+    "torch.tensor": ("torch.tensor([[1, 2], [3, 4]])", "torch.tensor(0.5)", "torch.tensor([True])"),
+    "torch.as_tensor": ("torch.as_tensor([1.0, 2.0])", "torch.as_tensor(x)"),
+    "torch.asarray": ("torch.asarray([1.0, 2.0])", "torch.asarray(x)", "torch.asarray(x, dtype=torch.float64)"),
+    "torch.from_numpy": ("torch.from_numpy(np.arange(6.0))",),
+    "torch.frombuffer": ("torch.frombuffer(bytearray(8), dtype=torch.int32)",),
+    "torch.nested_compile_region": ("torch.compiler.nested_compile_region(lambda a: a + 1)(x)",),
+    "torch.split_with_sizes": ("torch.split_with_sizes(x, [1, 3], 1)",),
+    "torch.sym_ite": ("torch.sym_ite(True, 1, 2)",),
+    "torch.sym_max": ("torch.sym_max(1, 2.0)", "torch.sym_max(3, 2)"),
+    "torch.sym_min": ("torch.sym_min(1, 2.0)", "torch.sym_min(3, 2)"),
+    "torch.sym_sum": ("torch.sym_sum([1, 2, 3])",),
+    "torch.sym_not": ("torch.sym_not(True)",),
+    "torch.sym_int": ("torch.sym_int(2.7)", "torch.sym_int(-2.7)"),
+    "torch.sym_float": ("torch.sym_float(2)",),
+    "torch.range": ("torch.range(1, 4)", "torch.range(1, 4, 0.5)"),
+    "torch.empty": ("torch.empty(2, 3).shape, torch.empty(2, 3).stride()",),
+    "torch.empty_strided": ("torch.empty_strided((2, 3), (1, 2)).zero_()",),
+    "torch.empty_permuted": ("torch.empty_permuted((2, 3, 4), (0, 2, 1)).zero_()",),
+    "torch.empty_like": ("torch.empty_like(x).zero_()",),
+    "torch.chain_matmul": ("torch.chain_matmul(w, m, w)",),
+    "torch.searchsorted": ("torch.searchsorted(v.sort()[0], v)",),
+    "torch.bucketize": ("torch.bucketize(x, v.sort()[0])",),
+    "torch.get_rng_state": ("torch.get_rng_state().dtype",),
+    "torch.histogramdd": ("torch.histogramdd(x, bins=[2, 2, 2, 2])",),
+    "torch.histogram": ("torch.histogram(x, 4)", "torch.histogram(x, v.sort()[0])"),
+    "torch.index_reduce": ("torch.index_reduce(x, 0, k, x[:2], 'prod')", "torch.index_reduce(x, 0, k, x[:2], 'mean')",
+                           "torch.index_reduce(x, 0, k, x[:2], 'amax', include_self=False)"),
+    "torch.as_strided_scatter": ("torch.as_strided_scatter(x, w[:2, :2], (2, 2), (4, 1))",),
+    "torch.channel_shuffle": ("torch.channel_shuffle(image, 2)",),
+    "torch.nn.functional.native_channel_shuffle": ("torch.nn.functional.native_channel_shuffle(image, 2)",),
+    "torch.native_channel_shuffle": ("torch.native_channel_shuffle(image, 2)",),
+    "torch.nn.functional.channel_shuffle": ("torch.nn.functional.channel_shuffle(image, 2)",),
+    "torch.nonzero_static": ("torch.nonzero_static(b, size=5)", "torch.nonzero_static(b, size=20, fill_value=7)"),
+    "torch.fill": ("torch.fill(x, 0.5)",),
+    "torch.polygamma": ("torch.polygamma(1, x)",),
+    "torch.conv_tbc": ("torch.conv_tbc(line.permute(2, 0, 1), p.permute(1, 2, 0), u[:2])",),
+    "torch.lu_solve": ("torch.lu_solve(w, *torch.linalg.lu_factor(m))",),
+    "torch.lu_unpack": ("torch.lu_unpack(*torch.linalg.lu_factor(m))",),
+    "torch.linalg.lu_solve": ("torch.linalg.lu_solve(*torch.linalg.lu_factor(m), w)",),
+    "torch.linalg.ldl_solve": ("torch.linalg.ldl_solve(*torch.linalg.ldl_factor(m), w)",),
+    "torch.orgqr": ("torch.orgqr(w, u)",), "torch.ormqr": ("torch.ormqr(w, u, m)",),
+    "torch.stft": ("torch.view_as_real(torch.stft(line[0], 4, window=torch.ones(4), return_complex=True))",),
+    "torch.istft": ("torch.istft(torch.stft(line[0], 4, window=torch.ones(4), return_complex=True), 4, window=torch.ones(4))",),
+    "torch.poisson": ("torch.poisson(x)",), "torch.rrelu_": ("torch.rrelu_(x, training=False)",),
+    "torch.Tensor.apply_": ("x.apply_(lambda a: a * 2)",), "torch.Tensor.map_": ("x.map_(y, lambda a, c: a * c)",),
+    "torch.Tensor.put": ("x.put(k, u[:2])",), "torch.Tensor.put_": ("x.put_(k, u[:2])", "x.put_(k, u[:2], accumulate=True)"),
+    "torch.Tensor.index_reduce_": ("x.index_reduce_(0, k, x[:2].clone(), 'prod')", "x.index_reduce_(0, k, x[:2].clone(), 'amin')"),
+    "torch.Tensor.as_strided_scatter": ("x.as_strided_scatter(w[:2, :2], (2, 2), (4, 1))",),
+    "torch.Tensor.where": ("x.where(b, y)", "x.where(b, 0.0)"),
+    "torch.Tensor.nonzero_static": ("b.nonzero_static(size=5)",),
+    "torch.Tensor.lu_solve": ("w.lu_solve(*torch.linalg.lu_factor(m))",),
+    "torch.Tensor.histogram": ("x.histogram(4)",), "torch.Tensor.polygamma_": ("x.polygamma_(1)",),
+    "torch.Tensor.mvlgamma_": ("(x + 2).mvlgamma_(2)",), "torch.Tensor.polygamma": ("x.polygamma(1)",),
+    "torch.Tensor.new_empty_strided": ("x.new_empty_strided((2, 3), (1, 2)).zero_()",),
+    "torch.Tensor.new_empty": ("x.new_empty((2, 3)).zero_()",), "torch.Tensor.new_full": ("x.new_full((2, 3), 0.5)",),
+    "torch.Tensor.backward": ("(x.requires_grad_(), x.sin().sum().backward(), x.grad)[2]",),
+    "torch.Tensor.grad": ("(x.requires_grad_(), x.sin().sum().backward())[1], x.grad",),
+    "torch.Tensor.register_hook": ("(x.requires_grad_(), x.register_hook(lambda g: g * 2), x.sum().backward(), x.grad)[3]",),
+    "torch.Tensor.retain_grad": ("(x.requires_grad_(), a := x * 2, a.retain_grad(), a.sum().backward(), a.grad)[4]",),
+    "torch.Tensor.copy_": ("x.copy_(y)",), "torch.Tensor.data_ptr": ("x.data_ptr() > 0, x[1:].data_ptr() - x.data_ptr()",),
+    "torch.Tensor.scatter_reduce": ("x.scatter_reduce(0, i, y, 'sum')",), "torch.Tensor.scatter_reduce_": ("x.scatter_reduce_(0, i, y, 'prod')",),
+    "torch.scatter_reduce": ("torch.scatter_reduce(x, 0, i, y, 'sum')", "torch.scatter_reduce(x, 0, i, y, 'amax')"),
+    "torch.nn.functional.grid_sample": ("torch.nn.functional.grid_sample(image, image[:, :, :, :2] * 2 - 1)",),
+    "torch.nn.functional.affine_grid": ("torch.nn.functional.affine_grid(p[:, :2, :3], (2, 4, 5, 5))",),
+    "torch.nn.functional.interpolate": ("torch.nn.functional.interpolate(image, scale_factor=2)",
+                                        "torch.nn.functional.interpolate(image, size=(5, 7), mode='bilinear')"),
+    "torch.nn.functional.one_hot": ("torch.nn.functional.one_hot(i, 4)",),
+    "torch.nn.functional.embedding": ("torch.nn.functional.embedding(i, x)",),
+    "torch.nn.functional.embedding_bag": ("torch.nn.functional.embedding_bag(i, x)",),
+    "torch.nn.functional.layer_norm": ("torch.nn.functional.layer_norm(x, (4,))",),
+    "torch.nn.functional.rms_norm": ("torch.nn.functional.rms_norm(x, (4,))",),
+    "torch.nn.functional.pad": ("torch.nn.functional.pad(x, (1, 2))", "torch.nn.functional.pad(image, (1, 2, 0, 1), mode='reflect')"),
+    "torch.nn.functional.ctc_loss": ("torch.nn.functional.ctc_loss(torch.ones(5, 2, 4).log_softmax(2), torch.ones(2, 2).long(), (5, 5), (2, 2))",),
+    "torch.nn.CTCLoss": ("torch.nn.CTCLoss()(torch.ones(5, 2, 4).log_softmax(2), torch.ones(2, 2).long(), (5, 5), (2, 2))",),
+    "torch.nn.Sequential": ("torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Softmax(1))(x - y)",),
+    "torch.nn.ModuleList": ("len(torch.nn.ModuleList([torch.nn.ReLU()])), torch.nn.ModuleList([torch.nn.ReLU()])[0](x - y)",),
+    "torch.nn.ModuleDict": ("torch.nn.ModuleDict({'a': torch.nn.ReLU()})['a'](x - y)",),
+    "torch.nn.ParameterList": ("torch.nn.ParameterList([x])[0].data",), "torch.nn.ParameterDict": ("torch.nn.ParameterDict({'a': x})['a'].data",),
+    "torch.nn.Parameter": ("torch.nn.Parameter(x).data, torch.nn.Parameter(x).requires_grad",),
+    **{f"torch.{name}": (f"torch.{name}{call}",) for name, call in {
+        "addbmm": "(w, torch.ones(2, 3, 4), q[:, :, :3])", "addmm": "(w, w, m)", "addmv": "(u, w, u)", "addr": "(w, u, u)",
+        "baddbmm": "(torch.ones(2, 3, 3), p, q)", "bincount": "(t)", "full": "((2, 3), 0.5)", "permute": "(p, (2, 0, 1))",
+        "randint": "(0, 9, (3, 4))", "select_scatter": "(x, u, 1, 0)", "unflatten": "(x, 1, (2, 2))", "linalg.multi_dot": "([w, m, w])",
+        "linalg.solve_triangular": "(m, w, upper=True)", "special.polygamma": "(1, x)", "inference_mode": "()(torch.sin)(x)",
+        "autocast": "('cpu')(torch.mm)(w, m)", "linalg.pinv": "(x)", "linalg.tensorinv": "(torch.ones(2, 3, 6) + torch.eye(6).reshape(2, 3, 6))",
+        "SymInt": ".__name__", "SymFloat": ".__name__", "SymBool": ".__name__", "linalg.LinAlgError": ".__mro__[1].__name__",
+        "addcmul": "(x, y, z, value=2)", "addcdiv": "(x, y, z, value=2)",
+    }.items()},
+    **{f"torch.special.{shifted}{kind}_polynomial_{letter}": tuple(f"torch.special.{shifted}{kind}_polynomial_{letter}{call}"
+       for call in ("(x, 5)", "(x, i + 2)", "(0.5, i)"))
+       for kind, letters in {"chebyshev": "tuvw", "hermite": "h he", "laguerre": "l", "legendre": "p"}.items()
+       for letter in (letters.split() if " " in letters else letters) for shifted in (("", "shifted_") if kind == "chebyshev" else ("",))},
+    "torch.nn.functional.adaptive_max_pool1d_with_indices": ("torch.nn.functional.adaptive_max_pool1d_with_indices(line, 2)",),
+    "torch.is_nonzero": ("torch.is_nonzero(s), torch.is_nonzero(s * 0)",),
+    "torch.Tensor.bernoulli": ("x.bernoulli()",), "torch.Tensor.broadcast_to": ("v.broadcast_to(3, 4)", "v.broadcast_to((3, 4))"),
+    "torch.linalg.cholesky_ex": ("torch.linalg.cholesky_ex(m)",),
+    **{f"torch.{name}_copy": (f"torch.{name}_copy{call}",) for name, call in {
+        "as_strided": "(x, (2, 2), (4, 1))", "diagonal": "(x)", "expand": "(v, (3, 4))", "permute": "(p, (2, 0, 1))", "select": "(x, 1, 2)",
+        "split": "(x, 2)", "split_with_sizes": "(x, [1, 3], 1)", "squeeze": "(x[:1])", "t": "(x)", "transpose": "(x, 0, 1)",
+        "unbind": "(x)", "unfold": "(x, 1, 2, 1)", "unsqueeze": "(x, 1)", "view": "(x, (2, 6))", "detach": "(x)",
+    }.items()},
+    "torch.linalg.vander": ("torch.linalg.vander(u)", "torch.linalg.vander(p, N=3)"),
+    "torch.linalg.eigh": ("torch.linalg.eigh(m)[0]", "torch.linalg.eigh(m)[1].abs()"),
+    **{f"torch.Tensor.{name}": (f"x.{name}{call}",) for name, call in {
+        "addcmul": "(y, z, value=2)", "addcdiv": "(y, z, value=2)", "addcmul_": "(y, z, value=2)", "addcdiv_": "(y, z, value=2)",
+        "hypot": "(y)", "hypot_": "(y)", "logaddexp": "(y)", "logaddexp2": "(y)", "nextafter": "(y)", "nextafter_": "(y)",
+        "diagonal_scatter": "(u)", "view": "(4, 3)", "set_": "(y)",
+    }.items()},
+    **{f"{home}{name}": (f"{home}{name}{call}",) for home in ("torch.", "torch.nn.functional.") for name, call in {
+        "bilinear": "(x, y, torch.ones(2, 4, 4) * 0.5)", "conv1d": "(line, torch.ones(3, 4, 2))", "conv2d": "(image, torch.ones(3, 4, 2, 2), u, padding=1)",
+        "conv3d": "(block, torch.ones(3, 4, 2, 2, 2))", "conv_transpose1d": "(line, torch.ones(4, 3, 2), stride=2)",
+        "conv_transpose2d": "(image, torch.ones(4, 3, 2, 2), stride=2)", "conv_transpose3d": "(block, torch.ones(4, 3, 2, 2, 2))",
+    }.items()},
+    **{f"torch.nn.functional.{name}": (f"torch.nn.functional.{name}{call}",) for name, call in {
+        "adaptive_avg_pool2d": "(image, 3)", "batch_norm": "(x, v, v, training=False)", "cosine_embedding_loss": "(x, y, sign[:, 0])",
+        "dropout2d": "(image, training=False)", "dropout3d": "(block, training=False)", "fold": "(torch.ones(1, 8, 9), (4, 4), 2)",
+        "lp_pool2d": "(image, 2, 3)", "lp_pool3d": "(block, 2, 2)", "multilabel_margin_loss": "(x, i - 1)",
+        **{f"max_unpool{n}d": f"(*torch.nn.functional.max_pool{n}d({given}, 2, return_indices=True), 2)"
+           for n, given in ((1, "line"), (2, "image"), (3, "block"))},
+        "upsample_nearest": "(image, scale_factor=2)", "upsample": "(image, scale_factor=2)", "upsample_bilinear": "(image, scale_factor=2)",
+    }.items()},
+    **{f"torch.nn.{name}": (f"torch.nn.{name}{call}",) for name, call in {
+        "Bilinear": "(4, 4, 5) <- x, y", "CosineEmbeddingLoss": "() <- x, y, sign[:, 0]", "Dropout2d": "() <- image", "Dropout3d": "() <- block",
+        "EmbeddingBag": "(4, 5) <- i", "Fold": "((4, 4), 2) <- torch.ones(1, 8, 9)", "KLDivLoss": "() <- x.log(), y",
+        "MultiLabelMarginLoss": "() <- x, i - 1", "ReflectionPad3d": "(1) <- block", "Unflatten": "(1, (2, 2)) <- x",
+        **{f"MaxUnpool{n}d": f"(2) <- *torch.nn.functional.max_pool{n}d({given}, 2, return_indices=True)"
+           for n, given in ((1, "line"), (2, "image"), (3, "block"))},
+        "TransformerEncoder": "(torch.nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0), 2) <- p",
+        "TransformerDecoder": "(torch.nn.TransformerDecoderLayer(4, 2, 8, dropout=0.0), 2) <- p, p",
+        "Module": "().training",
+    }.items()},
+    "torch.optim.Optimizer": ("torch.optim.Optimizer([x], {'lr': 1.0}).param_groups[0]['lr']",),
+    "torch.nn.Buffer": ("torch.nn.Buffer(x) + 1",),
+}  # fmt: skip
+
+
+def samples_of(path: str, name: str, kind: str) -> tuple[str, ...]:
+    """The calls to try for `path.name`, the most telling first."""
+    whole = f"{path}.{name}"
+    if whole in OWN:
+        return OWN[whole]
+    forms: dict[str, Callable[[], tuple[str, ...]]] = {
+        "method": lambda: tuple(form.replace("{name}", name) for form in METHODS),
+        "module": lambda: tuple(f"{whole}{form}" for form in MODULES),
+        "optimizer": lambda: tuple(f"{whole} on a {form}" for form in OPTIMIZERS),
+        "function": lambda: tuple(f"{whole}{form}" for form in FUNCTIONS),
+    }
+    return forms[kind]()
