@@ -59,7 +59,7 @@ def run(fn: Any = None) -> Any:
 
 
 def _compiled_elsewhere(fn: Any) -> Any:
-    """The frozen form of a plain function or module; itself if nothing was compiled from it."""
+    """The frozen form of a plain function or module; itself if nothing was compiled from its frame."""
     before = (fn,) if isinstance(fn, Module) else ()
     function = call_of(fn) if before else fn
     if not compiled_from(function):
