@@ -183,7 +183,9 @@ def test_run_of_what_was_compiled_elsewhere(kind):
         return call
 
     plain = cutaway.nn.Linear(2, 2) if kind == "a module" else lambda x: x * 2
-    if kind == "a function":  # the frame of a module's call is every module's, so other tests may have compiled it
+    if (
+        kind == "a function"
+    ):  # the frame of a module's call is every module's, so other tests may have compiled it
         assert compiler.run(plain) is plain, "nothing was compiled from it"
     other = cutaway.nn.Linear(2, 2) if kind == "a module" else lambda x: x * 2
     compiled = cutaway.compile(plain, backend=backend, dynamic=False)
