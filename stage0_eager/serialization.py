@@ -58,7 +58,7 @@ def save(
         }
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
-    _write_whole(Path(path), [len(text).to_bytes(8, "little"), text, *blocks])
+    write_whole(Path(path), [len(text).to_bytes(8, "little"), text, *blocks])
 
 
 def _by_width(item: tuple[Any, Any]) -> tuple[int, str]:
@@ -81,7 +81,8 @@ def _little(array: np.ndarray) -> np.ndarray:
     return array if sys.byteorder == "little" else array.byteswap()
 
 
-def _write_whole(path: Path, parts: list[bytes]) -> None:
+def write_whole(path: Path, parts: list[bytes]) -> None:
+    """Write a file completely or not at all."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

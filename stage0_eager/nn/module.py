@@ -52,6 +52,23 @@ class Parameter(Tensor):
         return f"Parameter containing:\n{super().__repr__()}"
 
 
+class _Buffers(type):
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, Tensor) and "_is_buffer" in vars(value)
+
+
+class Buffer(metaclass=_Buffers):
+    """Buffer(data) is a tensor that a Module registers as a buffer when it is assigned to an attribute.
+
+    `persistent=False` keeps it out of state_dict.
+    """
+
+    def __new__(cls, data: Tensor, *, persistent: bool = True) -> Any:
+        made = data.detach().requires_grad_(data.requires_grad)
+        made._is_buffer, made.persistent = True, persistent
+        return made
+
+
 class IncompatibleKeys(NamedTuple):
     """What load_state_dict did not find in the dict, and what it found no place for."""
 
@@ -134,6 +151,10 @@ class Module:
         )
         if home is None and name in self._buffers and (value is None or isinstance(value, Tensor)):
             home = "_buffers"
+        if home is None and isinstance(value, Buffer):
+            home = "_buffers"
+            if not value.persistent:
+                self.__dict__.setdefault("_non_persistent", set()).add(name)
         if home is None and value is None:
             home = next((r for r in _REGISTRIES if name in self.__dict__[r]), None)
         if home is None and any(name in self.__dict__[r] for r in ("_parameters", "_modules")):
