@@ -56,6 +56,7 @@ class DispatchKeySet(frozenset):
 # torch's module path -> the names that libraries read from it on import.
 NAMES: dict[str, str] = {
     "torch._custom_ops": "get_ctx",
+    "torch._subclasses": "FakeTensor FakeTensorMode",
     "torch.ao.quantization": "DeQuantStub QuantStub",
     "torch.cuda": "CUDAGraph Stream StreamContext graph",
     "torch.distributed._composable.fsdp": "fully_shard",

@@ -15,7 +15,8 @@ from stage1_capture.state.graph_builder import OutputGraph, is_users
 from stage1_capture.state.machine import KINDS, Tx
 from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.base import LazyVariable, Variable
-from stage_contracts.source import ArgSource, AttrSource, ItemSource, KeySource, Source
+from stage_contracts.controls import register
+from stage_contracts.source import ArgSource, AttrSource, ItemSource, KeySource, Source, WatchedSource
 
 # Every write to these dicts of a Module bumps the structure epoch.
 REGISTRIES = ("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks")
@@ -42,15 +43,23 @@ def wrap(output: OutputGraph, real: Any, source: Source | None) -> Variable:
     """The abstract value of `real`. `source` None: an object of the library, trusted not to change."""
     builder = BUILDERS.get(type(real))
     if builder is None:
-        refuse_watched(output, type(real))
         builder = next(BUILDERS_BY_CLASS[c] for c in type(real).__mro__ if c in BUILDERS_BY_CLASS)
+        if watching(type(real)) is not None and builder is BUILDERS_BY_CLASS[object]:
+            source = source and WatchedSource(source, register(object.__getattribute__))
+        else:
+            refuse_watched(output, type(real))
     return builder(output, real, source)
+
+
+def watching(cls: type) -> types.FunctionType | None:
+    """The `__getattribute__` of a user-defined class, which sees every read of an attribute."""
+    asked = class_lookup(cls, "__getattribute__")
+    return asked if isinstance(asked, types.FunctionType) and is_users(asked.__globals__) else None
 
 
 def refuse_watched(output: OutputGraph, cls: type) -> None:
     """A user-defined class that sees every read of an attribute would see those of guards, and of capture, too."""
-    asked = class_lookup(cls, "__getattribute__")
-    if isinstance(asked, types.FunctionType) and is_users(asked.__globals__):
+    if watching(cls) is not None:
         output.unsupported("GB0052", f"an object of class {cls.__name__}, which has a __getattribute__")
     if class_lookup(type(cls), "__getattribute__") is not type.__getattribute__:
         output.unsupported(
