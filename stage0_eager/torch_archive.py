@@ -30,7 +30,9 @@ STORAGES = {
     "int32": "IntStorage", "int64": "LongStorage", "float16": "HalfStorage", "bfloat16": "BFloat16Storage",
     "float32": "FloatStorage", "float64": "DoubleStorage",
 }  # fmt: skip
-ALIGNMENT = 64  # bytes; each storage begins at a multiple, as torch writes it, so that it can be mapped into memory
+ALIGNMENT = (
+    64  # bytes; each storage begins at a multiple, as torch writes it, so that it can be mapped into memory
+)
 PROTOCOL = 2  # of the pickle: torch's default
 
 
@@ -70,7 +72,9 @@ def _record(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
     """One record, padded in its header so that its data begins at a multiple of ALIGNMENT."""
     info = zipfile.ZipInfo(f"archive/{name}")
     assert archive.fp is not None
-    begins = archive.fp.tell() + 30 + len(info.filename) + 4  # the header, the name, and the padding's own header
+    begins = (
+        archive.fp.tell() + 30 + len(info.filename) + 4
+    )  # the header, the name, and the padding's own header
     padding = -begins % ALIGNMENT
     info.extra = b"FB" + padding.to_bytes(2, "little") + b"Z" * padding
     archive.writestr(info, data)
@@ -114,10 +118,13 @@ _REDUCED: dict[type, Any] = {
 _PLAIN = {type(None), bool, int, float, str, list, tuple, dict, _Global, _Storage, *_REDUCED}
 
 
-class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # the one in Python, which can be extended by type
+_PythonPickler: Any = pickle._Pickler  # the one in Python, which can be extended by type
+
+
+class _Pickler(_PythonPickler):
     """Pickles containers and plain values as Python does, tensors as torch does, and refuses everything else."""
 
-    dispatch = dict(pickle._Pickler.dispatch)  # type: ignore[attr-defined]
+    dispatch = dict(_PythonPickler.dispatch)
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__(file, PROTOCOL)
@@ -157,7 +164,7 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # the one in Pyt
         offset = (arrays.address(array) - begins) // width if array.size else 0
         strides = tuple(s // width for s in array.strides)
         is_parameter, wants = isinstance(tensor, Parameter), bool(tensor.requires_grad)
-        data = _TENSOR, storage, offset, array.shape, strides, wants and not is_parameter, OrderedDict()
+        data: Any = _TENSOR, storage, offset, array.shape, strides, wants and not is_parameter, OrderedDict()
         if is_parameter:
             return _PARAMETER, (_Reduced(*data), wants, OrderedDict())
         return data[0], data[1:]

@@ -13,6 +13,7 @@ import pickletools
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -57,7 +58,7 @@ def load(
     name = str(f) if isinstance(f, (str, os.PathLike)) else getattr(f, "name", "this file")
     if not isinstance(f, (str, os.PathLike)):
         return _read(f, name, map_location)
-    with open(f, "rb") as file:
+    with Path(f).open("rb") as file:
         if file.read(4) == b"PK\x03\x04":
             return _read(file, name, map_location)
     if _begins_with_pickle(f):
@@ -68,7 +69,7 @@ def load(
 
 
 def _begins_with_pickle(path: str | os.PathLike) -> bool:
-    with open(path, "rb") as file:
+    with Path(path).open("rb") as file:
         start = file.read(9)
     return start[:1] == b"\x80" and start[8:] != b"{"
 
@@ -87,7 +88,9 @@ def _read(file: BinaryIO, name: str, map_location: Any) -> Any:
         raise FormatError(f"{name}: {error}") from None
     except (zipfile.BadZipFile, pickle.UnpicklingError, EOFError, ValueError, TypeError, LookupError, ArithmeticError,
             AttributeError, NotImplementedError, RecursionError, AssertionError, OSError) as error:  # fmt: skip
-        raise FormatError(f"{name}: damaged, or not an archive of torch: {error or type(error).__name__}") from error
+        raise FormatError(
+            f"{name}: damaged, or not an archive of torch: {error or type(error).__name__}"
+        ) from error
 
 
 # ---- the archive ---------------------------------------------------------------------------------------------------
@@ -148,7 +151,9 @@ def _checked(records: _Records, name: str) -> bytes:
     text = records.read(name)
     for operation, _, _ in pickletools.genops(text):
         if operation.name not in OPERATIONS:
-            raise FormatError(f"the operation {operation.name} in {name} is not one that tensors and containers need")
+            raise FormatError(
+                f"the operation {operation.name} in {name} is not one that tensors and containers need"
+            )
     return text
 
 
@@ -165,7 +170,9 @@ class _Kind:
 
 
 def _tensor(device: Device | None) -> Callable:
-    def rebuild(storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, *more: Any) -> Tensor:
+    def rebuild(
+        storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, *more: Any
+    ) -> Tensor:
         if not isinstance(storage, _Storage):
             raise FormatError(f"a tensor needs a storage, but has {type(storage).__name__}")
         dtype = storage.dtype or (more[0] if more else None)
@@ -173,7 +180,9 @@ def _tensor(device: Device | None) -> Callable:
             raise FormatError("a tensor without a dtype, or with hooks")
         numbers = (offset, *size, *stride)
         if not all(type(n) is int and n >= 0 for n in numbers) or len(size) != len(stride):
-            raise FormatError(f"a tensor of size {size}, strides {stride} at {offset}; expected equal numbers from 0 on")
+            raise FormatError(
+                f"a tensor of size {size}, strides {stride} at {offset}; expected equal numbers from 0 on"
+            )
         if len(size) > MOST_DIMS:
             raise FormatError(f"a tensor of {len(size)} dimensions; expected at most {MOST_DIMS}")
         array = storage.array.view(dtype.numpy)
@@ -226,18 +235,19 @@ NAMES: dict[str, Any] = {
 }  # fmt: skip
 
 
-class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined]  # the one in Python: its memo grows with what is there
+_PythonUnpickler: Any = pickle._Unpickler  # the one in Python: its memo is no larger than what is in it
+
+
+class _Unpickler(_PythonUnpickler):
     """Makes tensors and containers; a name that is not in NAMES is refused."""
 
-    dispatch = dict(pickle._Unpickler.dispatch)  # type: ignore[attr-defined]
+    dispatch = dict(_PythonUnpickler.dispatch)
 
     def __init__(self, text: bytes, records: _Records, device: Device | None) -> None:
         super().__init__(io.BytesIO(text))
         self._records, self._made = records, dict[str, _Storage]()
         rebuild = _tensor(device)
-        self._names = NAMES | {
-            f"torch._utils._rebuild_tensor_{version}": rebuild for version in ("v2", "v3")
-        }
+        self._names = NAMES | {f"torch._utils._rebuild_tensor_{version}": rebuild for version in ("v2", "v3")}
 
     def find_class(self, module: str, name: str) -> Any:
         found = self._names.get(f"{module}.{name}")
@@ -250,11 +260,15 @@ class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined]  # the one in
             raise FormatError("a storage that is not described as torch does")
         _, kind, key, _, count = pid
         if type(key) is not str or type(count) is not int:
-            raise FormatError(f"a storage with the key {key!r} and the length {count!r}; expected text and a number")
+            raise FormatError(
+                f"a storage with the key {key!r} and the length {count!r}; expected text and a number"
+            )
         width = kind.dtype.itemsize if kind.dtype else 1
         name = f"data/{key}"
         if self._records.size(name) != count * width:
-            raise FormatError(f"{name} has {self._records.size(name):,} bytes; expected {count:,} elements of {width}")
+            raise FormatError(
+                f"{name} has {self._records.size(name):,} bytes; expected {count:,} elements of {width}"
+            )
         if name not in self._made:
             code = kind.dtype.numpy if kind.dtype else np.dtype(np.uint8)
             data = np.frombuffer(bytearray(self._records.read(name)), np.uint8)
@@ -271,7 +285,9 @@ class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined]  # the one in
         state = self.stack.pop()
         made = self.stack[-1]
         if type(made) is not OrderedDict or type(state) is not dict or not all(type(k) is str for k in state):
-            raise FormatError(f"attributes for {type(made).__name__}; expected them for an OrderedDict only, by name")
+            raise FormatError(
+                f"attributes for {type(made).__name__}; expected them for an OrderedDict only, by name"
+            )
         vars(made).update(state)
 
     dispatch[pickle.BUILD[0]] = _build

@@ -68,7 +68,6 @@ _BY_NUMPY: dict[np.dtype, DType] = {d.numpy: d for d in DTYPES.values()}
 _BY_PYTHON: dict[type, DType] = {bool: bool_, int: int64, float: float64}
 
 
-
 @dataclass(frozen=True, eq=False)
 class NamedDType:
     """An element type that files and libraries name, and that no tensor here can have: dtype_of refuses it."""

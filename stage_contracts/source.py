@@ -99,7 +99,7 @@ class FunctionSource(Source):
 
 @source_class
 class WatchedSource(Source):
-    """An object whose class has a `__getattribute__`, which would see the reads of guards. They go past it: the function
+    """An object whose class has a `__getattribute__`, which would see the reads of guards. They go past it:
     `registered(number)` is object.__getattribute__."""
 
     base: Source

@@ -124,7 +124,10 @@ def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
         "torch.cuda": (None, torch_machine.CUDA),
         "torch.accelerator": (None, torch_machine.ACCELERATOR),
         "torch.xpu": (None, {"is_available": lambda: False, "device_count": lambda: 0}),
-        "torch.types": (None, {"_device": Device, "_dtype": DType, "_size": tuple, "Device": Device, "Number": Number}),
+        "torch.types": (
+            None,
+            {"_device": Device, "_dtype": DType, "_size": tuple, "Device": Device, "Number": Number},
+        ),
         "torch.cpu": (None, {"is_available": lambda: True, "device_count": lambda: 1}),
         **{path: (None, names) for path, names in torch_machine.AMP_PATHS.items()},
         "torch.version": (

@@ -1,7 +1,7 @@
 """Names that libraries import, annotate with or test types by, and that Cutaway does not have: each raises when used.
 
-Input: the table below, from what transformers, timm and torchvision read while they are imported. A stand-in is a class,
-so that `isinstance(x, DTensor)` is False and `class Mine(Tracer)` can be written; calling it raises.
+Input: the table below, from what transformers, timm and torchvision read while they are imported. A stand-in is a
+class, so that `isinstance(x, DTensor)` is False and `class Mine(Tracer)` can be written; calling it raises.
 """
 
 from __future__ import annotations

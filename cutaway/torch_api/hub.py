@@ -27,18 +27,18 @@ _folder: str | None = None
 
 def get_dir() -> str:
     """The folder of what was downloaded: set_dir's, else $TORCH_HOME/hub, else ~/.cache/torch/hub."""
-    return _folder or os.path.join(_get_torch_home(), "hub")
+    return _folder or str(Path(_get_torch_home(), "hub"))
 
 
 def set_dir(d: str | os.PathLike) -> None:
     """Choose the folder that get_dir gives."""
     global _folder
-    _folder = os.path.expanduser(d)
+    _folder = str(Path(d).expanduser())
 
 
 def _get_torch_home() -> str:
-    cache = os.getenv("XDG_CACHE_HOME", "~/.cache")
-    return os.path.expanduser(os.getenv("TORCH_HOME", os.path.join(cache, "torch")))
+    found = os.getenv("TORCH_HOME") or Path(os.getenv("XDG_CACHE_HOME", "~/.cache"), "torch")
+    return str(Path(found).expanduser())
 
 
 def load_state_dict_from_url(
@@ -55,7 +55,7 @@ def load_state_dict_from_url(
     Raises FileNotFoundError, with the file, its folder and `url`, if it is not there: nothing is downloaded.
     """
     name = file_name or Path(urlparse(url).path).name
-    path = Path(model_dir or os.path.join(get_dir(), "checkpoints")) / name
+    path = Path(model_dir or Path(get_dir(), "checkpoints"), name)
     if not path.exists():
         message = (
             f"found no weights {name} in the folder {path.parent}, and Cutaway downloads nothing; "
@@ -107,7 +107,9 @@ def _entries(repository: str, source: str) -> ModuleType:
     try:
         return importlib.import_module("torchvision.models")
     except ModuleNotFoundError as error:
-        raise RuntimeError(f"the models of {repository!r} come from torchvision; install it: {error}") from error
+        raise RuntimeError(
+            f"the models of {repository!r} come from torchvision; install it: {error}"
+        ) from error
 
 
 def _hubconf(folder: Path) -> ModuleType:
@@ -132,7 +134,6 @@ def _entry(entries: ModuleType, model: str, repository: str) -> Any:
         hint = f"; the nearest it has is {known}" if known else ""
         raise ValueError(f"{repository} has no entry point {model!r}{hint}")
     return found
-
 
 
 class tqdm:

@@ -1,7 +1,7 @@
-"""What Python's import machinery and importlib.metadata are told of these modules: that they are torch, and its version.
+"""What Python's import machinery and importlib.metadata are told of these modules: that they are torch, which version.
 
-Input: the modules, once made. Libraries ask `importlib.util.find_spec("torch")` and `importlib.metadata.version("torch")`
-before they import it.
+Input: the modules, once made. Libraries ask `importlib.util.find_spec("torch")` and
+`importlib.metadata.version("torch")` before they import it.
 """
 
 from __future__ import annotations

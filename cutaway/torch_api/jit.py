@@ -23,7 +23,9 @@ def _never() -> bool:
     return False
 
 
-AS_IT_IS = "export ignore interface script script_if_tracing unused _overload _overload_method _script_if_tracing".split()
+AS_IT_IS = (
+    "export ignore interface script script_if_tracing unused _overload _overload_method _script_if_tracing"
+).split()
 PATHS: dict[str, dict[str, Any]] = {
     "torch.jit": {
         **dict.fromkeys(AS_IT_IS, _as_it_is),

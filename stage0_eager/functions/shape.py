@@ -197,7 +197,8 @@ def flip(input, dims):
 
 @operator
 def cat(tensors, dim=0):
-    """Tensors one after another along `dim`. Among tensors of more dimensions, one of shape (0,) gives only its dtype."""
+    """Tensors one after another along `dim`. Beside tensors of more dimensions, one of shape (0,) gives only its
+    dtype."""
     tensors = list(tensors)
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")

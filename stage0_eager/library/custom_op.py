@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from types import SimpleNamespace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from stage0_eager import arrays
@@ -403,7 +403,9 @@ class _Ops(_Namespace):
         What a program then registers for the operators of its package is ignored, since nothing can call them.
         """
         _NOT_LOADED.add(Path(path).parent.name)
-        raise OSError(f"{path}: operators compiled for torch do not run on Cutaway; custom_op makes one of a function")
+        raise OSError(
+            f"{path}: operators compiled for torch do not run on Cutaway; custom_op makes one of a function"
+        )
 
 
 ops = _Ops("ops")

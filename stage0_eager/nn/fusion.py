@@ -53,13 +53,17 @@ def _layer(layer: Any, bn: Any, fuse: Any, *more: Any) -> Any:
     return fused
 
 
-def _fused(weight: Tensor, bias: Any, mean: Tensor, var: Tensor, eps: float, gain: Any, shift: Any, shape: Any) -> Pair:
+def _fused(
+    weight: Tensor, bias: Any, mean: Tensor, var: Tensor, eps: float, gain: Any, shift: Any, shape: Any
+) -> Pair:
     bias = zeros_like(mean) if bias is None else bias
     gain = ones_like(mean) if gain is None else gain
     shift = zeros_like(mean) if shift is None else shift
     scale = gain * (var + eps).rsqrt()
     fused = (weight * scale.reshape(shape)).to(weight.dtype), (bias - mean) * scale + shift
-    return Parameter(fused[0].detach(), weight.requires_grad), Parameter(fused[1].detach(), bias.requires_grad)
+    return Parameter(fused[0].detach(), weight.requires_grad), Parameter(
+        fused[1].detach(), bias.requires_grad
+    )
 
 
 __all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]

@@ -64,7 +64,7 @@ class Buffer(metaclass=_Buffers):
     """
 
     def __new__(cls, data: Tensor, *, persistent: bool = True) -> Any:
-        made = data.detach().requires_grad_(data.requires_grad)
+        made: Any = data.detach().requires_grad_(data.requires_grad)
         made._is_buffer, made.persistent = True, persistent
         return made
 
@@ -153,7 +153,7 @@ class Module:
             home = "_buffers"
         if home is None and isinstance(value, Buffer):
             home = "_buffers"
-            if not value.persistent:
+            if not vars(value)["persistent"]:
                 self.__dict__.setdefault("_non_persistent", set()).add(name)
         if home is None and value is None:
             home = next((r for r in _REGISTRIES if name in self.__dict__[r]), None)

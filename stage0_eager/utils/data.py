@@ -1,7 +1,7 @@
 """Batches of a data set, by torch.utils.data's names: Dataset, TensorDataset, Subset, random_split, DataLoader.
 
-Input: anything with __getitem__ and __len__, or an IterableDataset; samplers.py gives orders. Everything happens in the calling thread; the order of a shuffled loader
-comes from the generator, so that a seed fixes it.
+Input: anything with __getitem__ and __len__, or an IterableDataset; samplers.py gives orders. Everything happens in the
+calling thread; the order of a shuffled loader comes from the generator, so that a seed fixes it.
 """
 
 from __future__ import annotations
@@ -151,6 +151,11 @@ def default_collate(batch: Sequence[Any]) -> Any:
     )
 
 
+_OF_SPEED = frozenset(
+    "in_order multiprocessing_context persistent_workers pin_memory_device prefetch_factor timeout worker_init_fn".split()
+)
+
+
 class DataLoader:
     """Batches of `dataset`, in order or shuffled anew at each pass.
 
@@ -173,8 +178,7 @@ class DataLoader:
         generator: Generator | None = None,
         **speed: Any,
     ) -> None:
-        unknown = speed.keys() - {"prefetch_factor", "persistent_workers", "pin_memory_device", "timeout", "worker_init_fn",
-                                   "multiprocessing_context", "in_order"}  # fmt: skip
+        unknown = speed.keys() - _OF_SPEED
         if unknown:
             raise TypeError(f"DataLoader got an unexpected keyword argument {unknown.pop()!r}")
         if shuffle and sampler is not None:
@@ -183,8 +187,12 @@ class DataLoader:
             raise ValueError(
                 f"batch_size should be a positive integer value, but got batch_size={batch_size}"
             )
-        if isinstance(dataset, IterableDataset) and (shuffle or sampler is not None or batch_sampler is not None):
-            raise ValueError("DataLoader with IterableDataset: expected no shuffle, sampler or batch_sampler option")
+        if isinstance(dataset, IterableDataset) and (
+            shuffle or sampler is not None or batch_sampler is not None
+        ):
+            raise ValueError(
+                "DataLoader with IterableDataset: expected no shuffle, sampler or batch_sampler option"
+            )
         self.dataset, self.batch_size, self.shuffle, self.drop_last = dataset, batch_size, shuffle, drop_last
         self.sampler, self.batch_sampler, self.generator = sampler, batch_sampler, generator
         self.collate_fn = collate_fn or default_collate
@@ -193,7 +201,9 @@ class DataLoader:
         if isinstance(self.dataset, IterableDataset):
             if self.batch_size is None:
                 return iter(self.dataset)
-            return (self.collate_fn(items) for items in batches(self.dataset, self.batch_size, self.drop_last))
+            return (
+                self.collate_fn(items) for items in batches(self.dataset, self.batch_size, self.drop_last)
+            )
         if self.batch_sampler is None and self.batch_size is None:
             return (self.dataset[i] for i in self._order())
         return (self.collate_fn([self.dataset[i] for i in batch]) for batch in self._batches())

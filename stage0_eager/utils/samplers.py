@@ -11,8 +11,8 @@ from itertools import islice
 from typing import Any
 
 from stage0_eager.functions import creation
-from stage0_eager.random.generator import Generator, randperm
 from stage0_eager.functions.random_sampling import multinomial
+from stage0_eager.random.generator import Generator, randperm
 
 
 class Sampler:

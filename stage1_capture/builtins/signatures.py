@@ -18,7 +18,11 @@ from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
-_ELSEWHERE = ("__wrapped__", "__signature__", "__text_signature__")  # what says another signature than the code's
+_ELSEWHERE = (
+    "__wrapped__",
+    "__signature__",
+    "__text_signature__",
+)  # what says another signature than the code's
 
 
 @builtin(inspect.signature)

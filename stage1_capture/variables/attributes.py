@@ -82,13 +82,13 @@ def instance_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> V
     return tx.inline(getter, [value, from_constant(name)], {})
 
 
-def _by_watcher(
-    tx: Tx, value: UserDefinedObjectVariable, asked: types.FunctionType, name: str
-) -> Variable:
+def _by_watcher(tx: Tx, value: UserDefinedObjectVariable, asked: types.FunctionType, name: str) -> Variable:
     """What the class's own `__getattribute__` says; where it raises AttributeError, its `__getattr__`."""
     guard_getters(tx.output, value)
     try:
-        return tx.inline(tx.wrap(asked, on_class(value, "__getattribute__")), [value, from_constant(name)], {})
+        return tx.inline(
+            tx.wrap(asked, on_class(value, "__getattribute__")), [value, from_constant(name)], {}
+        )
     except Raised as raised:
         computed = class_lookup(type(value.real), "__getattr__")
         if not isinstance(computed, types.FunctionType) or not isinstance(raised.value.real, AttributeError):
