@@ -151,9 +151,10 @@ def default_collate(batch: Sequence[Any]) -> Any:
     )
 
 
-_OF_SPEED = frozenset(
-    "in_order multiprocessing_context persistent_workers pin_memory_device prefetch_factor timeout worker_init_fn".split()
-)
+_OF_SPEED = {
+    "in_order", "multiprocessing_context", "persistent_workers", "pin_memory_device", "prefetch_factor", "timeout",
+    "worker_init_fn",
+}  # fmt: skip
 
 
 class DataLoader:
