@@ -79,8 +79,7 @@ def is_floating_point(input: Tensor) -> bool:
 
 
 def is_complex(input: Tensor) -> bool:
-    """False: tensors are real."""
-    return False
+    return input.dtype.is_complex
 
 
 def numel(input: Tensor) -> int:

@@ -40,7 +40,6 @@ less_equal = method(alias("less_equal", pointwise.le))
 not_equal = method(alias("not_equal", pointwise.ne))
 clip = method(alias("clip", pointwise.clamp))
 fix = method(alias("fix", pointwise.trunc))
-sgn = method(alias("sgn", pointwise.sign))
 expit = alias("expit", pointwise.sigmoid)  # torch.special has it
 
 # ---- of shapes and products ------------------------------------------------------------------------------------------

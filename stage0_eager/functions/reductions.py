@@ -82,7 +82,7 @@ def mean(input, dim=None, keepdim=False, *, dtype=None):
     """Arithmetic mean over `dim`; floating dtypes only."""
     if dtype is not None and dtype is not input.dtype:
         input = c.cast(input, dtype)
-    if not input.is_floating_point():
+    if not input.dtype.is_differentiable:
         raise RuntimeError(f"mean(): Input dtype must be floating, got {input.dtype.name}")
     dims = all_dims(input, dim)
     return c.div(c.sum(input, dims, keepdim), count(input, dims))

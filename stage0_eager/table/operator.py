@@ -230,7 +230,7 @@ def metas_in(tree: Any) -> list[TensorMeta]:
 
 def _with_grad(result: Any, grad: bool) -> Any:
     if isinstance(result, TensorMeta):
-        wanted = grad and result.dtype.is_floating_point
+        wanted = grad and result.dtype.is_differentiable
         return (
             result
             if result.requires_grad is wanted
