@@ -44,7 +44,7 @@ def first_complex(args: Any) -> DType | None:
             found = dt.scalar_dtype(arg)
         else:
             found = arg if isinstance(arg, DType) else getattr(arg, "dtype", None)
-        if found is not None and found.category == dt.COMPLEX:
+        if isinstance(found, DType) and found.category == dt.COMPLEX:
             return found
     return None
 
@@ -71,6 +71,12 @@ def _refusing(name: str, rule: Callable[..., Any]) -> Callable[..., Any]:
 
 def absolute(input: TensorMeta) -> TensorMeta:
     return m.elementwise((input,), dt.real_of(input.dtype))
+
+
+def conj(input: TensorMeta) -> TensorMeta:
+    if not input.dtype.is_complex:
+        raise RuntimeError(f"core.conj expects a complex tensor, but got one of {input.dtype.name}")
+    return m.elementwise((input,), input.dtype)
 
 
 def view_as_real(input: TensorMeta) -> TensorMeta:

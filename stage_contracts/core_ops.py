@@ -86,7 +86,7 @@ _TABLE: list[CoreOp] = [
     """),
     *_rows("pointwise", "input", m.pointwise_no_bool, "neg: -x"),
     CoreOp("abs", "input", "pointwise", complex_metas.absolute, "absolute value; real for a complex x"),
-    CoreOp("conj", "input", "pointwise", m.pointwise, "the imaginary part negated"),
+    CoreOp("conj", "input", "external", complex_metas.conj, "the imaginary part negated; complex tensors only"),
     *_rows("pointwise", "input", m.predicate, """
         isnan: x is NaN
         isinf: x is an infinity

@@ -369,7 +369,7 @@ _NUMPY_NAMES = {
     "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2", "log10": "log10",
     "log1p": "log1p", "sqrt": "sqrt", "sin": "sin", "cos": "cos", "tan": "tan", "asin": "arcsin",
     "acos": "arccos", "atan": "arctan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asinh": "arcsinh",
-    "acosh": "arccosh", "atanh": "arctanh", "abs": "absolute", "conj": "conjugate", "floor": "floor", "ceil": "ceil", "round": "rint",
+    "acosh": "arccosh", "atanh": "arctanh", "abs": "absolute", "floor": "floor", "ceil": "ceil", "round": "rint",
     "trunc": "trunc", "neg": "negative", "sign": "sign", "isnan": "isnan", "isinf": "isinf",
     "logical_not": "logical_not", "bitwise_not": "invert", "add": "add", "sub": "subtract", "mul": "multiply",
     "div": "true_divide", "maximum": "maximum", "minimum": "minimum", "atan2": "arctan2", "copysign": "copysign",
@@ -400,6 +400,7 @@ for _name in ("floor", "ceil", "round", "trunc", "sign"):
     del ON_NUMPY[_name]  # not on every dtype
 KERNELS |= {name: _unless("biu", _NUMPY_NAMES[name]) for name in ("floor", "ceil", "round", "trunc")}
 KERNELS |= {
+    "conj": lambda xp, x: xp.conjugate(x),
     "view_as_real": complex_formulas.view_as_real,
     "view_as_complex": complex_formulas.view_as_complex,
     "sign": _sign,

@@ -293,7 +293,7 @@ RULES: dict[str, Callable[[Call], Any]] = {
     "diagonal": diagonal,
     "unfold": unfold,
     "as_strided": as_strided,
-    **dict.fromkeys(("view_as_real", "view_as_complex"), alone),
+    **dict.fromkeys(("conj", "view_as_real", "view_as_complex"), alone),
     "constant_pad": constant_pad,
     "slice_scatter": slice_scatter,
     "cat": cat,

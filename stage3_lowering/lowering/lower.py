@@ -40,9 +40,15 @@ def _lower_call(state: State, node: Node) -> Any:
         return state.values[source][position]
     row = CORE_OPS.get(node.target.name) if node.target.namespace == "core" else None
     result = None
-    if row is not None and (rule := RULES.get(row.name) or RULES.get(row.kind)):
+    if row is not None and not _has_complex(node) and (rule := RULES.get(row.name) or RULES.get(row.kind)):
         result = rule(state, node, state.bind(row, node))
     return state.extern(node) if result is None else result
+
+
+def _has_complex(node: Node) -> bool:
+    """Whether complex numbers go in or out: loops are of real ones, so the eager kernel is called."""
+    metas = [n.val for n in (node, *node.all_input_nodes)]
+    return any(m.dtype.is_complex for val in metas for m in (val if isinstance(val, tuple) else (val,)))
 
 
 # By name, else by kind. A rule gives None for what it leaves to the eager kernel.
