@@ -407,6 +407,16 @@ def _into_corner(g: Any, meta: TensorMeta) -> Any:
 # ---- contraction, identity ------------------------------------------------------------------------------------
 
 
+def conjugate(x: Any) -> Any:
+    """The conjugate; a real x itself."""
+    return c.conj(x) if x.dtype.is_complex else x
+
+
+def adjoint(x: Any) -> Any:
+    """The last two dimensions exchanged, and conjugated."""
+    return conjugate(transpose_last(x))
+
+
 def transpose_last(x: Any) -> Any:
     dims = list(range(x.ndim))
     dims[-1], dims[-2] = dims[-2], dims[-1]

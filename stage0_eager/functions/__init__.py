@@ -51,3 +51,4 @@ from stage0_eager.functions.nn import (  # noqa: F401
     rectifiers,
     sparse,
 )
+from stage0_eager.functions import real_only  # noqa: F401, E402, I001  (after all rows)

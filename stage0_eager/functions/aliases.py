@@ -47,7 +47,6 @@ expit = alias("expit", pointwise.sigmoid)  # torch.special has it
 concat = alias("concat", shape.cat)
 concatenate = alias("concatenate", shape.cat)
 row_stack = alias("row_stack", joining.vstack)
-vdot = method(alias("vdot", products.dot))
 ger = method(alias("ger", products.outer))
 unsafe_chunk = method(alias("unsafe_chunk", shape.chunk))
 unsafe_split = method(alias("unsafe_split", shape.split))

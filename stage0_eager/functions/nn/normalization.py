@@ -180,6 +180,7 @@ def normalize(input, p=2.0, dim=1, eps=1e-12):
 
 def vector_norm(x, p, dim, keepdim):
     """(sum |x|**p) ** (1/p) along `dim` (an int or a tuple); the gradient of the 2-norm at 0 is 0."""
+    x = c.abs(x) if x.dtype.is_complex else x
     dims = tuple(wrap_dim(d, x.ndim) for d in ((dim,) if isinstance(dim, int) else dim))
     if p == float("inf"):
         return c.amax(c.abs(x), dims, keepdim)
