@@ -1,6 +1,6 @@
 """Gradients of complex tensors: the derivative rules, which are written for real numbers, run on conjugates.
 
-Input: a node of the tape with a complex result. As in torch, the gradient of a real loss L with respect to z = x + iy
+Input: a rule and the gradient of a complex result. As in torch, the gradient of a real loss L with respect to z = x + iy
 is dL/dx + i dL/dy, so a holomorphic f sends g to g * conj(f'(z)). Every rule is linear in g and computes g * f'(z).
 So conj(rule(conj(g))) is what is wanted, for products and inverses of matrices too, and no rule is written twice.
 """
@@ -15,23 +15,24 @@ from stage0_eager.table.registry import TABLE
 # real numbers, so that both conjugations cancel.
 FOR_COMPLEX = frozenset(
     """
-    conj view_as_complex complex polar
+    conj view_as_complex
     add sub neg sum cumsum where cast
     reshape permute expand slice diagonal unfold as_strided slice_scatter flip cat constant_pad gather scatter
     scatter_add copy_ clone contiguous to_device detach
-    qr svd eigh cholesky
+    slogdet qr svd eigh eig cholesky linalg_pinv
     """.split()
 )
 
 
-def conjugated(node: Any, g: Any, saved: dict[str, Any]) -> list:
-    """One gradient per edge, as TapeNode.apply gives, by the conjugates."""
-    results = []
-    for edge in node.edges:
-        rule = node.op.derivatives[edge.param]
-        result = rule.rule(_conjugate(g), *(saved[name] for name in rule.needs))
-        results.append(_conjugate(result if edge.position is None else result[edge.position]))
-    return results
+def by_conjugates(rule: Any, g: Any, needed: tuple) -> Any:
+    """What `rule` gives for the gradient of a complex result."""
+    return _conjugate(rule(_conjugate(g), *needed))
+
+
+def is_complex(g: Any) -> bool:
+    """Whether the gradient of a result, or of the first of several, is complex."""
+    first = g[0] if type(g) is tuple else g
+    return first is not None and first.dtype.is_complex
 
 
 def _conjugate(g: Any) -> Any:

@@ -9,7 +9,6 @@ import itertools
 from typing import Any
 
 from stage0_eager.autograd import anomaly
-from stage0_eager.autograd.complex_gradients import FOR_COMPLEX, conjugated
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor, up_to_date
 from stage_contracts.dtype import COMPLEX, FLOATING
@@ -50,12 +49,12 @@ class TapeNode:
     def apply(self, gradients: list) -> list:
         saved = self.unpack()
         g = gradients[0] if len(self.out_metas) == 1 else tuple(gradients)
-        if self.out_metas[0].dtype.category == COMPLEX and self.op.name not in FOR_COMPLEX:
-            return conjugated(self, g, saved)
+        on_conjugates = self.out_metas[0].dtype.category == COMPLEX
         results: list = []
         for edge in self.edges:
             rule = self.op.derivatives[edge.param]
-            results.append(rule.rule(g, *(saved[name] for name in rule.needs)))
+            run = rule.gradient if on_conjugates else rule.rule
+            results.append(run(g, *(saved[name] for name in rule.needs)))
         # a parameter that is a sequence of tensors has one edge per tensor, and a rule that returns a sequence
         return [
             r[e.position] if e.position is not None else r for r, e in zip(results, self.edges, strict=True)

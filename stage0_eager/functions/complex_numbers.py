@@ -72,7 +72,16 @@ def imag(input):
     return _part(input, 1)
 
 
-Tensor.real, Tensor.imag = property(real), property(imag)  # type: ignore[attr-defined]
+def _attribute(name, function):
+    def part(self: Tensor) -> Tensor:
+        return function(self)
+
+    part.__name__, part.__doc__ = name, function.__doc__
+    setattr(Tensor, name, property(part))
+
+
+_attribute("real", real)
+_attribute("imag", imag)
 
 
 @operator

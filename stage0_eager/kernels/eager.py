@@ -58,6 +58,9 @@ def eager_kernel(name: str) -> Callable[..., Any]:
     if "." in name:
         op = OPAQUE[name]
         return lambda xp, *args, **kwargs: op.kernel(xp, *op.bind(*args, **kwargs))  # type: ignore[misc]
+    if name.endswith("_copy"):  # of a view, as torch calls it: new memory
+        view = eager_kernel(name.removesuffix("_copy"))
+        return lambda xp, *args: arrays.copy_as_laid_out(xp, view(xp, *args))
     core = COPY_ if name == "copy_" else CORE_OPS[name]
     kernel = KERNELS[name]
     if core.kind == "pointwise" and name not in ("cast", "bitcast"):

@@ -147,7 +147,7 @@ def _run_rules(
     if getattr(node.target, "pullback", None) is not None:
         return _pulled_back(node, edges, g, arguments, recorded)
     for rule, argument in edges:
-        result = rule.rule(g, *(_needed(node, arguments, *saved) for saved in rule.saves.values()))
+        result = rule.gradient(g, *(_needed(node, arguments, *saved) for saved in rule.saves.values()))
         parts = [(argument, result)] if isinstance(argument, Node) else zip(argument, result, strict=True)
         found += [(one, part) for one, part in parts if one in recorded and part is not None]
     return found
