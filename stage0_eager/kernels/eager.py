@@ -58,9 +58,6 @@ def eager_kernel(name: str) -> Callable[..., Any]:
     if "." in name:
         op = OPAQUE[name]
         return lambda xp, *args, **kwargs: op.kernel(xp, *op.bind(*args, **kwargs))  # type: ignore[misc]
-    if name.endswith("_copy"):  # of a view, as torch calls it: new memory
-        view = eager_kernel(name.removesuffix("_copy"))
-        return lambda xp, *args: arrays.copy_as_laid_out(xp, view(xp, *args))
     core = COPY_ if name == "copy_" else CORE_OPS[name]
     kernel = KERNELS[name]
     if core.kind == "pointwise" and name not in ("cast", "bitcast"):
@@ -357,7 +354,12 @@ _UNCAST: dict[tuple, list[DType]] = {}  # by what decides it: sixty formulas sha
 
 def _as_they_are(core: CoreOp) -> list[DType]:
     """The dtypes whose operands are accepted and need no cast."""
-    rule = getattr(core.meta, "__wrapped__", core.meta), core.name in TAKES_COMPLEX, core.params.count(","), core.name == "where"
+    rule = (
+        getattr(core.meta, "__wrapped__", core.meta),
+        core.name in TAKES_COMPLEX,
+        core.params.count(","),
+        core.name == "where",
+    )
     if rule not in _UNCAST:
         _UNCAST[rule] = [d for d in dt.DTYPES.values() if _computes_in(core, d)]
     return _UNCAST[rule]

@@ -49,14 +49,13 @@ def _lower_call(state: State, node: Node) -> Any:
 
 def _lower_complex(state: State, node: Node, row: CoreOp) -> Any:
     """Loops are of real numbers, so this is a call of the eager kernel. What only places a buffer's elements stays a
-    reference to it; another view is copied, because memory is planned buffer by buffer."""
-    if row.kind not in ("view", "identity"):
-        return state.extern(node)
+    reference to it."""
     rule = RULES.get(row.name) or RULES.get(row.kind)
-    result = rule(state, node, state.bind(row, node)) if rule else None
-    if result is not None and result.ref is not None:
-        return result
-    return state.extern(node, f"{row.name}_copy")
+    if rule and row.kind in ("view", "identity"):
+        result = rule(state, node, state.bind(row, node))
+        if result is not None and result.ref is not None:
+            return result
+    return state.extern(node)
 
 
 def _has_complex(node: Node) -> bool:

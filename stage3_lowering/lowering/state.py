@@ -158,7 +158,7 @@ class State:
             name = self.new_buffer(meta)
             assert value.ref is not None
             self.nodes.append(
-                ExternCall((name,), "expand_copy", (self.shorten(value.ref), meta.shape), {}, origins)
+                ExternCall((name,), "expand", (self.shorten(value.ref), meta.shape), {}, origins)
             )
             return BufferRef(name)
         ranges, index = storage_order(meta)
@@ -168,8 +168,8 @@ class State:
         assert made.ref is not None
         return BufferRef(made.ref.name)
 
-    def extern(self, node: Node, kernel: str = "") -> Any:
-        """A call of the operator's eager kernel, or of the one with that name. Views of buffers go to it as views, without a copy."""
+    def extern(self, node: Node) -> Any:
+        """A call of the operator's eager kernel. Views of buffers go to it as views, without a copy."""
 
         def argument(used: Node) -> Any:
             value = self.values[used]
@@ -184,7 +184,7 @@ class State:
         names = tuple(self.new_buffer(dense(m)) for m in metas)
         qualified = getattr(node.target, "qualname", str(node.target))
         target = node.target.name if getattr(node.target, "namespace", "") == "core" else qualified
-        self.nodes.append(ExternCall(names, kernel or target, args, kwargs, node.origins))
+        self.nodes.append(ExternCall(names, target, args, kwargs, node.origins))
         results = tuple(strided(n, self.buffers[n], self.buffers[n].strides) for n in names)
         return results if several else results[0]
 

@@ -183,9 +183,7 @@ def linalg_pinv(A, *, atol=None, rtol=None, hermitian=False):
     u, s, vh = c.svd(A, False)
     kept = c.gt(s, rank_tolerance(A, s, atol, rtol))
     s = c.where(kept, c.reciprocal(c.where(kept, s, 1.0)), 0.0)
-    return c.matmul(
-        c.mul(adjoint(vh), c.reshape(s, (*s.shape[:-1], 1, s.shape[-1]))), adjoint(u)
-    )
+    return c.matmul(c.mul(adjoint(vh), c.reshape(s, (*s.shape[:-1], 1, s.shape[-1]))), adjoint(u))
 
 
 def _pinv_input(g, A, out):
