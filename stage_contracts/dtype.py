@@ -169,7 +169,7 @@ DEFAULT_DTYPE = _Default()
 
 
 def check_number(value: object, dtype: DType) -> None:
-    """Raise RuntimeError if a dtype cannot hold a Python number: too large, or not real. (A cast of a tensor does not raise.)
+    """Raise RuntimeError if a dtype cannot hold a Python number, which is too large or not real. (A cast does not.)
 
     As in torch, an unsigned type accepts negative numbers, too: -1 means its largest number.
     """

@@ -1,7 +1,7 @@
 """Gradients of complex tensors: the derivative rules, which are written for real numbers, run on conjugates.
 
-Input: a rule and the gradient of a complex result. As in torch, the gradient of a real loss L with respect to z = x + iy
-is dL/dx + i dL/dy, so a holomorphic f sends g to g * conj(f'(z)). Every rule is linear in g and computes g * f'(z).
+Input: a rule and the gradient of a complex result. As in torch, the gradient of a real L with respect to z = x + iy is
+dL/dx + i dL/dy, so a holomorphic f sends g to g * conj(f'(z)). Every rule is linear in g and computes g * f'(z).
 So conj(rule(conj(g))) is what is wanted, for products and inverses of matrices too, and no rule is written twice.
 """
 

@@ -17,6 +17,7 @@ from stage0_eager.functions import (  # noqa: F401
     pointwise,
     pointwise_composed,
     random_sampling,
+    real_only,
     rearranging,
     reductions,
     shape,
@@ -51,4 +52,5 @@ from stage0_eager.functions.nn import (  # noqa: F401
     rectifiers,
     sparse,
 )
-from stage0_eager.functions import real_only  # noqa: F401, E402, I001  (after all rows)
+
+real_only.refuse_complex()  # the table is complete

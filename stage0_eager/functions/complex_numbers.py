@@ -95,7 +95,8 @@ def complex(real, imag):
             )
     if real.dtype is not imag.dtype:
         raise RuntimeError(
-            f"Expected object of scalar type {real.dtype.name} but got scalar type {imag.dtype.name} for second argument"
+            f"Expected object of scalar type {real.dtype.name} but got scalar type {imag.dtype.name} for second "
+            "argument"
         )
     shape = c.add(c.detach(real), c.detach(imag)).shape  # as they broadcast
     parts = [c.reshape(c.expand(part, shape), (*shape, 1)) for part in (real, imag)]

@@ -10,9 +10,9 @@ from typing import Any
 from stage0_eager.autograd import views
 from stage0_eager.derivatives.rules import zeros
 from stage0_eager.functions import (
-    complex_numbers,
     aliases,
     comparison,
+    complex_numbers,
     cumulative,
     pointwise,
     pointwise_composed,

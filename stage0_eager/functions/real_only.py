@@ -1,6 +1,6 @@
 """The public operators that torch does not define on complex numbers, but whose bodies would give a value for them.
 
-Input: the operator table, once all rows are there. Most operators need no entry: their bodies reach a core operator that
+Input: the operator table, once all rows are there. Most operators need no entry: they reach a core operator that
 refuses (complex_metas.py). Those here would cast the imaginary part away, or average and draw where torch does not.
 """
 
@@ -39,6 +39,8 @@ def _refusing(op: Any) -> None:
     op.eager = op.run = eager_call(op)
 
 
-for _name in REAL_ONLY:
-    if f"cutaway.{_name}" in TABLE:
-        _refusing(TABLE[f"cutaway.{_name}"])
+def refuse_complex() -> None:
+    """Make the rows of REAL_ONLY refuse complex operands."""
+    for name in REAL_ONLY:
+        if f"cutaway.{name}" in TABLE:
+            _refusing(TABLE[f"cutaway.{name}"])

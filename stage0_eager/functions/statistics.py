@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 
+from stage0_eager.derivatives.rules import adjoint
 from stage0_eager.functions.reductions import all_dims, count, var
 from stage0_eager.functions.results import MinMax, ValuesIndices
-from stage0_eager.derivatives.rules import adjoint
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage0_eager.tensor import Tensor, method

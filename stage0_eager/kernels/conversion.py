@@ -44,16 +44,22 @@ def number_as(value: Any, dtype: DType) -> Any:
     return value
 
 
+def _of_complex(array: Any, dtype: DType | None) -> Any:
+    """Of Python's complex numbers: in the default precision, or in a dtype that loses no imaginary part."""
+    dtype = dt.complex_of(dt.DEFAULT_DTYPE.dtype) if dtype is None else dtype
+    if not dtype.is_complex and array.imag.any():
+        dt.check_number(array[array.imag != 0].ravel()[0].item(), dtype)  # raises
+    return converted(np, array, dtype.numpy)
+
+
 def of_data(data: Any, dtype: DType | None) -> Any:
     """A new array of numbers, nested lists or an array; Python floats become the default dtype."""
     if hasattr(data, "dtype"):
         xp = arrays.cupy() if hasattr(data, "__cuda_array_interface__") else np
         return data.copy() if dtype is None else converted(xp, data, dtype.numpy)
     array = np.array(data)
-    if dtype is None and array.dtype == np.complex128:
-        return array.astype(dt.complex_of(dt.DEFAULT_DTYPE.dtype).numpy)
-    if dtype is not None and array.dtype.kind == "c" and not dtype.is_complex and array.imag.any():
-        dt.check_number(array[array.imag != 0].ravel()[0].item(), dtype)  # raises
+    if array.dtype.kind == "c":
+        return _of_complex(array, dtype)
     if dtype is None:
         return array.astype(dt.DEFAULT_DTYPE.dtype.numpy) if array.dtype == np.float64 else array
     if dtype.limits is not None and array.dtype.kind in "iuf" and array.size:

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from stage0_eager import arrays
-from stage0_eager.kernels import convolution as convolution_kernels
 from stage0_eager.kernels import complex_formulas, indexing_formulas
+from stage0_eager.kernels import convolution as convolution_kernels
 from stage0_eager.kernels.conversion import converted, number_as
 from stage0_eager.kernels.half_products import half_matmul
 from stage0_eager.random.philox import philox_words
