@@ -126,14 +126,17 @@ c.matrix_exp.derivative(input=_matrix_exp_input)
 # ---- determinants ----------------------------------------------------------------------------------------------
 
 
-def _det_input(g: Any, input: Any) -> Any:
-    """g times the cofactors, from singular values, so that a singular matrix has its gradient too."""
+def _det_input(g: Any, input: Any, out: Any) -> Any:
+    """g times the cofactors, from singular values, so that a singular matrix has its gradient too. (Not a complex one:
+    its singular vectors have free phases, through which a second derivative cannot go.)"""
+    if input.dtype.is_complex:
+        scale = c.mul(g, out)
+        return c.mul(transpose_last(c.inv(input)), c.reshape(scale, (*scale.shape, 1, 1)))
     u, s, vh = c.svd(input, False)
     n = input.shape[-1]
     others = c.prod(_on_diagonal(1.0, c.expand(_row(s), (*s.shape[:-1], n, n))), (-1,), False)
-    turn = c.mul(c.det(u), c.det(vh))  # of size 1
-    sign = c.detach(turn if turn.dtype.is_complex else c.sign(turn))
-    cofactors = conjugate(_mm(c.mul(u, _row(others)), vh))
+    sign = c.detach(c.mul(c.sign(c.det(u)), c.sign(c.det(vh))))
+    cofactors = _mm(c.mul(u, _row(others)), vh)
     scale = c.mul(g, sign)
     return c.mul(cofactors, c.reshape(scale, (*scale.shape, 1, 1)))
 
@@ -156,7 +159,10 @@ c.slogdet.derivative(input=_slogdet_input)
 def _tall_qr(gq: Any, gr: Any, q: Any, r: Any) -> Any:
     """Roberts and Roberts, "QR and LQ decomposition matrix backpropagation algorithms" (2020), rows >= columns."""
     inner = c.sub(_mm(r, adjoint(gr)), _mm(adjoint(gq), q))
-    inner = c.add(_triangle(inner, True), adjoint(_triangle(inner, True, -1)))
+    below = _triangle(inner, True, -1)
+    on = _on_diagonal_only(inner)
+    on = c.mul(c.add(on, adjoint(on)), 0.5) if on.dtype.is_complex else on  # R has a real diagonal
+    inner = c.add(c.add(below, on), adjoint(below))
     right = c.add(gq, _mm(q, inner))
     return adjoint(c.triangular_solve(r, adjoint(right), True, False))
 

@@ -14,7 +14,18 @@ import numpy as np
 from tests.oracle import compare, edges, layouts
 from tests.oracle import torch_side as other
 from tests.oracle.cases import Case, leaves
-from tests.oracle.columns import describe, outcome, run, scale_of, settled, values
+from tests.oracle.columns import (
+    NotHere,
+    derivative_is_difference,
+    derivative_is_torch,
+    describe,
+    outcome,
+    run,
+    scale_of,
+    second_derivative_is_difference,
+    settled,
+    values,
+)
 from tests.oracle.compare import Mismatch
 from tests.oracle.spec import ROWS, Operand, Row
 
@@ -86,7 +97,7 @@ def beside_torch(case: Case) -> str:
     for mine, theirs in zip(found, expected, strict=True):
         if mine.dtype != theirs.dtype:
             raise Mismatch(f"dtype {mine.dtype}, torch gives {theirs.dtype}")
-        same_parts(mine, np.asarray(theirs), 4 * case.row.units, scale)
+        compare.same(mine, np.asarray(theirs), 4 * case.row.units, max(scale, 1.0))
     return "same"
 
 
@@ -97,39 +108,8 @@ def beside_numpy(case: Case) -> str:
         args, kwargs = case.arrays()
         want = [ARITHMETIC[case.row.name](*args, **kwargs)]
     for mine, theirs in zip(got, want, strict=True):
-        same_parts(mine, np.asarray(theirs), 4 * case.row.units)
+        compare.same(mine, np.asarray(theirs), 4 * case.row.units, 1.0)
     return "same"
-
-
-def same_parts(got: np.ndarray, want: np.ndarray, units: float, scale: float = 0.0) -> None:
-    """As compare.same. Complex numbers are measured by their size; a NaN in one part is as good as in both."""
-    if got.dtype.kind != "c":
-        compare.same(got, want, units, max(scale, 1.0))
-        return
-    if got.shape != want.shape:
-        raise Mismatch(f"shape {got.shape}, expected {want.shape}")
-    with np.errstate(all="ignore"):
-        nan = np.isnan(got) & np.isnan(want)
-        infinite = np.isinf(want)
-        exact = (got.real == want.real) & (got.imag == want.imag)
-        allowed = units * 16 * np.finfo(got.dtype).eps * np.maximum(np.abs(want), max(scale, 1.0))
-        wrong = ~(
-            nan | exact | (~infinite & (np.abs(got - want) <= allowed)) | _same_infinity(got, want, allowed)
-        )
-    if wrong.any():
-        at = tuple(int(i) for i in np.argwhere(wrong)[0])
-        raise Mismatch(
-            f"{int(wrong.sum())} of {wrong.size} differ, first at {at}: {got[at]!r}, expected {want[at]!r}"
-        )
-
-
-def _same_infinity(got: np.ndarray, want: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """An infinity in one part, and the other part close or the same."""
-    found = np.ones(got.shape, bool)
-    for mine, theirs in ((got.real, want.real), (got.imag, want.imag)):
-        close = np.abs(mine - theirs) <= np.where(np.isfinite(allowed), allowed, 1e-5 * np.abs(theirs))
-        found &= (mine == theirs) | (np.isnan(mine) & np.isnan(theirs)) | close
-    return found & np.isinf(want)
 
 
 def cases(name: str, full: bool) -> Iterator[Case]:
@@ -153,6 +133,43 @@ def walked(name: str) -> bool:
     """Whether edge values are compared with NumPy, as torch's differ."""
     row: Row = ROWS[name]
     return (row.in_place_of or row.alias_of or row.name).rstrip("_") in EDGES_ARE_NUMPYS
+
+
+DERIVATIVES = {
+    "derivative": derivative_is_difference,
+    "second derivative": second_derivative_is_difference,
+    "torch's derivative": derivative_is_torch,
+}
+# (column, rows, why): derivatives that are not compared, besides the exceptions of the rows themselves.
+NOT_COMPARED = (
+    ("", "linalg_svd svd linalg_eigh linalg_eigvalsh", "the phases of vectors are free, and A must stay Hermitian: "
+     "test_stage0_complex.py differentiates what does not depend on that"),
+    ("torch's derivative", "logical_not logical_and logical_or logical_xor", "torch's in-place forms pass the gradient on"),
+    ("torch's derivative", "vander", "torch raises: its backward needs what it overwrote"),
+)  # fmt: skip
+
+
+def derivatives(name: str, full: bool) -> list[str]:
+    """The gradients of a row's samples in complex128 beside finite differences and torch; what failed."""
+    failures, row = [], ROWS[name]
+    for i in range(len(row.samples)) if full else (0,):
+        case = Case(row, i, "complex128")
+        if isinstance(outcome(lambda: run(case)), Exception):  # noqa: B023
+            continue
+        for column, compare_with in DERIVATIVES.items():
+            apart = any(
+                c in ("", column) and name.rstrip("_") in names.split() for c, names, _ in NOT_COMPARED
+            )
+            if apart or column in row.exceptions:
+                continue
+            try:
+                compare_with(case)
+            except NotHere:
+                pass
+            except Exception as error:
+                if "does not support automatic differentiation" not in str(error):
+                    failures.append(f"{case}: {column}: {type(error).__name__}: {error}"[:300])
+    return failures
 
 
 def check(name: str, full: bool) -> tuple[dict[str, int], list[str]]:

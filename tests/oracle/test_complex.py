@@ -10,7 +10,7 @@ import warnings
 import pytest
 
 from tests.oracle import samples  # noqa: F401
-from tests.oracle.complex_cases import NAMES_NOT_HERE, beside_numpy, check, numpy_edges, rows
+from tests.oracle.complex_cases import NAMES_NOT_HERE, beside_numpy, check, derivatives, numpy_edges, rows
 from tests.oracle.torch_side import torch
 
 needs_torch = pytest.mark.skipif(torch is None, reason="torch is the oracle (extra `oracle`)")
@@ -22,6 +22,7 @@ def test_a_row_on_complex_numbers_is_torchs_or_refused(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         counts, failures = check(name, full=False)
+        failures += derivatives(name, full=False)
     assert not failures, "\n".join(failures)
     assert counts
 
@@ -43,7 +44,7 @@ if __name__ == "__main__":
         counts, failures = check(each, full=True)
         for kind, count in counts.items():
             sums[kind] = sums.get(kind, 0) + count
-        for text in failures:
+        for text in [*failures, *derivatives(each, full=True)]:
             wrong += 1
             print(f"{each}: {text}")
     print(f"{len(rows())} rows; " + ", ".join(f"{count} {kind}" for kind, count in sorted(sums.items())))
