@@ -17,6 +17,7 @@ from stage0_eager.functions import (  # noqa: F401
     pointwise,
     pointwise_composed,
     random_sampling,
+    real_only,
     rearranging,
     reductions,
     shape,
@@ -51,3 +52,5 @@ from stage0_eager.functions.nn import (  # noqa: F401
     rectifiers,
     sparse,
 )
+
+real_only.refuse_complex()  # the table is complete
