@@ -15,7 +15,7 @@ APART: dict[str, str] = {
     "quantized tensors": "*quantize* *.q_* *.qscheme *.int_repr *.scaled_mm *.scaled_grouped_mm *.ScalingType *.SwizzleType torch.choose_qparams*",
     "other devices": "*.ipu *.is_ipu *.is_xla *.xpu *.is_xpu *.mtia *.is_mtia *.hpu *.is_hpu *.is_mps *.is_maia *.is_vulkan *.is_mkldnn "
     "*.to_mkldnn *.is_ort *.is_meta *.is_nested *.to_padded_tensor *cudnn* *miopen* *mkldnn* torch.is_vulkan_available *.fbgemm_* "
-    "torch.Stream torch.Event torch.Tensor.record_stream torch.get_device_module torch.AcceleratorError torch.OutOfMemoryError",
+    "torch.Tensor.cuda torch.Tensor.pin_memory torch.Stream torch.Event torch.Tensor.record_stream torch.get_device_module torch.AcceleratorError torch.OutOfMemoryError",
 }  # fmt: skip
 
 # torch exports these, and its documentation does not list them: parts of its own machinery.
