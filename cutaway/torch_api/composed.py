@@ -16,6 +16,7 @@ import numpy as np
 import cutaway
 from cutaway import Tensor
 from stage0_eager.functions import further_methods, histograms, special
+from stage0_eager.functions.linalg import elimination
 from stage0_eager.nn import functional as F
 
 # ---- shapes and elements -------------------------------------------------------------------------------------------
@@ -181,7 +182,7 @@ def segment_reduce(
     data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Any = None,
     offsets: Tensor | None = None, axis: int = 0, unsafe: bool = False, initial: float | None = None,
 ) -> Tensor:  # fmt: skip
-    """The rows of data in pieces of these lengths (or between these offsets), each reduced: sum, mean, prod, max, min."""
+    """The rows of data in pieces of these lengths (or between offsets), each reduced: sum, mean, prod, max, min."""
     if lengths is None and offsets is None:
         raise RuntimeError("segment_reduce: expected lengths or offsets")
     if axis or data.ndim == 0 or (lengths if lengths is not None else offsets).ndim != 1:
@@ -305,6 +306,7 @@ def spherical_bessel_j0(input: Tensor) -> Tensor:
 
 
 _SHARED = (channel_shuffle,)
+_MATRICES = "lu lu_solve lu_unpack geqrf ormqr orgqr svd_lowrank pca_lowrank lobpcg".split()
 FUNCTIONS: dict[str, Any] = {
     **{f.__name__: f for f in (*_SHARED, is_nonzero, empty_permuted, empty_strided,
                                asarray, frombuffer, sym_sum, sym_ite, sym_not, sym_max, sym_min)},
@@ -313,7 +315,7 @@ FUNCTIONS: dict[str, Any] = {
     **{name: getattr(further_methods, name) for name in further_methods.__all__},
     "alias_copy": cutaway.clone, "slice_copy": slice_copy, "to_dlpack": lambda input: input.__dlpack__(),
     **{f.__name__: f for f in (from_file, conv_tbc, rrelu_, feature_alpha_dropout, segment_reduce, poisson)},
-    "orgqr": cutaway.linalg.householder_product,
+    **{name: getattr(elimination, name) for name in _MATRICES},
     "histogram": histograms.histogram, "histogramdd": histograms.histogramdd,
     "native_channel_shuffle": channel_shuffle, "range": range_, "sym_int": math.trunc, "sym_float": float,
     "is_inference": Tensor.is_inference,

@@ -1,7 +1,7 @@
 """torch.save and torch.load: tensors, numbers, text, and dicts, lists and tuples of them, in a safetensors file.
 
-Input: an object, and a path or an open file. The tensors are in the file as safetensors has them; what holds them is JSON
-in its metadata. Reading a file runs no code. A dict of tensors by name is the same file as cutaway.save makes.
+Input: an object, and a path or an open file. The tensors are in the file as safetensors has them; what holds them is
+JSON in its metadata. Reading a file runs no code. A dict of tensors by name is the same file as cutaway.save makes.
 """
 
 from __future__ import annotations

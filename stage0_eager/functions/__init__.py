@@ -31,7 +31,7 @@ from stage0_eager.functions import (  # noqa: F401
     tensor_attributes,
     tensor_methods,
 )
-from stage0_eager.functions.linalg import decompositions, einsum, matrix_properties, products  # noqa: F401
+from stage0_eager.functions.linalg import decompositions, einsum, elimination, matrix_properties, products  # noqa: F401
 from stage0_eager.functions.nn import (  # noqa: F401
     activations,
     adaptive_pooling,

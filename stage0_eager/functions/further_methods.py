@@ -1,7 +1,7 @@
 """Methods of Tensor that are a few lines over others: put, index_reduce_, as_strided_scatter, apply_, dim_order, ...
 
-Input: a tensor, and the arguments that torch's method of this name takes. They are plain Python, so that capture follows
-them and the tape differentiates them; the functions among them are names of torch too.
+Input: a tensor, and the arguments that torch's method of this name takes. They are plain Python, so that capture
+follows them and the tape differentiates them; the functions among them are names of torch too.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ def histogramdd(
 ) -> results.Histogramdd:
     """(hist, bin_edges) of points (..., D): bins holds D numbers of bins, or D tensors of rising edges.
 
-    range: the least and the largest edge of each dimension, in one sequence; else those of the data. density: divided by
-    the sum and by each bin's volume.
+    range: the least and the largest edge of each dimension, in one sequence; else those of the data. density: divided
+    by the sum and by each bin's volume.
     """
     if not input.is_floating_point():
         raise RuntimeError(

@@ -121,9 +121,10 @@ OWN: dict[str, tuple[str, ...]] = {
        for home in ("", "nn.functional.")},
     "torch.lu_solve": ("torch.lu_solve(w, *torch.linalg.lu_factor(m))",),
     "torch.lu_unpack": ("torch.lu_unpack(*torch.linalg.lu_factor(m))",),
-    "torch.linalg.lu_solve": ("torch.linalg.lu_solve(*torch.linalg.lu_factor(m), w)",),
+    "torch.linalg.lu_solve": tuple(f"torch.linalg.lu_solve(*torch.linalg.lu_factor(w), m, left={left}, adjoint={turned})"
+                                for left, turned in ((True, False), (True, True), (False, True))),
     "torch.linalg.ldl_solve": ("torch.linalg.ldl_solve(*torch.linalg.ldl_factor(m), w)",),
-    "torch.orgqr": ("torch.orgqr(w, u)",), "torch.ormqr": ("torch.ormqr(w, u, m)",),
+    "torch.orgqr": ("torch.orgqr(w, u)",), 
     "torch.stft": ("torch.view_as_real(torch.stft(line[0], 4, window=torch.ones(4), return_complex=True))",),
     "torch.istft": ("torch.istft(torch.stft(line[0], 4, window=torch.ones(4), return_complex=True), 4, window=torch.ones(4))",),
     "torch.poisson": ("torch.poisson(x)",), "torch.rrelu_": ("torch.rrelu_(x, training=False)",),
@@ -217,6 +218,9 @@ OWN: dict[str, tuple[str, ...]] = {
         "TransformerDecoder": "(torch.nn.TransformerDecoderLayer(4, 2, 8, dropout=0.0), 2) <- p, p",
         "Module": "().training",
     }.items()},
+    "torch.optim.Muon": (  # its iteration in bfloat16 makes noise of some percent in both
+        "(a := torch.nn.Parameter(m.clone()), o := torch.optim.Muon([a], lr=0.01), (a * a).sum().backward(), o.step(), ((m * 0.999 - a.data) * 100).round())[4]",),
+    "torch.optim.LBFGS": ("torch.optim.LBFGS on a (lr=0.1)", "torch.optim.LBFGS on a (max_iter=2, line_search_fn='strong_wolfe')"),
     "torch.optim.Optimizer": ("torch.optim.Optimizer([x], {'lr': 1.0}).param_groups[0]['lr']",),
     "torch.Tensor.addbmm": ("w.addbmm(torch.ones(2, 3, 4), q[:, :, :3])",), "torch.Tensor.addbmm_": ("w.addbmm_(torch.ones(2, 3, 4), q[:, :, :3])",),
     "torch.Tensor.baddbmm": ("torch.ones(2, 3, 3).baddbmm(p, q[:, :, :3])",), "torch.Tensor.baddbmm_": ("torch.ones(2, 3, 3).baddbmm_(p, q[:, :, :3])",),
@@ -240,6 +244,15 @@ OWN: dict[str, tuple[str, ...]] = {
     "torch.svd": ("torch.svd(image)[1]", "(lambda a, s, b: a * s.unsqueeze(-2) @ b.mT)(*torch.svd(image))"),
     "torch.linalg.svd": ("torch.linalg.svd(image)[1]", "(lambda a, s, b: a * s.unsqueeze(-2) @ b)(*torch.linalg.svd(p, full_matrices=False))"),
     "torch.alias_copy": ("torch.alias_copy(x)",),
+    "torch.lu": ("torch.lu(m)", "torch.lu(p[:, :, :3], get_infos=True)"), "torch.Tensor.lu": ("m.lu()", "w.lu(get_infos=True)"),
+    "torch.linalg.lu": ("torch.linalg.lu(w)", "torch.linalg.lu(p)", "torch.linalg.lu(q)"),
+    "torch.linalg.lu_factor": ("torch.linalg.lu_factor(w)", "torch.linalg.lu_factor(p)"),
+    "torch.linalg.lu_factor_ex": ("torch.linalg.lu_factor_ex(w)", "torch.linalg.lu_factor_ex(w * 0)"),
+    "torch.geqrf": ("torch.geqrf(w)", "torch.geqrf(p)", "torch.geqrf(q)"), "torch.Tensor.geqrf": ("w.geqrf()", "x.geqrf()"),
+    "torch.ormqr": ("torch.ormqr(*torch.geqrf(w), m)", "torch.ormqr(*torch.geqrf(w), m, left=False, transpose=True)"),
+    "torch.Tensor.ormqr": ("w.ormqr(u, m)",), "torch.Tensor.orgqr": ("w.orgqr(u)",),
+    "torch.svd_lowrank": ("torch.svd_lowrank(x, 3)[1]", "(lambda a, s, b: a * s @ b.mT)(*torch.svd_lowrank(q[0], 3))"),
+    "torch.pca_lowrank": ("torch.pca_lowrank(x, 2)[1]",), "torch.lobpcg": ("torch.lobpcg(m)[0]", "torch.lobpcg(m, largest=False)[1].abs()"),
     "torch.nn.Buffer": ("torch.nn.Buffer(x) + 1",),
 }  # fmt: skip
 
