@@ -157,25 +157,16 @@ def from_file(filename: str, shared: bool = False, size: int = 0, **options: Any
 
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
     """conv1d of (time, batch, channels) by weight (width, channels, out channels)."""
-    return F.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad).permute(2, 0, 1)
+    return (
+        F.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
+        .permute(2, 0, 1)
+        .contiguous()
+    )
 
 
 def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
     """rrelu, written into input."""
     return F.rrelu(input, lower, upper, training, inplace=True)
-
-
-def feature_alpha_dropout(
-    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
-) -> Tensor:
-    """alpha_dropout of whole channels: of (N, C, ...), the elements of each (n, c) together."""
-    if not training or p in (0, 1):
-        return F.alpha_dropout(input, p, training, inplace)
-    kept = cutaway.rand(*input.shape[:2], *[1] * (input.ndim - 2), device=input.device) >= p
-    low = -1.7580993408473766  # selu at minus infinity
-    scale = 1 / math.sqrt((1 - p) * (1 + p * low * low))
-    out = cutaway.where(kept, input, low) * scale - scale * low * p
-    return input.copy_(out) if inplace else out
 
 
 def segment_reduce(
@@ -314,16 +305,17 @@ FUNCTIONS: dict[str, Any] = {
     **{f"{name}_copy": _copied(name) for name in _VIEWS},
     **{name: getattr(further_methods, name) for name in further_methods.__all__},
     "alias_copy": cutaway.clone, "slice_copy": slice_copy, "to_dlpack": lambda input: input.__dlpack__(),
-    **{f.__name__: f for f in (from_file, conv_tbc, rrelu_, feature_alpha_dropout, segment_reduce, poisson)},
+    **{f.__name__: f for f in (from_file, conv_tbc, rrelu_, segment_reduce, poisson)},
     **{name: getattr(elimination, name) for name in _MATRICES},
     "histogram": histograms.histogram, "histogramdd": histograms.histogramdd,
-    "native_channel_shuffle": channel_shuffle, "range": range_, "sym_int": math.trunc, "sym_float": float,
+    "native_channel_shuffle": channel_shuffle, "feature_alpha_dropout": F.feature_alpha_dropout,
+    "range": range_, "sym_int": math.trunc, "sym_float": float,
     "is_inference": Tensor.is_inference,
 }  # fmt: skip
 _POOLS = [f"{kind}max_pool{n}d" for kind in ("", "adaptive_") for n in (1, 2, 3)]
 NN: dict[str, Any] = {
     "native_channel_shuffle": channel_shuffle,
-    **{f.__name__: f for f in (*_SHARED, upsample_bilinear, conv_tbc, rrelu_, feature_alpha_dropout)},
+    **{f.__name__: f for f in (*_SHARED, upsample_bilinear, conv_tbc, rrelu_)},
     **{f"{name}_with_indices": _with_indices(getattr(F, name)) for name in _POOLS},
 }
 SPECIAL: dict[str, Any] = {

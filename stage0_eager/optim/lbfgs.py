@@ -34,7 +34,11 @@ class LBFGS(Optimizer):
             raise ValueError(f"Invalid learning rate: {lr}")
         if line_search_fn not in (None, "strong_wolfe"):
             raise RuntimeError("only 'strong_wolfe' is supported")
-        options = {"lr": lr, "max_iter": max_iter, "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval}
+        options = {
+            "lr": lr,
+            "max_iter": max_iter,
+            "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+        }
         options |= {"tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change}
         super().__init__(params, {**options, "history_size": history_size, "line_search_fn": line_search_fn})
         if len(self.param_groups) != 1:
@@ -147,7 +151,14 @@ def _cubic_minimum(a: _Point, b: _Point, low: float, high: float) -> float:
 
 
 def strong_wolfe(
-    at: Callable[[float], _Point], t: float, start: _Point, width: float, least: float, c1=1e-4, c2=0.9, most=25
+    at: Callable[[float], _Point],
+    t: float,
+    start: _Point,
+    width: float,
+    least: float,
+    c1=1e-4,
+    c2=0.9,
+    most=25,
 ) -> _Point:
     """A point along the line with a lower loss and a flatter slope: algorithms 3.5 (bracket) and 3.6 (zoom)."""
     low = lambda p: p.loss <= start.loss + c1 * p.t * start.slope  # noqa: E731

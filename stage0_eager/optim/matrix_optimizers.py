@@ -56,7 +56,9 @@ class Adafactor(Optimizer):
         size = (p.norm() / math.sqrt(p.numel())).clamp(min=floor)
         lr = size * min(group["lr"], 1 / math.sqrt(state["step"]))
         if p.ndim > 1:
-            estimate, row_var, col_var = factored_variance(g, state["row_var"], state["col_var"], weight, least)
+            estimate, row_var, col_var = factored_variance(
+                g, state["row_var"], state["col_var"], weight, least
+            )
             keep(state, row_var=row_var, col_var=col_var)
         else:
             estimate = state["variance"] + (g * g - state["variance"]) * weight
@@ -97,7 +99,13 @@ class Muon(Optimizer):
             raise ValueError(
                 f"Adjust learning rate function {adjust_lr_fn} is not supported; it is one of {', '.join(_RATES)}"
             )
-        options = {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov, "eps": eps}
+        options = {
+            "lr": lr,
+            "weight_decay": weight_decay,
+            "momentum": momentum,
+            "nesterov": nesterov,
+            "eps": eps,
+        }
         more = {"ns_coefficients": ns_coefficients, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn}
         super().__init__(params, options | more)
 

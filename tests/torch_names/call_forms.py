@@ -124,7 +124,7 @@ OWN: dict[str, tuple[str, ...]] = {
     "torch.linalg.lu_solve": tuple(f"torch.linalg.lu_solve(*torch.linalg.lu_factor(w), m, left={left}, adjoint={turned})"
                                 for left, turned in ((True, False), (True, True), (False, True))),
     "torch.linalg.ldl_solve": ("torch.linalg.ldl_solve(*torch.linalg.ldl_factor(m), w)",),
-    "torch.orgqr": ("torch.orgqr(w, u)",), 
+    "torch.orgqr": ("torch.orgqr(w, u)",),
     "torch.stft": ("torch.view_as_real(torch.stft(line[0], 4, window=torch.ones(4), return_complex=True))",),
     "torch.istft": ("torch.istft(torch.stft(line[0], 4, window=torch.ones(4), return_complex=True), 4, window=torch.ones(4))",),
     "torch.poisson": ("torch.poisson(x)",), "torch.rrelu_": ("torch.rrelu_(x, training=False)",),
@@ -253,7 +253,39 @@ OWN: dict[str, tuple[str, ...]] = {
     "torch.Tensor.ormqr": ("w.ormqr(u, m)",), "torch.Tensor.orgqr": ("w.orgqr(u)",),
     "torch.svd_lowrank": ("torch.svd_lowrank(x, 3)[1]", "(lambda a, s, b: a * s @ b.mT)(*torch.svd_lowrank(q[0], 3))"),
     "torch.pca_lowrank": ("torch.pca_lowrank(x, 2)[1]",), "torch.lobpcg": ("torch.lobpcg(m)[0]", "torch.lobpcg(m, largest=False)[1].abs()"),
-    "torch.nn.Buffer": ("torch.nn.Buffer(x) + 1",),
+    "torch.nn.Buffer": ("torch.nn.Buffer(x) + 1", "(a := torch.nn.Module(), setattr(a, 'c', torch.nn.Buffer(x)), a.state_dict())[2]"),
+    "torch.nn.UninitializedParameter": ("(a := torch.nn.UninitializedParameter(), a.materialize((2, 3)), a.data.shape)[2]",),
+    "torch.nn.UninitializedBuffer": ("(a := torch.nn.UninitializedBuffer(), a.materialize((2, 3)), a.shape)[2]",),
+    **{f"torch.nn.Lazy{name}": (f"(a := torch.nn.Lazy{name}({made}), a({given}), torch.nn.init.constant_(a.weight, 0.1), a.bias.data.fill_(0.5), "
+                                f"type(a).__name__, a({given}), a.state_dict())[4:]",)
+       for name, made, given in (
+           ("Linear", "5", "x"), *((f"Conv{n}d", "4, 2", given) for n, given in ((1, "line"), (2, "image"), (3, "block"))),
+           *((f"ConvTranspose{n}d", "4, 2", given) for n, given in ((1, "line"), (2, "image"), (3, "block"))),
+           *((f"BatchNorm{n}d", "", given) for n, given in ((1, "x"), (2, "image"), (3, "block"))),
+           *((f"InstanceNorm{n}d", "affine=True", given) for n, given in ((1, "line"), (2, "image"), (3, "block"))))},
+    "torch.nn.RNNBase": ("torch.nn.RNNBase('LSTM', 4, 5, 2).weight_ih_l1.shape", "isinstance(torch.nn.GRU(4, 5), torch.nn.RNNBase)"),
+    "torch.nn.DataParallel": ("torch.nn.DataParallel(torch.nn.ReLU())(x - y)", "list(torch.nn.DataParallel(torch.nn.Linear(4, 5)).state_dict())"),
+    "torch.nn.SyncBatchNorm": ("torch.nn.SyncBatchNorm(4).eval()(image)",
+                               "type(torch.nn.SyncBatchNorm.convert_sync_batchnorm(torch.nn.Sequential(torch.nn.BatchNorm2d(4)))[0]).__name__"),
+    "torch.nn.FeatureAlphaDropout": ("torch.nn.FeatureAlphaDropout().eval()(image)", "torch.nn.FeatureAlphaDropout()(image)"),
+    "torch.nn.AdaptiveLogSoftmaxWithLoss": ("torch.nn.AdaptiveLogSoftmaxWithLoss(8, 10, [2, 5], div_value=2.0) <- image[0, 0], torch.arange(8)",
+        "(lambda a: ([p.data.copy_(image.flatten()[: p.numel()].reshape(p.shape)) for p in a.parameters()], a.log_prob(image[0, 0]), a.predict(image[0, 0])))"
+        "(torch.nn.AdaptiveLogSoftmaxWithLoss(8, 10, [2, 5], div_value=2.0, head_bias=True))[1:]"),
+    "torch.nn.LinearCrossEntropyLoss": ("torch.nn.LinearCrossEntropyLoss(4, 3) <- x, t", "torch.nn.LinearCrossEntropyLoss(4, 3, bias=True, label_smoothing=0.1) <- x, t"),
+    "torch.nn.functional.linear_cross_entropy": ("torch.nn.functional.linear_cross_entropy(x, y, t)",
+                                                 "torch.nn.functional.linear_cross_entropy(x, y, t, linear_bias=u, reduction='sum')"),
+    "torch.nn.functional.grouped_mm": tuple(f"torch.nn.functional.grouped_mm({call})" for call in (
+        "torch.ones(2, 8, 16).bfloat16(), torch.ones(2, 16, 8).bfloat16()",
+        "torch.arange(128.0).reshape(8, 16).bfloat16(), torch.ones(2, 16, 8).bfloat16(), offs=torch.tensor([3, 8]).int()")),
+    "torch.nn.functional.multi_head_attention_forward": tuple(
+        f"torch.nn.functional.multi_head_attention_forward(p, p, p, 4, 2, torch.cat([x, y, z, x]), torch.cat([v, v, v]), {more}, 0.0, q[0, :, :1] @ v[None], v)"
+        for more in ("None, None, False", "v.reshape(1, 1, 4), v.reshape(1, 1, 4), True")),
+    **{f"torch.nn.functional.fractional_max_pool{n}d{end}": tuple(
+           f"torch.nn.functional.fractional_max_pool{n}d{end}({given}, 2, {more}, _random_samples=torch.tensor({draws}).reshape({given}.shape[0], 4, {n}))"
+           for more in ("output_size=2", f"output_ratio={(0.7, 0.6, 0.7)[:n]}, return_indices=True"))
+       for end in ("", "_with_indices")
+       for n, given, draws in ((2, "image", [round(0.05 + 0.055 * i, 3) for i in range(16)]), (3, "block", [0.1, 0.9, 0.4, 0.3, 0.7, 0.2, 0.5, 0.8, 0.6, 0.05, 0.95, 0.45]))},
+    **{f"torch.nn.FractionalMaxPool{n}d": (f"torch.nn.FractionalMaxPool{n}d(2, output_size=2)({given}).shape",) for n, given in ((2, "image"), (3, "block"))},
 }  # fmt: skip
 
 

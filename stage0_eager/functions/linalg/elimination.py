@@ -40,9 +40,7 @@ def _order_of(pivots: Tensor, count: int) -> Tensor:
     return order
 
 
-def linalg_lu_factor_ex(
-    A: Tensor, *, pivot: bool = True, check_errors: bool = False
-) -> results.LUFactorInfo:
+def linalg_lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> results.LUFactorInfo:
     """(LU, pivots, info): L below the diagonal and U on and above it; info is the first zero on it, or 0."""
     if not pivot:
         raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
@@ -208,9 +206,7 @@ def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int
     m, n = A.shape[-2:]
     q = min(6, m, n) if q is None else q
     if not 0 <= q <= min(m, n):
-        raise ValueError(
-            f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(m, n)}"
-        )
+        raise ValueError(f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(m, n)}")
     return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter)
 
 
