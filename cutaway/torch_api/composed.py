@@ -15,7 +15,7 @@ import numpy as np
 
 import cutaway
 from cutaway import Tensor
-from stage0_eager.functions import further_methods, histograms, special
+from stage0_eager.functions import bessel, further_methods, histograms, special
 from stage0_eager.functions.linalg import elimination
 from stage0_eager.nn import functional as F
 
@@ -323,4 +323,5 @@ SPECIAL: dict[str, Any] = {
     **{f"shifted_{name}": _polynomial(name, shifted=True) for name in _RECURRENCES if "chebyshev" in name},
     "modified_bessel_i0": special.i0, "modified_bessel_i1": special.i1,
     "spherical_bessel_j0": spherical_bessel_j0,
+    **{name: getattr(bessel, name) for name in bessel.__all__},
 }  # fmt: skip

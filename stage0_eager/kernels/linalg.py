@@ -138,5 +138,5 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "eigh": _eigh,
 }
 
-# Kernels whose results are laid out column by column (external_metas.by_columns); NumPy's have the rows one after another.
+# Kernels whose results are laid out column by column (external_metas.by_columns); NumPy gives them by rows.
 BY_COLUMNS = frozenset("cholesky triangular_solve solve inv qr svd eigh".split())

@@ -232,7 +232,6 @@ OWN: dict[str, tuple[str, ...]] = {
     "torch.Tensor.select_scatter": ("x.select_scatter(u, 1, 0)",), "torch.Tensor.renorm_": ("x.renorm_(2, 0, 0.5)",),
     "torch.Tensor.register_post_accumulate_grad_hook":
         ("(x.requires_grad_(), x.register_post_accumulate_grad_hook(lambda p: (p.grad.mul_(2), None)[1]), (x * y).sum().backward(), x.grad)[3]",),
-    "torch.Tensor.retain_grad": ("(x.requires_grad_(), a := x * 2, a.retain_grad(), (a * y).sum().backward(), a.grad)[4]",),
     "torch.Tensor.random_": ("x.random_()", "i.random_()", "x.random_(2, 9)"), "torch.Tensor.module_load": ("x.module_load(y)",),
     "torch.Tensor.dim_order": ("x.dim_order()", "p.permute(2, 0, 1).dim_order()"), "torch.Tensor.grad_dtype": ("x.grad_dtype",),
     "torch.from_file": ("torch.from_file(io.__file__, size=16, dtype=torch.uint8)",),
@@ -243,6 +242,8 @@ OWN: dict[str, tuple[str, ...]] = {
     "torch.set_default_tensor_type": ("torch.set_default_tensor_type('torch.FloatTensor'), torch.get_default_dtype()",),
     "torch.svd": ("torch.svd(image)[1]", "(lambda a, s, b: a * s.unsqueeze(-2) @ b.mT)(*torch.svd(image))"),
     "torch.linalg.svd": ("torch.linalg.svd(image)[1]", "(lambda a, s, b: a * s.unsqueeze(-2) @ b)(*torch.linalg.svd(p, full_matrices=False))"),
+    **{f"torch.special.{name}": (f"torch.special.{name}(x)", f"torch.special.{name}(40 * x)", f"torch.special.{name}(torch.tensor([0.0, -1.0, -9.0, 3.0]))")
+       for name in "airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_k0 modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1".split()},
     "torch.alias_copy": ("torch.alias_copy(x)",),
     "torch.lu": ("torch.lu(m)", "torch.lu(p[:, :, :3], get_infos=True)"), "torch.Tensor.lu": ("m.lu()", "w.lu(get_infos=True)"),
     "torch.linalg.lu": ("torch.linalg.lu(w)", "torch.linalg.lu(p)", "torch.linalg.lu(q)"),
