@@ -174,11 +174,11 @@ def segment_reduce(
     offsets: Tensor | None = None, axis: int = 0, unsafe: bool = False, initial: float | None = None,
 ) -> Tensor:  # fmt: skip
     """The rows of data in pieces of these lengths (or between offsets), each reduced: sum, mean, prod, max, min."""
-    if lengths is None and offsets is None:
+    sizes = offsets.diff() if offsets is not None else lengths
+    if sizes is None:
         raise RuntimeError("segment_reduce: expected lengths or offsets")
-    if axis or data.ndim == 0 or (lengths if lengths is not None else offsets).ndim != 1:
+    if axis or data.ndim == 0 or sizes.ndim != 1:
         raise NotImplementedError("segment_reduce: only pieces along the first dimension are supported")
-    sizes = offsets.diff() if lengths is None else lengths
     empty = _EMPTY[reduce] if initial is None else initial
     pieces = data.split(sizes.tolist())
     return cutaway.stack([_REDUCED[reduce](piece, empty) for piece in pieces])

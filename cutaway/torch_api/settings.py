@@ -31,7 +31,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
     measurement (runtime.deterministic)."""
     if debug_mode not in (*_MODES, *_MODES.values()):
         raise RuntimeError(f"invalid value of debug_mode, expected one of 0, 1, 2 or {', '.join(_MODES)}")
-    _STORED["deterministic"] = _MODES.get(debug_mode, debug_mode)
+    _STORED["deterministic"] = _MODES[debug_mode] if isinstance(debug_mode, str) else debug_mode
     config.change(**{"runtime.deterministic": bool(_STORED["deterministic"])})
 
 

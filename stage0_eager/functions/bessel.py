@@ -67,7 +67,7 @@ def _scaled_k(x: Tensor, order: int) -> Tensor:
     found = (weighted / 2 - (near / 2).log() * total) * (-1) ** order
     found = (found + 1 / near if order else found) * near.exp()
     found = where(x < 2, found, _scaled_k_far(x.clamp(min=2.0), order))
-    return where(x > 0, where(x == math.inf, 0.0, found), where(x == 0, math.inf, math.nan))
+    return where(x > 0, where(x.eq(math.inf), 0.0, found), where(x.eq(0), math.inf, math.nan))
 
 
 # ---- J and Y -------------------------------------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def _j(x: Tensor, order: int) -> Tensor:
     size = x.abs()
     near, far = size.clamp(max=4.0), size.clamp(min=4.0)
     found = where(size < 4, _series(near, order, -1)[0], _hankel(far, order)[0])
-    found = where(size == math.inf, 0.0, found)
+    found = where(size.eq(math.inf), 0.0, found)
     return found * x.sign() if order else found
 
 
@@ -107,8 +107,8 @@ def _y(x: Tensor, order: int) -> Tensor:
     total, weighted = _series(near, order, -1)
     low = (2 * (near / 2).log() * total - weighted - (2 / near if order else 0.0)) / math.pi
     found = where(x < 4, low, _hankel(far, order)[1])
-    found = where(x == math.inf, 0.0, found)
-    return where(x > 0, found, where(x == 0, -math.inf, math.nan))
+    found = where(x.eq(math.inf), 0.0, found)
+    return where(x > 0, found, where(x.eq(0), -math.inf, math.nan))
 
 
 # ---- Ai ------------------------------------------------------------------------------------------------------------

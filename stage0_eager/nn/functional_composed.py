@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stage0_eager.functions import creation, joining
+from stage0_eager.functions import creation, joining, shape
 from stage0_eager.functions.linalg.products import linear
 from stage0_eager.functions.nn.attention import as_float_mask, attention_heads, project_packed
 from stage0_eager.functions.nn.losses import cross_entropy
@@ -43,7 +43,7 @@ def grouped_mm(
         elif mat_b.ndim == 2 and mat_a.ndim == 3:
             out = joining.cat([mat_a[i] @ mat_b[:, columns] for i, columns in enumerate(pieces)], 1)
         else:
-            out = joining.stack([mat_a[:, inner] @ mat_b[inner] for inner in pieces])
+            out = shape.stack([mat_a[:, inner] @ mat_b[inner] for inner in pieces])
     return out if out_dtype is None else out.to(out_dtype)
 
 
@@ -59,44 +59,52 @@ def multi_head_attention_forward(
 
     bias_k and bias_v are a further key and value of every sequence, add_zero_attn adds one of zeros.
     """
-    if static_k is not None or static_v is not None:
-        raise NotImplementedError("multi_head_attention_forward: static_k and static_v are not supported")
-    if query.shape[-1] != embed_dim_to_check:
-        raise AssertionError(
-            f"was expecting embedding dimension of {embed_dim_to_check}, but got {query.shape[-1]}"
-        )
-    if is_causal and attn_mask is None:
-        raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
+    _check_heads(
+        query, embed_dim_to_check, static_v if static_k is None else static_k, is_causal and attn_mask is None
+    )
     alone = query.ndim == 2
     q, k, v = (x.unsqueeze(0) if alone else x.transpose(0, 1) for x in (query, key, value))
-    if key_padding_mask is not None and alone:
-        key_padding_mask = key_padding_mask.unsqueeze(0)
-    if use_separate_proj_weight:
-        biases = (None,) * 3 if in_proj_bias is None else in_proj_bias.chunk(3)
-        weights = (q_proj_weight, k_proj_weight, v_proj_weight)
-        q, k, v = (linear(x, w, b) for x, w, b in zip((q, k, v), weights, biases, strict=True))
-    else:
-        q, k, v = project_packed(q, k, v, in_proj_weight, in_proj_bias)
+    weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else in_proj_weight
+    q, k, v = _projected(q, k, v, weights, in_proj_bias)
     mask = _mask_of(q, k, num_heads, attn_mask, key_padding_mask)
-    for more in ((bias_k, bias_v), (0.0, 0.0) if add_zero_attn else (None, None)):
-        if more[0] is not None:
-            k, v = (_with_one(x, last) for x, last in zip((k, v), more, strict=True))
-            mask = None if mask is None else _with_one(mask, 0.0, -1)
-    out, weights = attention_heads(q, k, v, num_heads, mask, dropout_p if training else 0.0)
+    further = [(bias_k, bias_v)] if bias_k is not None else []
+    for more in further + ([(0.0, 0.0)] if add_zero_attn else []):
+        k, v = (_with_one(x, last) for x, last in zip((k, v), more, strict=True))
+        mask = None if mask is None else _with_one(mask, 0.0, -1)
+    out, scores = attention_heads(q, k, v, num_heads, mask, dropout_p if training else 0.0)
     out = linear(out[0] if alone else out.transpose(0, 1), out_proj_weight, out_proj_bias)
-    if not need_weights:
-        return out, None
-    weights = weights.mean(1) if average_attn_weights else weights
-    return out, weights.squeeze(0) if alone else weights
+    return out, _shown(scores, average_attn_weights, alone) if need_weights else None
+
+
+def _shown(scores: Tensor, average: bool, alone: bool) -> Tensor:
+    scores = scores.mean(1) if average else scores
+    return scores.squeeze(0) if alone else scores
+
+
+def _check_heads(query: Tensor, wanted: int, static: Any, causal_alone: bool) -> None:
+    if static is not None:
+        raise NotImplementedError("multi_head_attention_forward: static_k and static_v are not supported")
+    if query.shape[-1] != wanted:
+        raise AssertionError(f"was expecting embedding dimension of {wanted}, but got {query.shape[-1]}")
+    if causal_alone:
+        raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
+
+
+def _projected(q: Tensor, k: Tensor, v: Tensor, weights: Any, bias: Any) -> tuple[Tensor, ...]:
+    """The three projections, by three weights or by the thirds of one."""
+    if not isinstance(weights, tuple):
+        return project_packed(q, k, v, weights, bias)
+    biases = (None,) * 3 if bias is None else bias.chunk(3)
+    return tuple(linear(x, w, b) for x, w, b in zip((q, k, v), weights, biases, strict=True))
 
 
 def _with_one(x: Tensor, last: Any, dim: int = 1) -> Tensor:
     """x with one more along `dim`: a tensor's values, or a number."""
-    shape = list(x.shape)
-    shape[dim] = 1
+    sizes = list(x.shape)
+    sizes[dim] = 1
     if isinstance(last, Tensor):
-        return joining.cat([x, last.reshape(1, 1, -1).expand(shape)], dim)
-    return joining.cat([x, creation.full(shape, last, dtype=x.dtype, device=x.device)], dim)
+        return joining.cat([x, last.reshape(1, 1, -1).expand(sizes)], dim)
+    return joining.cat([x, creation.full(sizes, last, dtype=x.dtype, device=x.device)], dim)
 
 
 def _mask_of(q: Tensor, k: Tensor, num_heads: int, attn_mask: Any, key_padding_mask: Any) -> Any:

@@ -57,9 +57,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     def reset_parameters(self) -> None:
         self.head.reset_parameters()
-        for first, last in self.tail:
-            first.reset_parameters()
-            last.reset_parameters()
+        for cluster in self.tail:
+            for layer in cluster.children():
+                layer.reset_parameters()
 
     def forward(self, input, target):
         """(log-probability of each target, their mean negative)."""

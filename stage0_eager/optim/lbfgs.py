@@ -56,8 +56,10 @@ class LBFGS(Optimizer):
             at += p.numel()
 
     @no_grad()
-    def step(self, closure: Callable[[], Any]) -> Any:
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Up to max_iter iterations. Returns the loss before them."""
+        if closure is None:
+            raise TypeError("LBFGS.step() needs a closure that computes the loss and its gradients")
         group = self.param_groups[0]
         calls = 0
 
@@ -150,46 +152,62 @@ def _cubic_minimum(a: _Point, b: _Point, low: float, high: float) -> float:
     return min(max(b.t - (b.t - a.t) * ((b.slope + d2 - d1) / (b.slope - a.slope + 2 * d2)), low), high)
 
 
+class _Search(NamedTuple):
+    """A line: the point at a length, where it starts, and how many points may be asked for."""
+
+    at: Callable[[float], _Point]
+    start: _Point
+    most: int = 25
+
+    def low(self, p: _Point) -> bool:
+        """Whether the loss fell by enough of what the slope promised."""
+        return p.loss <= self.start.loss + 1e-4 * p.t * self.start.slope
+
+    def flat(self, p: _Point) -> bool:
+        return abs(p.slope) <= -0.9 * self.start.slope
+
+
 def strong_wolfe(
-    at: Callable[[float], _Point],
-    t: float,
-    start: _Point,
-    width: float,
-    least: float,
-    c1=1e-4,
-    c2=0.9,
-    most=25,
+    at: Callable[[float], _Point], t: float, start: _Point, width: float, least: float
 ) -> _Point:
-    """A point along the line with a lower loss and a flatter slope: algorithms 3.5 (bracket) and 3.6 (zoom)."""
-    low = lambda p: p.loss <= start.loss + c1 * p.t * start.slope  # noqa: E731
-    flat = lambda p: abs(p.slope) <= -c2 * start.slope  # noqa: E731
+    """A point along the line with a lower loss and a flatter slope. `width`: the largest element of the direction;
+    intervals that move nothing by more than `least` are not cut further."""
+    search = _Search(at, start)
     previous, here, count = start, at(t), 1
-    while True:
-        if not low(here) or (count > 1 and here.loss >= previous.loss) or here.slope >= 0 and not flat(here):
-            break
-        if flat(here):
+    while search.low(here) and not (count > 1 and here.loss >= previous.loss):
+        if search.flat(here):
             return here
-        if count >= most:
+        if here.slope >= 0:
+            break
+        if count >= search.most:
             return min(start, here, key=lambda p: p.loss)
         near, far = here.t + 0.01 * (here.t - previous.t), here.t * 10
         previous, here, count = here, at(_cubic_minimum(previous, here, near, far)), count + 1
-    best, other = (previous, here) if previous.loss <= here.loss else (here, previous)
+    return _zoomed(search, previous, here, count, least / width)
+
+
+def _zoomed(search: _Search, one: _Point, two: _Point, count: int, narrow: float) -> _Point:
+    """The same between two points of which the better one slopes towards the other: algorithm 3.6."""
+    best, other = (one, two) if one.loss <= two.loss else (two, one)
     stuck = False
-    while count < most and abs(other.t - best.t) * width >= least:
-        left, right = sorted((best.t, other.t))
-        t, edge = _cubic_minimum(best, other, left, right), 0.1 * (right - left)
-        near_an_end = min(right - t, t - left) < edge
-        if near_an_end and (stuck or t >= right or t <= left):
-            t = right - edge if abs(t - right) < abs(t - left) else left + edge
-            stuck = False
-        else:
-            stuck = near_an_end
-        here, count = at(t), count + 1
-        if not low(here) or here.loss >= best.loss:
+    while count < search.most and abs(other.t - best.t) >= narrow:
+        t, stuck = _inside(best, other, stuck)
+        here, count = search.at(t), count + 1
+        if not search.low(here) or here.loss >= best.loss:
             best, other = (best, here) if best.loss <= here.loss else (here, best)
             continue
-        if flat(here):
+        if search.flat(here):
             return here
-        other = best if here.slope * (other.t - best.t) >= 0 else other
-        best = here
+        best, other = here, best if here.slope * (other.t - best.t) >= 0 else other
     return best
+
+
+def _inside(best: _Point, other: _Point, stuck: bool) -> tuple[float, bool]:
+    """Where to try next, and whether that is near an end; a second time near an end it is moved away from it."""
+    left, right = sorted((best.t, other.t))
+    t, edge = _cubic_minimum(best, other, left, right), 0.1 * (right - left)
+    if min(right - t, t - left) >= edge:
+        return t, False
+    if not stuck and left < t < right:
+        return t, True
+    return (right - edge if abs(t - right) < abs(t - left) else left + edge), False

@@ -30,14 +30,11 @@ INTERNAL = (
 
 # Why a name that is counted is not here.
 REASONS: dict[str, str] = {
-    "torch.nn.Lazy* torch.nn.Uninitialized* torch.nn.RNNBase": "not yet: layers whose sizes the first call decides; give the sizes",
-    "torch.nn.DataParallel torch.nn.SyncBatchNorm": "DistributedDataParallel stands instead",
-    "torch.special.*": "not yet: SciPy has it for arrays",
-    "*fractional_max_pool* *FractionalMaxPool*": "not yet",
-    "*stft *view_as_* torch.complex torch.polar *.imag *.cfloat *.cdouble *.chalf *conj_physical_": "complex tensors are not here yet",
-    "torch.optim.*": "not yet: SGD, Adam and AdamW are here",
-    "*set_default_tensor_type": "torch.set_default_dtype stands instead",
-    "*to_dlpack": "torch.utils.dlpack is not here; from_numpy shares memory",
+    "*stft *view_as_* torch.complex torch.polar *.imag *.cfloat *.cdouble *.chalf *conj_physical_ *is_conj": "complex tensors are not here yet",
+    "torch.linalg.ldl_*": "not yet: use linalg.lu_factor or linalg.eigh",
+    "torch.hash_tensor": "its numbers are unsigned of 64 bits, a dtype that is not here",
+    "torch.Tensor.storage*": "there are no storages; read a tensor's memory with numpy()",
+    "torch.Tensor.as_subclass": "not yet",
 }
 
 

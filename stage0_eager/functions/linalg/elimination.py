@@ -27,8 +27,8 @@ from stage_contracts import dtype as dt
 
 def _exchanged(rows: Tensor, here: int, there: Tensor) -> Tensor:
     """The row numbers (..., m) with rows `here` and `there` (..., 1) exchanged."""
-    back = gather_scatter.where(rows == there, here, rows)
-    return gather_scatter.where(rows == here, there, back)
+    back = gather_scatter.where(rows.eq(there), here, rows)
+    return gather_scatter.where(rows.eq(here), there, back)
 
 
 def _order_of(pivots: Tensor, count: int) -> Tensor:
@@ -54,7 +54,7 @@ def linalg_lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = F
         exchanged = _exchanged(rows, k, place)
         work = work.gather(-2, exchanged.unsqueeze(-1).expand(work.shape))
         head, below = work[..., k : k + 1, k:], work[..., k + 1 :, k:]
-        factors = below[..., :1] / gather_scatter.where(head[..., :1] == 0, 1.0, head[..., :1])
+        factors = below[..., :1] / gather_scatter.where(head[..., :1].eq(0), 1.0, head[..., :1])
         rest = below[..., 1:] - factors * head[..., 1:]
         lower = joining.cat([work[..., k + 1 :, :k], factors, rest], -1)
         work = joining.cat([work[..., : k + 1, :], lower], -2)
@@ -66,7 +66,7 @@ def linalg_lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = F
 
 
 def _first_zero(packed: Tensor) -> Tensor:
-    zero = packed.diagonal(dim1=-2, dim2=-1) == 0
+    zero = packed.diagonal(dim1=-2, dim2=-1).eq(0)
     if not zero.shape[-1]:
         return creation.zeros(packed.shape[:-2], dtype=dt.int32)
     first = zero.to(dt.int32).argmax(-1) + 1
@@ -92,7 +92,7 @@ def lu_unpack(
         upper = LU_data[..., :k, :].triu().contiguous()
     if unpack_pivots:
         rows = creation.arange(m, device=LU_data.device).unsqueeze(-1)
-        permutation = (_order_of(LU_pivots, m).unsqueeze(-2) == rows).to(LU_data.dtype)
+        permutation = _order_of(LU_pivots, m).unsqueeze(-2).eq(rows).to(LU_data.dtype)
     return results.LU(permutation, lower.contiguous(), upper)
 
 
@@ -109,7 +109,7 @@ def linalg_lu_solve(
     if not left:
         return linalg_lu_solve(LU, pivots, B.mT, adjoint=not adjoint).mT
     order = _order_of(pivots, LU.shape[-1])
-    batch = (*gather_scatter.where(LU[..., :1, :1] == 0, B[..., :1, :1], 0).shape[:-2], *B.shape[-2:])
+    batch = (*gather_scatter.where(LU[..., :1, :1].eq(0), B[..., :1, :1], 0).shape[:-2], *B.shape[-2:])
     if adjoint:
         half = linalg_solve_triangular(LU.mT, B, upper=False)
         whole = linalg_solve_triangular(LU.mT, half, upper=True, unitriangular=True)
@@ -145,9 +145,9 @@ def geqrf(input: Tensor) -> results.Geqrf:
         alpha, below = work[..., k : k + 1, k : k + 1], work[..., k + 1 :, k : k + 1]
         length = (below * below).sum(-2, keepdim=True)
         norm = (alpha * alpha + length).sqrt()
-        beta = gather_scatter.where(length == 0, alpha, gather_scatter.where(alpha > 0, -norm, norm))
-        tau = (beta - alpha) / gather_scatter.where(length == 0, 1.0, beta)
-        v = below / gather_scatter.where(length == 0, 1.0, alpha - beta)
+        beta = gather_scatter.where(length.eq(0), alpha, gather_scatter.where(alpha > 0, -norm, norm))
+        tau = (beta - alpha) / gather_scatter.where(length.eq(0), 1.0, beta)
+        v = below / gather_scatter.where(length.eq(0), 1.0, alpha - beta)
         row, rest = work[..., k : k + 1, k + 1 :], work[..., k + 1 :, k + 1 :]
         shared = tau * (row + v.mT @ rest)
         right = joining.cat([row - shared, rest - v @ shared], -2)

@@ -22,7 +22,7 @@ def _starts(size: int, out: int, window: int, draw: Tensor) -> Tensor:
     i = creation.arange(out, dtype=draw.dtype, device=draw.device)
     draw = draw.unsqueeze(-1)
     begin = ((i + draw) * ratio).to(dt.int64) - (draw * ratio).to(dt.int64)
-    return (begin * (i < out - 1) + last * (i == out - 1)).to(dt.int64)
+    return (begin * (i < out - 1) + last * i.eq(out - 1)).to(dt.int64)
 
 
 def _each(value: Any, rank: int) -> tuple:
@@ -67,8 +67,8 @@ def _pooled(
     elements = input.reshape(*input.shape[:2], 1, -1).expand(*flat.shape[:3], -1)
     values, which = elements.gather(-1, flat).max(-1)
     places = flat.gather(-1, which.unsqueeze(-1))
-    shape = (*input.shape[:2], *out)
-    return values.reshape(shape), places.reshape(shape)
+    made = (*input.shape[:2], *out)
+    return values.reshape(made), places.reshape(made)
 
 
 def _public(rank: int) -> tuple[Any, Any]:
