@@ -29,7 +29,9 @@ from stage0_eager.functions.nn.fold import fold
 from stage0_eager.functions.nn.fold import sliding_blocks as unfold
 from stage0_eager.functions.nn.fractional_pooling import (
     fractional_max_pool2d,
+    fractional_max_pool2d_with_indices,
     fractional_max_pool3d,
+    fractional_max_pool3d_with_indices,
 )
 from stage0_eager.functions.nn.grid_sampling import affine_grid, grid_sample
 from stage0_eager.functions.nn.interpolation import interpolate, upsample
@@ -135,8 +137,9 @@ __all__ = [
     "celu_", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
     "cosine_embedding_loss", "cosine_similarity", "cross_entropy", "ctc_loss", "dropout", "dropout1d", "dropout2d",
     "dropout3d", "elu", "elu_", "embedding", "embedding_bag", "feature_alpha_dropout", "flatten", "fold",
-    "fractional_max_pool2d", "fractional_max_pool3d", "gaussian_nll_loss", "gelu", "glu", "grid_sample",
-    "group_norm", "grouped_mm", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "hardtanh_",
+    "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices", "gaussian_nll_loss", "gelu", "glu", "grid_sample", "group_norm",
+    "grouped_mm", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "hardtanh_",
     "hinge_embedding_loss", "huber_loss", "instance_norm", "interpolate", "kl_div", "l1_loss", "layer_norm",
     "leaky_relu", "leaky_relu_", "linear", "linear_cross_entropy", "local_response_norm", "log_softmax",
     "logsigmoid", "lp_pool1d", "lp_pool2d", "lp_pool3d", "margin_ranking_loss", "max_pool1d", "max_pool2d",
