@@ -28,7 +28,8 @@ from stage_contracts.dtype import DTYPES, DType
 STORAGES = {
     "bool": "BoolStorage", "uint8": "ByteStorage", "int8": "CharStorage", "int16": "ShortStorage",
     "int32": "IntStorage", "int64": "LongStorage", "float16": "HalfStorage", "bfloat16": "BFloat16Storage",
-    "float32": "FloatStorage", "float64": "DoubleStorage",
+    "float32": "FloatStorage", "float64": "DoubleStorage", "complex64": "ComplexFloatStorage",
+    "complex128": "ComplexDoubleStorage",
 }  # fmt: skip
 ALIGNMENT = (
     64  # bytes; each storage begins at a multiple, as torch writes it, so that it can be mapped into memory

@@ -272,8 +272,9 @@ class _Unpickler(_PythonUnpickler):
         if name not in self._made:
             code = kind.dtype.numpy if kind.dtype else np.dtype(np.uint8)
             data = np.frombuffer(bytearray(self._records.read(name)), np.uint8)
-            if self._records.order == ">" and width > 1:
-                data = data.reshape(-1, width)[:, ::-1].reshape(-1)
+            if self._records.order == ">":
+                number = width // 2 if code.kind == "c" else width
+                data = data.reshape(-1, number)[:, ::-1].reshape(-1)
             self._made[name] = _Storage(np.ascontiguousarray(data).view(code), kind.dtype)
         made = self._made[name]
         if made.dtype is not kind.dtype:

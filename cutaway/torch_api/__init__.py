@@ -24,9 +24,10 @@ from cutaway.torch_api.dynamo import compiler_modules
 from cutaway.torch_api.imported import VERSION, give_specs
 from cutaway.torch_api.missing import MISSING
 from cutaway.torch_api.profiler import PROFILER_PATHS
+from cutaway.torch_api.settings import SETTINGS
 from stage0_eager import nn, optim, torch_archive, torch_archive_reading
 from stage0_eager.autograd import checkpoint
-from stage0_eager.namespaces import autograd
+from stage0_eager.namespaces import amp, autograd
 from stage0_eager.nn import fusion
 from stage0_eager.transforms import func
 from stage0_eager.utils import data
@@ -74,6 +75,7 @@ def _top() -> dict[str, Any]:
     return {
         **{name: DTYPES[dtype] for name, dtype in short.items()},
         **torch_machine.TOP,
+        **SETTINGS,
         **CHECKS,
         **composed.FUNCTIONS,
         **legacy.NAMES,
@@ -81,7 +83,7 @@ def _top() -> dict[str, Any]:
         "_assert": _assert,
         "SymInt": SymInt, "SymFloat": SymFloat, "SymBool": SymBool,
         "dtype": DType, "Size": tuple, "inf": math.inf, "nan": math.nan, "pi": math.pi, "e": math.e,
-        "vmap": func.vmap,
+        "vmap": func.vmap, "GradScaler": amp.GradScaler,
         "save": torch_archive.save, "load": torch_archive_reading.load,
         "__version__": VERSION,
     }  # fmt: skip
@@ -116,7 +118,7 @@ def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
         "torch.autograd.functional": (autograd.functional, {}),
         "torch.func": (func, {}),
         "torch.library": (cutaway.library, {}),
-        "torch.random": (None, {name: getattr(cutaway, name) for name in _RANDOM}),
+        "torch.random": (None, {name: SETTINGS.get(name) or getattr(cutaway, name) for name in _RANDOM}),
         "torch.utils": (None, {}),
         "torch.utils.checkpoint": (checkpoint, {}),
         "torch.linalg": (cutaway.linalg, {}),
@@ -149,7 +151,7 @@ def ntuple(n: int, value: Any) -> tuple:
     return tuple(value) if isinstance(value, Iterable) else (value,) * n
 
 
-_RANDOM = "manual_seed initial_seed get_rng_state set_rng_state default_generator".split()
+_RANDOM = "seed manual_seed initial_seed get_rng_state set_rng_state default_generator".split()
 
 
 def modules() -> dict[str, ModuleType]:

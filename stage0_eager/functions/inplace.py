@@ -302,5 +302,6 @@ not_equal_ = method(in_place_form("not_equal", aliases.not_equal))
 clip_ = method(in_place_form("clip", aliases.clip))
 fix_ = method(in_place_form("fix", aliases.fix))
 sgn_ = method(in_place_form("sgn", complex_numbers.sgn))
+mvlgamma_ = method(in_place_form("mvlgamma", special.mvlgamma))
 for _op in (copy_, zero_, fill_, float_power_):
     _op.mutates = ("input",)

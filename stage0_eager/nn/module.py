@@ -12,6 +12,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from stage0_eager.autograd.hooks import RemovableHandle
 from stage0_eager.functions.tensor_methods import destination
 from stage0_eager.state import no_grad
@@ -63,7 +65,8 @@ class Buffer(metaclass=_Buffers):
     `persistent=False` keeps it out of state_dict.
     """
 
-    def __new__(cls, data: Tensor, *, persistent: bool = True) -> Any:
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Any:
+        data = Tensor(np.zeros(0, np.float32)) if data is None else data
         made: Any = data.detach().requires_grad_(data.requires_grad)
         made._is_buffer, made.persistent = True, persistent
         return made
@@ -149,12 +152,13 @@ class Module:
             if isinstance(value, Module)
             else None
         )
+        if isinstance(value, Buffer):
+            home = "_buffers"
+            self.__dict__.setdefault("_non_persistent", set()).difference_update({name})
+            if not vars(value)["persistent"]:
+                self.__dict__["_non_persistent"].add(name)
         if home is None and name in self._buffers and (value is None or isinstance(value, Tensor)):
             home = "_buffers"
-        if home is None and isinstance(value, Buffer):
-            home = "_buffers"
-            if not vars(value)["persistent"]:
-                self.__dict__.setdefault("_non_persistent", set()).add(name)
         if home is None and value is None:
             home = next((r for r in _REGISTRIES if name in self.__dict__[r]), None)
         if home is None and any(name in self.__dict__[r] for r in ("_parameters", "_modules")):
