@@ -178,27 +178,28 @@ def _tensor(device: Device | None) -> Callable:
         dtype = storage.dtype or (more[0] if more else None)
         if not isinstance(dtype, DType) or hooks:
             raise FormatError("a tensor without a dtype, or with hooks")
-        numbers = (offset, *size, *stride)
-        if not all(type(n) is int and n >= 0 for n in numbers) or len(size) != len(stride):
-            raise FormatError(
-                f"a tensor of size {size}, strides {stride} at {offset}; expected equal numbers from 0 on"
-            )
-        if len(size) > MOST_DIMS:
-            raise FormatError(f"a tensor of {len(size)} dimensions; expected at most {MOST_DIMS}")
-        array = storage.array.view(dtype.numpy)
-        last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
-        if 0 in size:
-            array = np.empty(size, dtype.numpy)
-        elif last >= array.size:
-            raise FormatError(f"a tensor that ends at element {last} of a storage of {array.size}")
-        else:
-            strides = [s * dtype.itemsize for s in stride]
-            array = np.lib.stride_tricks.as_strided(array[offset:], size, strides)
-        if device is not None:
-            array = arrays.move(array, device)
-        return Tensor(array).requires_grad_(bool(requires_grad)) if requires_grad else Tensor(array)
+        array = _view(storage.array.view(dtype.numpy), offset, size, stride)
+        made = Tensor(array if device is None else arrays.move(array, device))
+        return made.requires_grad_() if requires_grad else made
 
     return rebuild
+
+
+def _view(array: np.ndarray, offset: Any, size: Any, stride: Any) -> np.ndarray:
+    """The part of a storage that is a tensor, if all of it is there."""
+    if not all(type(n) is int and n >= 0 for n in (offset, *size, *stride)) or len(size) != len(stride):
+        raise FormatError(
+            f"a tensor of size {size}, strides {stride} at {offset}; expected equal numbers from 0 on"
+        )
+    if len(size) > MOST_DIMS:
+        raise FormatError(f"a tensor of {len(size)} dimensions; expected at most {MOST_DIMS}")
+    if 0 in size:
+        return np.empty(size, array.dtype)
+    last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+    if last >= array.size:
+        raise FormatError(f"a tensor that ends at element {last} of a storage of {array.size}")
+    strides = [s * array.dtype.itemsize for s in stride]
+    return np.lib.stride_tricks.as_strided(array[offset:], size, strides)
 
 
 def _parameter(data: Any, requires_grad: Any, hooks: Any) -> Parameter:
