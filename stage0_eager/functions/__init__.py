@@ -7,6 +7,7 @@ from stage0_eager.functions import (  # noqa: F401
     complex_numbers,
     creation,
     cumulative,
+    fft,
     gather_scatter,
     indexing,
     inplace,
