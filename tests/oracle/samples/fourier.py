@@ -70,8 +70,8 @@ declare("fft_irfftn", _several("irfftn", None), *HALF_MANY, torch="fft.irfftn", 
 for _name, _samples in {"hfft2": HALF_TWO, "hfftn": HALF_MANY, "ihfft2": TWO, "ihfftn": MANY}.items():
     declare(f"fft_{_name}", None, *_samples, torch=f"fft.{_name}", invalid=NO_NORM,
             exceptions={"NumPy": "NumPy has it along one dimension only"})  # fmt: skip
-for _name in ("fftshift", "ifftshift"):
-    declare(f"fft_{_name}", lambda x, dim=None, shift=getattr(np.fft, _name): shift(x, dim),
+for _name, _shift in {"fftshift": np.fft.fftshift, "ifftshift": np.fft.ifftshift}.items():
+    declare(f"fft_{_name}", lambda x, dim=None, shift=_shift: shift(x, dim),
             S(T(4, 5)), S(T(3, 4, 2), 1), S(T(5, 3), (0, 1)), torch=f"fft.{_name}",
             invalid=Invalid(S(T(3), 2), IndexError))  # fmt: skip
 
