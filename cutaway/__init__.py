@@ -174,6 +174,6 @@ _start_tools()
 __all__ = [
     "DEFAULT_PIPELINE", "DTYPES", "DType", "Device", "GraphBreak", "Operator", "TINY_PIPELINE", "Tensor",
     "Unsupported", "amp", "autograd", "compile", "compiler", "config", "core", "device", "enable_grad", "explain",
-    "fft",    "func", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "library", "linalg", "list_backends",
-    "load", "nn", "no_grad", "ops", "optim", "reset", "save", "set_grad_enabled", "special", "utils",
+    "fft", "func", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "library", "linalg",
+    "list_backends", "load", "nn", "no_grad", "ops", "optim", "reset", "save", "set_grad_enabled", "special", "utils",
 ]  # fmt: skip
