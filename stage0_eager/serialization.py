@@ -123,6 +123,13 @@ def load(path: str | os.PathLike, map_location: Any = None) -> dict[str, Tensor]
     return out
 
 
+def metadata_of(path: str | os.PathLike) -> dict[str, str]:
+    """The free text that the header of a safetensors file holds, by name."""
+    with Path(path).open("rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    return header.get("__metadata__", {})
+
+
 def _parsed(path: Any, text: bytes) -> dict[str, Any]:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
@@ -189,4 +196,4 @@ def _entry(path: Any, name: str, entry: Any) -> tuple[str, list[int], tuple[int,
     return code, shape, (offsets[0], offsets[1])
 
 
-__all__ = ["FormatError", "load", "save"]
+__all__ = ["FormatError", "load", "metadata_of", "save"]

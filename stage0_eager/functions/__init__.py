@@ -8,7 +8,9 @@ from stage0_eager.functions import (  # noqa: F401
     creation,
     cumulative,
     fft,
+    further_methods,
     gather_scatter,
+    histograms,
     indexing,
     inplace,
     inplace_gather_scatter,
@@ -22,6 +24,7 @@ from stage0_eager.functions import (  # noqa: F401
     rearranging,
     reductions,
     shape,
+    short_time_fourier,
     slicing,
     sorting,
     special,
@@ -31,7 +34,7 @@ from stage0_eager.functions import (  # noqa: F401
     tensor_attributes,
     tensor_methods,
 )
-from stage0_eager.functions.linalg import decompositions, einsum, matrix_properties, products  # noqa: F401
+from stage0_eager.functions.linalg import decompositions, einsum, elimination, matrix_properties, products  # noqa: F401
 from stage0_eager.functions.nn import (  # noqa: F401
     activations,
     adaptive_pooling,

@@ -159,9 +159,8 @@ def _settle(core: CoreOp, xp: Any, out: Any, args: tuple, place: int | None = No
     if core.kind in ("identity", "mutation"):  # these keep the layout of their operand
         return out
     # NumPy's elementwise results follow their operands; CuPy's are row-major, and not always should be
-    if out.flags.c_contiguous and (
-        xp is np or all(a.flags.c_contiguous for a in args if hasattr(a, "flags"))
-    ):
+    by_rows = out.flags.c_contiguous and core.name not in kernels_linalg.BY_COLUMNS
+    if by_rows and (xp is np or all(a.flags.c_contiguous for a in args if hasattr(a, "flags"))):
         # sizes of 1 with strides of their own
         return out.ravel().reshape(out.shape) if 1 in out.shape else out
     meta = core.meta(*map(_meta_of, args))

@@ -137,3 +137,6 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "svd": _svd,
     "eigh": _eigh,
 }
+
+# Kernels whose results are laid out column by column (external_metas.by_columns); NumPy gives them by rows.
+BY_COLUMNS = frozenset("cholesky triangular_solve solve inv qr svd eigh".split())

@@ -23,6 +23,11 @@ def _eye(x):
     return c.cast(c.eq(c.reshape(i, (n, 1)), i), x.dtype)
 
 
+def by_columns(x):
+    """x laid out column by column, as LAPACK gives its results."""
+    return transpose_last(c.contiguous(transpose_last(x)))
+
+
 # ---- determinants and inverses -------------------------------------------------------------------------------
 
 
@@ -143,7 +148,8 @@ def triangular_solve(b, A, upper=True, transpose=False, unitriangular=False):
     """(X, A) with A @ X = b, or A.T @ X = b."""
     matrix = transpose_last(A) if transpose else A
     solution = c.triangular_solve(matrix, b, bool(upper) != bool(transpose), bool(unitriangular))
-    return results.SolutionCopy(solution, c.clone(A))
+    copy = c.expand(A, (*solution.shape[:-2], *A.shape[-2:]))
+    return results.SolutionCopy(solution, by_columns(c.clone(copy)))
 
 
 @operator
@@ -173,7 +179,7 @@ def linalg_lstsq(A, B, rcond=None, *, driver=None):
     else:
         residuals = empty
     singular = singular if driver in ("gelss", "gelsd") else empty
-    solution = c.reshape(solution, solution.shape[:-1]) if vector else solution
+    solution = c.reshape(solution, solution.shape[:-1]) if vector else by_columns(solution)
     return results.Lstsq(solution, residuals, rank, singular)
 
 
@@ -393,7 +399,7 @@ def linalg_householder_product(A, tau):
         v = c.slice(vectors, -1, i, i + 1, 1)
         weight = c.reshape(c.slice(tau, -1, i, i + 1, 1), (*tau.shape[:-1], 1, 1))
         out = c.sub(out, c.mul(weight, c.matmul(v, c.matmul(transpose_last(v), out))))
-    return out
+    return by_columns(out)
 
 
 def _rectangular_eye(x):

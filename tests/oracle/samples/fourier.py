@@ -75,6 +75,14 @@ for _name, _shift in {"fftshift": np.fft.fftshift, "ifftshift": np.fft.ifftshift
             S(T(4, 5)), S(T(3, 4, 2), 1), S(T(5, 3), (0, 1)), torch=f"fft.{_name}",
             invalid=Invalid(S(T(3), 2), IndexError))  # fmt: skip
 
+PARTS = {"NumPy": "torch alone has it, with SciPy's under other names"}
+declare("stft", None, S(T(20), 8, return_complex=True), S(T(2, 24), 8, 3, 6, T(6), False, return_complex=True),
+        S(T(2, 24), 6, onesided=False, normalized=True, return_complex=False), exceptions=PARTS, torch=lambda x, *a, **k: x.stft(*a, **k),
+        invalid=Invalid(S(T(8), 4), RuntimeError, "return_complex parameter be given"))  # fmt: skip
+declare("istft", None, S(C(5, 6), 8), S(C(2, 5, 6), 8, 3, 6, T(6, low=0.5), length=16), S(C(6, 7), 6, return_complex=True),
+        exceptions=PARTS, torch=lambda x, *a, **k: x.istft(*a, **k),
+        invalid=Invalid(S(T(5, 6), 8), RuntimeError, "requires a complex-valued input tensor"))  # fmt: skip
+
 UNORDERED = {
     "NumPy": "no order, and free phases: test_stage0_complex.py puts the parts together again",
     "torch": "as with NumPy",
