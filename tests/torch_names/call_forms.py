@@ -127,6 +127,7 @@ OWN: dict[str, tuple[str, ...]] = {
     "torch.orgqr": ("torch.orgqr(w, u)",),
     **{f"torch.{name}": (f"torch.{name}(torch.complex(x, y))",) for name in ("imag", "view_as_real", "view_as_real_copy", "is_conj")},
     **{f"torch.view_as_complex{copy}": (f"torch.view_as_complex{copy}(torch.view_as_real(torch.complex(x, y)))",) for copy in ("", "_copy")},
+    **{f"torch.linalg.{name}": (f"torch.linalg.{name}(m)", f"torch.linalg.{name}(torch.complex(w, m) @ w)") for name in ("eig", "eigvals")},
     "torch.Tensor.imag": ("torch.complex(x, y).imag",), "torch.Tensor.conj_physical_": ("torch.complex(x, y).conj_physical_()",),
     "torch.Tensor.stft": ("line[0].stft(4, window=torch.ones(4), return_complex=True)",),
     "torch.Tensor.istft": ("line[0].stft(4, window=torch.ones(4), return_complex=True).istft(4, window=torch.ones(4))",),
