@@ -38,6 +38,16 @@ def _hop(name, n_fft, hop_length):
     return hop
 
 
+def _frames(signal, n_fft, hop, pad_mode):
+    """(row, frame, place): windows of a signal or of several, filled up at both ends if there is a pad_mode."""
+    rows = signal if signal.ndim == 2 else c.reshape(signal, (1, signal.shape[0]))
+    if pad_mode is not None:
+        rows = pad(rows, (n_fft // 2, n_fft // 2), mode=pad_mode)
+    if not 0 < n_fft <= rows.shape[-1]:
+        raise RuntimeError(f"stft: expected 0 < n_fft <= {rows.shape[-1]}, but got n_fft={n_fft}")
+    return c.unfold(rows, 1, n_fft, hop)
+
+
 @method
 @operator
 def stft(
@@ -47,26 +57,19 @@ def stft(
     """(..., frequency, frame): the transform of each window of n_fft places, hop_length apart (a fourth of n_fft)."""
     name, hop = "stft", _hop("stft", n_fft, hop_length)
     halved = not (input.dtype.is_complex or (window is not None and window.dtype.is_complex))
-    if return_complex is None:
-        if halved:
-            raise RuntimeError("stft requires the return_complex parameter be given for real inputs")
-        return_complex = True
+    if return_complex is None and halved:
+        raise RuntimeError("stft requires the return_complex parameter be given for real inputs")
     if input.ndim not in (1, 2):
         raise RuntimeError(f"{name}: expected a 1D or 2D tensor, but got {input.ndim}D")
-    window = _window(name, input, n_fft, n_fft if win_length is None else win_length, window)
-    rows = input if input.ndim == 2 else c.reshape(input, (1, input.shape[0]))
-    if center:
-        rows = pad(rows, (n_fft // 2, n_fft // 2), mode=pad_mode)
-    if not 0 < n_fft <= rows.shape[-1]:
-        raise RuntimeError(f"{name}: expected 0 < n_fft <= {rows.shape[-1]}, but got n_fft={n_fft}")
-    frames = c.mul(c.unfold(rows, 1, n_fft, hop), window)
-    onesided = halved if onesided is None else onesided
     if onesided and not halved:
         raise RuntimeError("Cannot have onesided output if window or input is complex")
+    window = _window(name, input, n_fft, n_fft if win_length is None else win_length, window)
+    frames = c.mul(_frames(input, n_fft, hop, pad_mode if center else None), window)
+    onesided = halved if onesided is None else onesided
     out = (fft_rfft if onesided else fft_fft)(frames, norm="ortho" if normalized else None)
     out = c.permute(out, (0, 2, 1))
     out = out if input.ndim == 2 else c.reshape(out, out.shape[1:])
-    return out if return_complex else c.view_as_real(out)
+    return c.view_as_real(out) if return_complex is False else out
 
 
 def _need_overlap(weight):
