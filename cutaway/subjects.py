@@ -12,7 +12,6 @@ from stage_contracts.messages import near, say
 
 SUBJECTS = {
     "distributions": "probability distributions are not planned; use torch.normal, rand and multinomial",
-    "fft": "Fourier transforms need complex numbers, which Cutaway does not have",
     "distributed": "data-parallel training is in torch.distributed; sharding, meshes and RPC are planned",
     "jit": "TorchScript is not planned; use torch.compile, which captures plain Python",
     "onnx": "export to other formats is not planned; fn.artifacts has the graphs of a compiled function",
@@ -28,8 +27,6 @@ SUBJECTS = {
     "xpu": "the devices are CPUs and NVIDIA GPUs",
     "package": "packages of models are not planned; save a state_dict with torch.save",
     "overrides": "__torch_function__ is not planned; cutaway.library makes an operator of your function",
-    "stft": "Fourier transforms need complex numbers, which Cutaway does not have",
-    "istft": "Fourier transforms need complex numbers, which Cutaway does not have",
     "tensorboard": "writing to TensorBoard is not planned",
     "cpp_extension": "building C++ extensions is not planned; cutaway.library registers functions as operators",
     "accelerator": "a choice of accelerator is not planned; use torch.cuda and device=",

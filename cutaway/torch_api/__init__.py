@@ -121,6 +121,7 @@ def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
         "torch.random": (None, {name: SETTINGS.get(name) or getattr(cutaway, name) for name in _RANDOM}),
         "torch.utils": (None, {}),
         "torch.utils.checkpoint": (checkpoint, {}),
+        "torch.fft": (cutaway.fft, {}),
         "torch.linalg": (cutaway.linalg, {}),
         "torch.special": (cutaway.special, composed.SPECIAL),
         "torch.cuda": (None, torch_machine.CUDA),
