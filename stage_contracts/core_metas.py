@@ -365,7 +365,8 @@ def constant_pad(input: TensorMeta, pads: tuple[tuple[int, int], ...], value: An
     """`pads` has one (before, after) pair per dimension; negative pads crop."""
     dt.check_number(value, input.dtype)
     shape = tuple(s + low + high for s, (low, high) in zip(input.shape, pads, strict=True))
-    left = [s + min(low, 0) + min(high, 0) for s, (low, high) in zip(input.shape, pads, strict=True)]
+    crops = [sum(0 if statically_known_true(p >= 0) else min(p, 0) for p in pair) for pair in pads]
+    left = [s + crop for s, crop in zip(input.shape, crops, strict=True)]
     if any(bool(s < 0) for s in left):  # for an open size this adds a guard, because eager raises
         raise RuntimeError(
             f"constant_pad: the negative pads in {pads} remove more than the size of a dimension of {input.shape}"

@@ -59,6 +59,7 @@ class ShapeEnv:
         default_factory=dict
     )  # cache of `evaluate`: all stages ask for the same hints
     made_at: dict[Any, str] = field(default_factory=dict)  # unbacked symbol -> the call that makes it
+    floors: dict[Any, int] = field(default_factory=dict)  # a sum of unbacked symbols -> the least it can be
     deferred: list[Any] = field(default_factory=list)  # facts about unbacked symbols, to be checked at run time
 
     def dimension(self, name: str, hint: int | None, low: int = 0, high: int | None = None) -> SymInt:
@@ -130,7 +131,11 @@ class ShapeEnv:
             whole = constant - self.zeros[rest]
             if whole.is_Integer:
                 return int(whole), int(whole)
-        return interval(expr, self.ranges)
+        low, high = interval(expr, self.ranges)
+        if self.floors:
+            low = max(low, constant + self.floors.get(rest, -math.inf))
+            high = min(high, constant - self.floors.get(-rest, -math.inf))
+        return low, high
 
     def assume(self, condition: Any) -> bool:
         """Decide `condition` from the known facts, or else from the hints; then record the result as an assumption."""

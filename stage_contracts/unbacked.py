@@ -131,8 +131,16 @@ def learn(env: Any, condition: Any) -> None:
     if env.known(condition) is not None:
         return
     env._record(condition)
+    if (sign := _LEAST.get(type(condition).__name__)) is not None:
+        least = env.simplify(condition.lhs - condition.rhs) * sign[0] - sign[1]
+        constant, rest = sympy.expand(least).as_coeff_Add()
+        env.floors[rest] = max(-constant, env.floors.get(rest, -constant))
     env.answers[condition], env.answers[sympy.Not(condition)] = True, False
     env.deferred.append(condition)
+
+
+# A relation -> (sign, less): `sign * (left - right) - less` is not negative.
+_LEAST = {"GreaterThan": (1, 0), "StrictGreaterThan": (1, 1), "LessThan": (-1, 0), "StrictLessThan": (-1, 1)}
 
 
 def expect(condition: Any) -> None:
