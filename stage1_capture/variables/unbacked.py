@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -28,7 +29,7 @@ from stage_contracts import config
 from stage_contracts import dtype as dt
 from stage_contracts.size_text import python_text
 from stage_contracts.symbolic import SymBool, SymInt
-from stage_contracts.unbacked import SymbolName, learn, question, unbacked_in
+from stage_contracts.unbacked import SymbolName, has_effect, learn, question, unbacked_in
 
 # ---- the kinds of value ----------------------------------------------------------------------------------------
 
@@ -395,7 +396,13 @@ def _record_check(
 ) -> None:
     words = [TupleVariable(shown), TupleVariable(known), ConstantVariable(tuple(names)), *map(
         ConstantVariable, (text, error.__name__, message))]  # fmt: skip
-    record_node(tx, ops.check, words, {}, ops.check.meta(None, None, None, "", "", ""))
+    graph, nodes = tx.output.graph, list(tx.output.graph.nodes)
+    # as soon as the data is there, and after the checks that are there already
+    at = 1 + max((nodes.index(tx.output.node_of(value)) for value in shown), default=len(nodes) - 1)  # type: ignore[arg-type]
+    while at < len(nodes) and has_effect(nodes[at]):
+        at += 1
+    with graph.inserting_before(nodes[at]) if at < len(nodes) else nullcontext():
+        record_node(tx, ops.check, words, {}, ops.check.meta(None, None, None, "", "", ""))
 
 
 def require(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:

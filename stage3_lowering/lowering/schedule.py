@@ -30,6 +30,7 @@ from stage_contracts.size_vars import is_open, sizes_in
 from stage_contracts.symbolic import hinted
 from stage_contracts.tensor_meta import TensorMeta
 
+MAKES = "unbacked."  # calls whose result only the data sizes
 CHECK = "unbacked.check"  # the call that raises an error if the data is not as the program says
 FEW_READERS = 8  # of one number; what more nests read alike, as a rate of learning, says nothing about them
 LARGEST_KERNEL = 1024  # instructions; g++ takes more than twice as long for twice as many
@@ -50,6 +51,8 @@ class Schedule:
         for node in nodes:
             for name in dict.fromkeys(d.buffer for d in node.reads):
                 self.readers.setdefault(name, []).append(node.name)
+        calls = [node.node for node in nodes if node.is_extern]
+        self.made = {n for call in calls if call.target.startswith(MAKES) for n in call.outputs}  # type: ignore[union-attr]
         self.checks = [node.name for node in nodes if getattr(node.node, "target", "") == CHECK]
         self.position = {node.name: k for k, node in enumerate(nodes)}
         # one each: a call with several results runs once
@@ -215,11 +218,11 @@ class Schedule:
         Without the checks, a kernel might read past the end of a tensor.
         """
         found: set[str] = set()
-        for node in (each.node for each in group.nodes) if self.late else ():
+        for node in (each.node for each in group.nodes) if self.made else ():
             used = sizes_in([self.buffers[name] for name in node.writes])
             used |= set(node.sizes) if isinstance(node, LoopNest) else sizes_in((node.args, node.kwargs))
             showing = {name for size in used for name in self.late.get(size, ())}
-            if showing:
+            if showing or not self.made.isdisjoint(node.reads):
                 found |= showing | {n for n in self.checks if self.position[n] < self.position[node.name]}
         return found - written_by(group)
 

@@ -126,7 +126,7 @@ def _metas_at(program: Program) -> Callable[..., TensorMeta]:
     fixed = {name: buffer.meta for name, buffer in program.buffers.items()}
     made: dict[tuple, TensorMeta] = {}
 
-    def meta(buffer: str, shape: tuple | None = None, strides: tuple = ()) -> TensorMeta:
+    def meta(buffer: str, shape: tuple | None = None, strides: tuple | None = None) -> TensorMeta:
         if shape is None:
             return fixed[buffer]
         found = made.get((buffer, shape))

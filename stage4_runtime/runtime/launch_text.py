@@ -45,6 +45,9 @@ from stage_contracts.tensor_meta import TensorMeta
 from stage_contracts.unbacked import VALUE
 
 
+MAKES = "unbacked."  # external calls whose result only the data sizes
+
+
 @dataclass
 class LaunchText:
     """The function's text, its name, and the names in it of the program's buffers and kernels."""
@@ -314,7 +317,9 @@ def _external(step: External, program: Program, out: LaunchText) -> Iterable[str
     yield from _late_size_lines(step.outputs, program, out)
     for name in step.outputs:
         meta = program.buffers[name].meta
-        yield f"{out.name(name)} = conform({name!r}, {out.name(name)}{out.at(meta)})  # {meta}"
+        # a size that only the data decides is what it is here; the program's checks come next
+        at = f", {out.name(name)}.shape" if step.target.startswith(MAKES) else out.at(meta)
+        yield f"{out.name(name)} = conform({name!r}, {out.name(name)}{at})  # {meta}"
         if name in out.addresses:
             yield f"{out.pointer(name)} = address({out.name(name)})"
 

@@ -11,7 +11,8 @@ from typing import Any
 from stage0_eager import TABLE
 from stage0_eager.functions import unbacked as ops
 from stage0_eager.table.operator import Operator
-from stage1_capture.state.machine import Args, Kwargs, Tx
+from stage0_eager.tensor import is_traced
+from stage1_capture.state.machine import Args, Kwargs, Tx, builtin
 from stage1_capture.variables.base import SEQUENCES, Variable, realize
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.function import function_variable
@@ -85,6 +86,12 @@ def _getitem(tx: Tx, op: Operator, given: dict[str, Any]) -> Variable | None:
 def _where(tx: Tx, op: Operator, given: dict[str, Any]) -> Variable | None:
     alone = given["input"].is_none() and given["other"].is_none()
     return _followed(tx, op, given) if alone else None
+
+
+@builtin(is_traced)
+def _is_traced(tx: Tx, tensor: Variable) -> Variable:
+    """As while a graph is traced: nothing looks at the data."""
+    return ConstantVariable(tensor.is_tensor())
 
 
 _RULES: dict[str, Any] = {
