@@ -14,7 +14,8 @@ from stage_contracts.graph_text import print_graph
 from stage_contracts.graph_verify import verify_graph
 from stage_contracts.node import OPS, GraphError, Node, map_args, meta_of, metas_of, nodes_in
 from stage_contracts.origin import Origin
-from stage_contracts.unbacked import has_effect, makers, makers_read
+from stage_contracts.symbol_bindings import makers_read
+from stage_contracts.unbacked import has_effect, makers
 
 __all__ = ["OPS", "Graph", "GraphError", "Node", "map_args", "meta_of", "metas_of", "nodes_in"]
 

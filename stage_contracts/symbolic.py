@@ -60,7 +60,9 @@ class ShapeEnv:
     )  # cache of `evaluate`: all stages ask for the same hints
     made_at: dict[Any, str] = field(default_factory=dict)  # unbacked symbol -> the call that makes it
     floors: dict[Any, int] = field(default_factory=dict)  # a sum of unbacked symbols -> the least it can be
-    deferred: list[Any] = field(default_factory=list)  # facts about unbacked symbols, to be checked at run time
+    deferred: list[Any] = field(
+        default_factory=list
+    )  # facts about unbacked symbols, to be checked at run time
 
     def dimension(self, name: str, hint: int | None, low: int = 0, high: int | None = None) -> SymInt:
         """Make a size named `name`, at least `low`. `hint=None` makes it unbacked."""

@@ -7,7 +7,6 @@ the check that answers it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -62,19 +61,6 @@ def makers(nodes: Any) -> dict[Any, Node]:
     return {made[0]: node for node in nodes if makes_symbol(node) and (made := symbol_made(node))}
 
 
-def makers_read(node: Node, known: Mapping[Any, Node]) -> list[Node]:
-    """The nodes that make the symbols in a node's sizes and arguments. It needs them, though it reads no result."""
-    from stage_contracts.symbol_bindings import open_sizes_in  # which imports this file, by way of symbolic.py
-
-    used = {s for size in open_sizes_in((node.val, node.args, node.kwargs)) for s in symbols_of(size)}
-    return [known[s] for s in used if s in known and known[s] is not node]
-
-
-def symbols_of(size: Any) -> set[Any]:
-    """The symbols in a size, as it was written and as it is known to be."""
-    return size.expr.free_symbols | size.env.simplify(size.expr).free_symbols
-
-
 # ---- questions -----------------------------------------------------------------------------------------------
 
 
@@ -87,8 +73,8 @@ def answered(env: Any, condition: Any) -> bool:
     """The answer to a question that a rule asks about unbacked symbols, and that the known facts do not decide.
 
     A size is taken to be 2 or more, as in torch: that it is 0 or 1 makes a fast path, never another result. A rule that
-    asks whether two sizes differ would refuse them, so they must be equal: `env.deferred` has what is to be checked when
-    the program runs. Raises DataDependentError for anything else.
+    asks whether two sizes differ would refuse them, so they must be equal: `env.deferred` has what is to be checked
+    when the program runs. Raises DataDependentError for anything else.
     """
     import sympy
 
@@ -156,6 +142,6 @@ def question(env: Any, condition: Any) -> str:
     where = "; ".join(f"{s} is {env.made_at.get(s, 'a value of the data')}" for s in symbols)
     return (
         f"{condition} depends on the data: {', '.join(map(str, symbols))} has no value at compile time ({where}). "
-        f"If it always holds, say so before this line: torch._check({condition}). Else use cutaway.where or cutaway.cond"
+        f"If it always holds, say so before this line: torch._check({condition}). "
+        "Else use cutaway.where or cutaway.cond"
     )
-

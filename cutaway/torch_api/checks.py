@@ -19,7 +19,9 @@ def _check_with(error: type[Exception], cond: Any, message: Callable[[], Any] | 
     if message is not None and not callable(message):
         raise TypeError(f"message must be a callable, but got {message!r}; pass lambda: ... instead")
     if message is None or statically_known_true(cond):
-        require(cond, error, "Expected cond to be True, but got False. (To explain it, pass message=lambda: ...)")
+        require(
+            cond, error, "Expected cond to be True, but got False. (To explain it, pass message=lambda: ...)"
+        )
     else:
         require(cond, error, str(message()))
 

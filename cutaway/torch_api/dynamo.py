@@ -69,7 +69,10 @@ def compiler_modules(make: Any) -> dict[str, ModuleType]:
         "torch.fx.experimental": make("torch.fx.experimental"),
         "torch.fx.experimental.symbolic_shapes": make(
             "torch.fx.experimental.symbolic_shapes",
-            **{name: getattr(unbacked, name) for name in "statically_known_true guard_or_false guard_or_true".split()},
+            **{
+                name: getattr(unbacked, name)
+                for name in "statically_known_true guard_or_false guard_or_true".split()
+            },
         ),
         "torch._higher_order_ops": make(
             "torch._higher_order_ops",

@@ -79,7 +79,10 @@ def _nonzero(xp: Any, input: Any, binds: Any) -> Any:
 
 def _unique(xp: Any, input: Any, binds: Any) -> tuple:
     values, inverse, counts = xp.unique(
-        input.reshape(-1), return_inverse=True, return_counts=True, **({"equal_nan": False} if xp is np else {})
+        input.reshape(-1),
+        return_inverse=True,
+        return_counts=True,
+        **({"equal_nan": False} if xp is np else {}),
     )
     return values, inverse.reshape(input.shape).astype(xp.int64), counts.astype(xp.int64)
 
@@ -88,7 +91,9 @@ def _bincount(xp: Any, input: Any, weights: Any, minlength: int, binds: Any) -> 
     if input.size and int(input.min()) < 0:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     found = xp.bincount(input, weights, minlength)
-    return found if weights is None else found.astype(xp.float32 if weights.dtype == xp.float32 else xp.float64)
+    return (
+        found if weights is None else found.astype(xp.float32 if weights.dtype == xp.float32 else xp.float64)
+    )
 
 
 def _repeated(xp: Any, counts: Any, binds: Any) -> Any:
@@ -141,7 +146,11 @@ bincount = OpaqueOperator(
     _bincount,
 )
 repeated = OpaqueOperator(
-    "unbacked", "repeated", lambda counts, binds: _computed(_repeated, counts, binds), _repeated_meta, _repeated
+    "unbacked",
+    "repeated",
+    lambda counts, binds: _computed(_repeated, counts, binds),
+    _repeated_meta,
+    _repeated,
 )
 check = OpaqueOperator(
     "unbacked",

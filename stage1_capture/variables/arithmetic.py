@@ -143,9 +143,7 @@ def _declines(result: Variable) -> bool:
 
 def unary(tx: Tx, opname: str, value: Variable) -> Variable:
     function, method_name = UNARY[opname]
-    still_open = (
-        open_negative(value) or unbacked.negated(tx, value) if opname == "UNARY_NEGATIVE" else None
-    )
+    still_open = open_negative(value) or unbacked.negated(tx, value) if opname == "UNARY_NEGATIVE" else None
     if still_open is not None:
         return still_open
     if value.is_python_constant():

@@ -34,7 +34,6 @@ from stage_contracts.source import ArraySource, AttrSource, RegisteredSource
 from stage_contracts.tensor_meta import TensorMeta
 from stage_contracts.unbacked import DataDependentError
 
-
 # Of numbers that only the data knows: what variables/unbacked.py has to say before a call, and before its node.
 UNKNOWN: dict[str, Callable[..., Any]] = {}
 # Operators whose result the data sizes -> how they are recorded (builtins/torch/data_sized.py); None: as any other.

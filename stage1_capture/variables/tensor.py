@@ -30,7 +30,6 @@ from stage_contracts.guards import OpenMeta, TensorOf
 from stage_contracts.source import AttrSource, ItemSource, RegisteredSource, Source
 from stage_contracts.tensor_meta import TensorMeta
 
-
 # The methods that read data, and what they give where the data need not be known: variables/unbacked.py.
 DATA_READS: dict[str, Callable[[Tx, Any], Variable]] = {}
 

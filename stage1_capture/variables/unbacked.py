@@ -17,6 +17,7 @@ from stage0_eager import TABLE
 from stage0_eager.functions import unbacked as ops
 from stage1_capture.state.graph_builder import OutputGraph
 from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
+from stage1_capture.state.open_sizes import OpenSizes
 from stage1_capture.variables.base import FROM_CONSTANT, Variable, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.function import function_variable
@@ -75,7 +76,7 @@ class UnbackedIntVariable(UnknownVariable):
         return True
 
     def needs_value(self, what: str = "it") -> NoReturn:
-        env: Any = self.sym.env
+        env = _env(self.sym)
         env.output.unsupported("GB0004", f"{what} needs a value: {question(env, self.sym.expr)}")
 
     def truth(self, tx: Tx) -> bool:
@@ -155,7 +156,7 @@ class UnbackedBoolVariable(UnknownVariable):
     def needs_value(self, what: str = "it") -> NoReturn:
         if self.sym is None:
             _refuse_float(self.output, self.made_at, what)
-        env: Any = self.sym.env
+        env = _env(self.sym)
         env.output.unsupported("GB0003", f"{what} on {question(env, self.sym.expr)}")
 
     def parts(self) -> list[Variable]:
@@ -168,9 +169,14 @@ class UnbackedBoolVariable(UnknownVariable):
         return "an answer that only the data gives"
 
 
+def _env(sym: SymInt | SymBool) -> OpenSizes:
+    return sym.env  # type: ignore[return-value]
+
+
 def _refuse_float(output: OutputGraph, made_at: str, what: str) -> NoReturn:
     output.unsupported(
-        "GB0003", f"{what} on a float that only the data knows, made at {made_at}; use cutaway.where, or read it outside"
+        "GB0003",
+        f"{what} on a float that only the data knows, made at {made_at}; use cutaway.where, or read it outside",
     )
 
 
@@ -208,7 +214,11 @@ def read_item(tx: Tx, tensor: TensorVariable) -> Variable:
         tx.unsupported("GB0004", "the tensor's item reads its data")
     if meta.dtype.is_floating_point:
         plain = call_operator(tx, TABLE["cutaway.detach"], [tensor], {})
-        plain = call_operator(tx, TABLE["core.reshape"], [plain, ConstantVariable(())], {}) if meta.shape else plain
+        plain = (
+            call_operator(tx, TABLE["core.reshape"], [plain, ConstantVariable(())], {})
+            if meta.shape
+            else plain
+        )
         wide = call_operator(tx, TABLE["core.cast"], [plain, ConstantVariable(dt.float64)], {})
         return UnbackedFloatVariable(wide, tx.output.origin().describe(), tx.output)  # type: ignore[arg-type]
     low = 0 if meta.dtype is dt.uint8 else None
@@ -222,7 +232,9 @@ def read_list(tx: Tx, tensor: TensorVariable) -> Variable:
     if not tensor.meta.shape:
         return read_item(tx, tensor)
     if not all(isinstance(size, int) for size in tensor.meta.shape):
-        tx.unsupported("GB0004", "the tensor's tolist reads its data, and only the data knows how long the list is")
+        tx.unsupported(
+            "GB0004", "the tensor's tolist reads its data, and only the data knows how long the list is"
+        )
     rows = [tensor.subscript(tx, ConstantVariable(i)) for i in range(tensor.meta.shape[0])]
     return ListVariable([read_list(tx, row) for row in rows])  # type: ignore[arg-type]
 
@@ -283,7 +295,7 @@ def _of_tensors(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variabl
     whole = all(_as_size(v) is not None for v in (left, right))
     if None in numbers or symbol not in _OF_TENSORS or (whole and symbol != "/"):
         return None
-    a, b = (n.tensor if isinstance(n, UnbackedFloatVariable) else n for n in numbers)  # type: ignore[misc]
+    a, b = (n.tensor if isinstance(n, UnbackedFloatVariable) else n for n in numbers)
     found = call_operator(tx, TABLE[_OF_TENSORS[symbol]], [a, b], {})
     places = [n.made_at for n in numbers if isinstance(n, UnbackedFloatVariable)]
     return UnbackedFloatVariable(found, places[0], tx.output)  # type: ignore[arg-type]
@@ -360,7 +372,9 @@ def as_operands(tx: Tx, op: Any, args: Args, kwargs: Kwargs) -> tuple[Args, Kwar
 
     def placed(name: str, value: Variable) -> Variable:
         value = realize(value)
-        if isinstance(value, UnbackedFloatVariable) or (isinstance(value, UnbackedIntVariable) and name in taken):
+        if isinstance(value, UnbackedFloatVariable) or (
+            isinstance(value, UnbackedIntVariable) and name in taken
+        ):
             return as_tensor(tx, value)
         return value
 
@@ -385,14 +399,22 @@ def record_check(tx: Tx, condition: Any, error: type[Exception], message: str) -
     sizes = tx.output.sizes
     symbols = sorted(condition.free_symbols, key=str)
     shown: list[Variable] = [sizes.makers[s] for s in symbols if s in sizes.makers]
-    names = [str(s) for s in symbols if s in sizes.makers] + [str(s) for s in symbols if s not in sizes.makers]
+    names = [str(s) for s in symbols if s in sizes.makers] + [
+        str(s) for s in symbols if s not in sizes.makers
+    ]
     known: list[Variable] = [size_number(sizes, SymInt(s, sizes)) for s in symbols if s not in sizes.makers]
     text = python_text(condition, str)
     _record_check(tx, shown, known, names, text, error, message)
 
 
 def _record_check(
-    tx: Tx, shown: list[Variable], known: list[Variable], names: list[str], text: str, error: Any, message: str
+    tx: Tx,
+    shown: list[Variable],
+    known: list[Variable],
+    names: list[str],
+    text: str,
+    error: Any,
+    message: str,
 ) -> None:
     words = [TupleVariable(shown), TupleVariable(known), ConstantVariable(tuple(names)), *map(
         ConstantVariable, (text, error.__name__, message))]  # fmt: skip
@@ -405,11 +427,14 @@ def _record_check(
         record_node(tx, ops.check, words, {}, ops.check.meta(None, None, None, "", "", ""))
 
 
+_REQUIRE: Any = ops.require
+
+
 def require(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     """`torch._check(cond)`: of a condition that only the data decides, a check in the graph, and a fact from now on."""
     cond, error, message = map(realize, args)
     if not isinstance(cond, UnbackedBoolVariable):
-        return tx.inline(function_variable(tx.output, ops.require, None), args, kwargs)
+        return tx.inline(function_variable(tx.output, _REQUIRE, None), args, kwargs)
     raised, text = error.real, tx.constant(message, "a message")
     if cond.tensor is not None:
         _record_check(tx, [cond.tensor], [], ["holds"], "holds", raised, text)

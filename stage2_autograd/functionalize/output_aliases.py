@@ -20,8 +20,8 @@ from stage2_autograd.functionalize.storages import (
 from stage_contracts.graph import Graph, Node
 from stage_contracts.joint import ResultPlan
 from stage_contracts.layouts import is_dense, turns_contiguous
-from stage_contracts.symbol_bindings import open_sizes_in
-from stage_contracts.unbacked import makers, symbols_of
+from stage_contracts.symbol_bindings import open_sizes_in, symbols_of
+from stage_contracts.unbacked import makers
 
 
 def plan_results(

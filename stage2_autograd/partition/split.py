@@ -12,7 +12,8 @@ from typing import Any
 from stage_contracts.graph import Graph, GraphError, Node, map_args, meta_of, nodes_in
 from stage_contracts.joint import JointGraph, Partition, SavedTensor
 from stage_contracts.node_meta import input_marks
-from stage_contracts.unbacked import has_effect, makers, makers_read
+from stage_contracts.symbol_bindings import makers_read
+from stage_contracts.unbacked import has_effect, makers
 
 
 def split(joint: JointGraph, saved: dict[Node, str]) -> Partition:

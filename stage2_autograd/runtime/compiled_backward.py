@@ -14,9 +14,8 @@ from stage0_eager.autograd.tape import Edge, SavedTensor, TapeNode, version_of
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor
 from stage2_autograd.aliasing import base
-from stage2_autograd.differentiate.joint_graph import tangent_meta
 from stage_contracts.graph import Node, meta_of
-from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
+from stage_contracts.joint import FunctionalGraph, JointGraph, Partition, tangent_meta
 from stage_contracts.layouts import is_dense
 from stage_contracts.symbol_bindings import (
     expression,

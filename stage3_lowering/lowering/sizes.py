@@ -30,7 +30,9 @@ class Sizes:
         self.fresh = fresh
         self.shown = {s.symbol: s for s in symbol_bindings([n.val for n in graph.placeholders])}
         self.unbacked = {symbol: fresh(str(symbol)) for symbol in makers(graph.nodes)}  # -> its name here
-        self.made_in: dict[Any, tuple[str, int]] = {}  # unbacked symbol -> the buffer and dimension that show it
+        self.made_in: dict[
+            Any, tuple[str, int]
+        ] = {}  # unbacked symbol -> the buffer and dimension that show it
         self.inputs: list[str] = []  # the buffers of the placeholders so far
         self.made: dict[Any, Any] = {}  # what a size was -> its symbol here
         # name, input (or unbacked symbol), dimension, expression

@@ -44,7 +44,6 @@ from stage_contracts.size_vars import is_open, late_sizes, plain
 from stage_contracts.tensor_meta import TensorMeta
 from stage_contracts.unbacked import VALUE
 
-
 MAKES = "unbacked."  # external calls whose result only the data sizes
 
 
@@ -65,7 +64,9 @@ class LaunchText:
     poison: bool = False
     late: Mapping[str, frozenset[str]] = field(default_factory=dict)  # sizes that a call of the program shows
     known: set[str] = field(default_factory=set)  # those of them that are computed so far
-    shown: set[str] = field(default_factory=set)  # the buffers that are there so far, of those that show sizes
+    shown: set[str] = field(
+        default_factory=set
+    )  # the buffers that are there so far, of those that show sizes
 
     def name(self, buffer: str) -> str:
         return self.names[buffer]

@@ -73,7 +73,9 @@ def slots(program: Program) -> Program:
     """
     lives = lifetimes(program)
     late = late_sizes(program.sizes, program.inputs).keys()
-    needs_memory = [n for n in _written_in_place(program) if late.isdisjoint(sizes_in(program.buffers[n].meta))]
+    needs_memory = [
+        n for n in _written_in_place(program) if late.isdisjoint(sizes_in(program.buffers[n].meta))
+    ]
     spans = {name: span(program.buffers[name].meta) for name in needs_memory if not lives[name].escapes}
     pooled = {name: lives[name] for name, nbytes in spans.items() if not is_open(nbytes)}
     alignment = slot_alignment(program.device)

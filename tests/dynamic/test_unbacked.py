@@ -34,7 +34,10 @@ def same(got: Any, want: Any) -> None:
     for a, b in zip(got, want, strict=True):
         assert hasattr(a, "shape") == hasattr(b, "shape")
         if hasattr(a, "shape"):
-            assert tuple(a.shape) == tuple(b.shape) and str(a.dtype).split(".")[-1] == str(b.dtype).split(".")[-1]
+            assert (
+                tuple(a.shape) == tuple(b.shape)
+                and str(a.dtype).split(".")[-1] == str(b.dtype).split(".")[-1]
+            )
             a, b = a.detach().numpy(), b.detach().numpy()
         else:
             assert type(a) is type(b)
@@ -42,7 +45,11 @@ def same(got: Any, want: Any) -> None:
 
 
 def tensors(module: Any, seed: int, grad: bool = False) -> list[Any]:
-    made = [module.tensor(a) for a in inputs(seed)] if module is torch else [module.from_numpy(a) for a in map(np.array, inputs(seed))]
+    made = (
+        [module.tensor(a) for a in inputs(seed)]
+        if module is torch
+        else [module.from_numpy(a) for a in map(np.array, inputs(seed))]
+    )
     return [made[0].requires_grad_(), *made[1:]] if grad else made
 
 

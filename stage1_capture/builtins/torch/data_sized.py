@@ -35,7 +35,8 @@ def _nonzero(tx: Tx, op: Operator, given: dict[str, Any]) -> Variable:
 
 
 def _followed(tx: Tx, op: Operator, given: dict[str, Any]) -> Variable:
-    return tx.inline(function_variable(tx.output, op.body, None), [], given)
+    body: Any = op.body
+    return tx.inline(function_variable(tx.output, body, None), [], given)
 
 
 def _unique(tx: Tx, op: Operator, given: dict[str, Any]) -> Variable | None:
