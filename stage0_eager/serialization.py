@@ -24,6 +24,7 @@ from stage_contracts.dtype import DTYPES
 CODES = {
     "bool": "BOOL", "uint8": "U8", "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64",
     "float16": "F16", "bfloat16": "BF16", "float32": "F32", "float64": "F64",
+    "complex64": "C64", "complex128": "C128",
 }  # fmt: skip
 _BY_CODE = {code: DTYPES[name] for name, code in CODES.items()}
 LONGEST_HEADER = 100_000_000  # bytes; the limit of the format
@@ -122,6 +123,13 @@ def load(path: str | os.PathLike, map_location: Any = None) -> dict[str, Tensor]
     return out
 
 
+def metadata_of(path: str | os.PathLike) -> dict[str, str]:
+    """The free text that the header of a safetensors file holds, by name."""
+    with Path(path).open("rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    return header.get("__metadata__", {})
+
+
 def _parsed(path: Any, text: bytes) -> dict[str, Any]:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
@@ -188,4 +196,4 @@ def _entry(path: Any, name: str, entry: Any) -> tuple[str, list[int], tuple[int,
     return code, shape, (offsets[0], offsets[1])
 
 
-__all__ = ["FormatError", "load", "save"]
+__all__ = ["FormatError", "load", "metadata_of", "save"]

@@ -16,15 +16,16 @@ from typing import Any
 
 import cutaway
 from cutaway.subjects import no_attribute
-from cutaway.torch_api import composed, distributed, numpy_eager
+from cutaway.torch_api import composed, distributed, numpy_eager, saving
 from cutaway.torch_api import machine as torch_machine
 from cutaway.torch_api.checks import CHECKS
 from cutaway.torch_api.dynamo import compiler_modules
 from cutaway.torch_api.missing import MISSING
 from cutaway.torch_api.profiler import PROFILER_PATHS
+from cutaway.torch_api.settings import SETTINGS
 from stage0_eager import nn, optim
 from stage0_eager.autograd import checkpoint
-from stage0_eager.namespaces import autograd
+from stage0_eager.namespaces import amp, autograd
 from stage0_eager.transforms import func
 from stage0_eager.utils import data
 from stage_contracts.dtype import DTYPES, DType
@@ -65,15 +66,16 @@ class TorchModule(ModuleType):
 def _top() -> dict[str, Any]:
     """The names of `torch` that `cutaway` does not have, or has under another name."""
     short = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32",
-             "short": "int16", "bool": "bool"}  # fmt: skip
+             "short": "int16", "bool": "bool", "cfloat": "complex64", "cdouble": "complex128"}  # fmt: skip
     return {
         **{name: DTYPES[dtype] for name, dtype in short.items()},
         **torch_machine.TOP,
+        **SETTINGS,
         **CHECKS,
         **composed.FUNCTIONS,
         "SymInt": SymInt, "SymFloat": SymFloat, "SymBool": SymBool,
         "dtype": DType, "Size": tuple, "inf": math.inf, "nan": math.nan, "pi": math.pi, "e": math.e,
-        "vmap": func.vmap,
+        "vmap": func.vmap, "save": saving.save, "load": saving.load, "GradScaler": amp.GradScaler,
         "__version__": f"0+cutaway.{cutaway.__version__}",
     }  # fmt: skip
 
@@ -99,7 +101,7 @@ def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
         "torch.autograd.functional": (autograd.functional, {}),
         "torch.func": (func, {}),
         "torch.library": (cutaway.library, {}),
-        "torch.random": (None, {name: getattr(cutaway, name) for name in _RANDOM}),
+        "torch.random": (None, {name: SETTINGS.get(name) or getattr(cutaway, name) for name in _RANDOM}),
         "torch.utils": (None, {}),
         "torch.utils.checkpoint": (checkpoint, {}),
         "torch.linalg": (cutaway.linalg, {}),
@@ -116,7 +118,7 @@ def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
     }
 
 
-_RANDOM = "manual_seed initial_seed get_rng_state set_rng_state default_generator".split()
+_RANDOM = "seed manual_seed initial_seed get_rng_state set_rng_state default_generator".split()
 
 
 def modules() -> dict[str, ModuleType]:

@@ -14,7 +14,6 @@ from typing import Any
 from stage0_eager.amp import autocast as autocast_module
 from stage0_eager.namespaces import amp
 from stage0_eager.random.generator import manual_seed
-from stage_contracts import config
 from stage_contracts.dtype import bfloat16, float16
 
 # ---- torch.cuda --------------------------------------------------------------------------------------------------
@@ -151,7 +150,7 @@ def backends() -> dict[str, ModuleType]:
 
 
 # The settings that have no effect, stored so that a program can read what it set.
-_precision, _deterministic, _threads = "highest", True, 0
+_precision, _threads = "highest", 0
 
 
 def set_float32_matmul_precision(precision: str) -> None:
@@ -166,17 +165,6 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 def get_float32_matmul_precision() -> str:
     return _precision
-
-
-def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Results are deterministic in any case. This also switches off choices by measurement (runtime.deterministic)."""
-    global _deterministic
-    _deterministic = bool(mode)
-    config.change(**{"runtime.deterministic": bool(mode)})
-
-
-def are_deterministic_algorithms_enabled() -> bool:
-    return _deterministic
 
 
 class MemoryFormat:
@@ -214,8 +202,7 @@ def typename(obj: Any) -> str:
 _FORMATS = {name: MemoryFormat(name) for name in ("contiguous_format", "preserve_format", "channels_last",
                                                   "channels_last_3d", "strided")}  # fmt: skip
 _FUNCTIONS = (
-    set_float32_matmul_precision, get_float32_matmul_precision, use_deterministic_algorithms,
-    are_deterministic_algorithms_enabled, get_num_threads, set_num_threads, typename,
+    set_float32_matmul_precision, get_float32_matmul_precision, get_num_threads, set_num_threads, typename,
 )  # fmt: skip
 TOP: dict[str, Any] = {f.__name__: f for f in _FUNCTIONS} | _FORMATS
 TOP |= {name: getattr(autocast_module, name) for name in AUTOCAST}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from stage0_eager.functions import creation, pointwise, shape, slicing, statistics
-from stage0_eager.functions.linalg import decompositions, einsum, matrix_properties, products
+from stage0_eager.functions.linalg import decompositions, einsum, elimination, matrix_properties, products
 from stage0_eager.kernels.linalg import LinAlgError
 
 # Functions that are called here as they are in the table; the others lose their prefix.
@@ -22,7 +22,7 @@ _SAME = {
 
 def _gathered() -> dict[str, Any]:
     names = {name: getattr(module, name) for module, words in _SAME.items() for name in words.split()}
-    for module in (decompositions, matrix_properties):
+    for module in (elimination, decompositions, matrix_properties):
         prefixed = [name for name in vars(module) if name.startswith("linalg_")]
         names |= {name.removeprefix("linalg_"): getattr(module, name) for name in prefixed}
     return names | {"inv": decompositions.inverse}

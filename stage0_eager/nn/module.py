@@ -12,6 +12,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from stage0_eager.autograd.hooks import RemovableHandle
 from stage0_eager.functions.tensor_methods import destination
 from stage0_eager.state import no_grad
@@ -50,6 +52,14 @@ class Parameter(Tensor):
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
+
+
+class Buffer(Tensor):
+    """A tensor that a Module registers as a buffer when it is assigned to an attribute."""
+
+    def __init__(self, data: Any = None, *, persistent: bool = True) -> None:
+        super().__init__(data._data if isinstance(data, Tensor) else np.zeros(0, np.float32))
+        self.persistent = persistent
 
 
 class IncompatibleKeys(NamedTuple):
@@ -132,6 +142,11 @@ class Module:
             if isinstance(value, Module)
             else None
         )
+        if isinstance(value, Buffer):
+            home = "_buffers"
+            self.__dict__.setdefault("_non_persistent", set()).difference_update({name})
+            if not value.persistent:
+                self.__dict__["_non_persistent"].add(name)
         if home is None and name in self._buffers and (value is None or isinstance(value, Tensor)):
             home = "_buffers"
         if home is None and value is None:
