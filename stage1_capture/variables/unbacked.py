@@ -210,7 +210,7 @@ def maker(tx: Tx, op: Any, args: Args, symbol: SymInt) -> Variable:
 def read_item(tx: Tx, tensor: TensorVariable) -> Variable:
     """`tensor.item()`."""
     meta = tensor.meta
-    if meta.numel != 1 or meta.dtype is dt.bool_:
+    if meta.numel != 1 or not (meta.dtype.is_floating_point or meta.dtype.category == dt.INTEGER):
         tx.unsupported("GB0004", "the tensor's item reads its data")
     if meta.dtype.is_floating_point:
         plain = call_operator(tx, TABLE["cutaway.detach"], [tensor], {})
