@@ -103,7 +103,7 @@ def _call(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable
         broken = refusal.graph_break
         tx.unsupported(broken.code, broken.reason)
     except DataDependentError as question:
-        tx.unsupported("GB0014", f"{op.name}: {question}")
+        tx.unsupported("GB0016", f"{op.name}: {question}")
     except Exception as error:  # the user's mistake, such as shapes that do not fit: eager raises it
         tx.unsupported("GB0066", f"{op.name} raises {type(error).__name__}: {error}")
     if op.mutates:

@@ -77,7 +77,7 @@ class UnbackedIntVariable(UnknownVariable):
 
     def needs_value(self, what: str = "it") -> NoReturn:
         env = _env(self.sym)
-        env.output.unsupported("GB0004", f"{what} needs a value: {question(env, self.sym.expr)}")
+        env.output.unsupported("GB0016", f"{what} needs a value: {question(env, self.sym.expr)}")
 
     def truth(self, tx: Tx) -> bool:
         return compared(tx, "!=", operator.ne, self, ConstantVariable(0)).truth(tx)  # type: ignore[union-attr]
@@ -157,7 +157,7 @@ class UnbackedBoolVariable(UnknownVariable):
         if self.sym is None:
             _refuse_float(self.output, self.made_at, what)
         env = _env(self.sym)
-        env.output.unsupported("GB0003", f"{what} on {question(env, self.sym.expr)}")
+        env.output.unsupported("GB0016", f"{what} on {question(env, self.sym.expr)}")
 
     def parts(self) -> list[Variable]:
         if self.sym is None:
@@ -175,7 +175,7 @@ def _env(sym: SymInt | SymBool) -> OpenSizes:
 
 def _refuse_float(output: OutputGraph, made_at: str, what: str) -> NoReturn:
     output.unsupported(
-        "GB0003",
+        "GB0016",
         f"{what} on a float that only the data knows, made at {made_at}; use cutaway.where, or read it outside",
     )
 
