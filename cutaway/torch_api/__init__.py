@@ -16,7 +16,7 @@ from typing import Any
 
 import cutaway
 from cutaway.subjects import no_attribute
-from cutaway.torch_api import composed, distributed, numpy_eager, saving
+from cutaway.torch_api import aten, composed, distributed, numpy_eager, saving
 from cutaway.torch_api import machine as torch_machine
 from cutaway.torch_api.checks import CHECKS
 from cutaway.torch_api.dynamo import compiler_modules
@@ -75,7 +75,7 @@ def _top() -> dict[str, Any]:
         **composed.FUNCTIONS,
         "SymInt": SymInt, "SymFloat": SymFloat, "SymBool": SymBool,
         "dtype": DType, "Size": tuple, "inf": math.inf, "nan": math.nan, "pi": math.pi, "e": math.e,
-        "vmap": func.vmap, "save": saving.save, "load": saving.load, "GradScaler": amp.GradScaler,
+        "vmap": func.vmap, "ops": aten.ops, "save": saving.save, "load": saving.load, "GradScaler": amp.GradScaler,
         "__version__": f"0+cutaway.{cutaway.__version__}",
     }  # fmt: skip
 
