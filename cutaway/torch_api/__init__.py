@@ -16,11 +16,12 @@ from typing import Any
 
 import cutaway
 from cutaway.subjects import no_attribute
-from cutaway.torch_api import aten, composed, distributed, numpy_eager, saving
+from cutaway.torch_api import aten, composed, distributed, numpy_eager, saving, stubs
 from cutaway.torch_api import machine as torch_machine
 from cutaway.torch_api.checks import CHECKS
 from cutaway.torch_api.dynamo import compiler_modules
 from cutaway.torch_api.missing import MISSING
+from cutaway.torch_api.operator_library import Library
 from cutaway.torch_api.profiler import PROFILER_PATHS
 from cutaway.torch_api.settings import SETTINGS
 from stage0_eager import nn, optim
@@ -100,7 +101,7 @@ def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
         "torch.autograd.graph": (autograd.graph, {}),
         "torch.autograd.functional": (autograd.functional, {}),
         "torch.func": (func, {}),
-        "torch.library": (cutaway.library, {}),
+        "torch.library": (cutaway.library, {"Library": Library}),
         "torch.random": (None, {name: SETTINGS.get(name) or getattr(cutaway, name) for name in _RANDOM}),
         "torch.utils": (None, {}),
         "torch.utils.checkpoint": (checkpoint, {}),
@@ -114,7 +115,6 @@ def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
             {"__version__": f"0+cutaway.{cutaway.__version__}", "cuda": None, "hip": None},
         ),
         **{path: (None, names) for path, names in PROFILER_PATHS.items()},
-        "torch.jit": (None, {"is_scripting": lambda: False, "is_tracing": lambda: False}),
     }
 
 
@@ -131,6 +131,7 @@ def modules() -> dict[str, ModuleType]:
             _MODULES.update(distributed.paths(TorchModule, data))
             _MODULES.update(compiler_modules(TorchModule))
             _MODULES.update(torch_machine.backends())
+            _MODULES.update(stubs.modules(TorchModule))
             _MODULES["torch._numpy"] = numpy_eager.module()
             for name, module in _MODULES.items():
                 parent, _, last = name.rpartition(".")

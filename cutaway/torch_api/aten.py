@@ -11,12 +11,12 @@ from types import ModuleType
 from typing import Any
 
 import cutaway
-from cutaway.subjects import no_attribute
 from cutaway.torch_api import composed
 from stage0_eager.library.custom_op import ops as custom
 from stage0_eager.nn import functional as F
 from stage0_eager.tensor import Tensor
 from stage0_eager.transforms import func
+from stage_contracts.messages import near
 
 OVERLOADS = frozenset(
     "default Tensor Scalar int dim out self Tensor_Scalar Scalar_Tensor Tensor_Tensor Tensor_mode Scalar_mode "
@@ -201,7 +201,9 @@ class _Aten(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise AttributeError(no_attribute(f"torch.ops.aten.{name}", self.__dict__))
+        known = near(name, self.__dict__)
+        hint = f"; the nearest it has is {known}" if known else ""
+        raise AttributeError(f"'_OpNamespace' 'aten' object has no attribute {name!r}{hint}")
 
 
 def _public(home: Any, prefix: str = "") -> dict[str, Callable[..., Any]]:
