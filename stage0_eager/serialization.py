@@ -24,6 +24,7 @@ from stage_contracts.dtype import DTYPES
 CODES = {
     "bool": "BOOL", "uint8": "U8", "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64",
     "float16": "F16", "bfloat16": "BF16", "float32": "F32", "float64": "F64",
+    "complex64": "C64", "complex128": "C128",
 }  # fmt: skip
 _BY_CODE = {code: DTYPES[name] for name, code in CODES.items()}
 LONGEST_HEADER = 100_000_000  # bytes; the limit of the format

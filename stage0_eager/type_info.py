@@ -12,7 +12,7 @@ import ml_dtypes
 from stage0_eager.defaults import dtype_or_default
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
-from stage_contracts.dtype import DType, dtype_of
+from stage_contracts.dtype import DType, dtype_of, real_of
 
 
 class finfo:
@@ -20,6 +20,7 @@ class finfo:
 
     def __init__(self, type: Any = None) -> None:
         dtype = dtype_or_default(type)
+        dtype = real_of(dtype)
         if not dtype.is_floating_point:
             raise TypeError(
                 f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{dtype.name}'"
@@ -79,8 +80,7 @@ def is_floating_point(input: Tensor) -> bool:
 
 
 def is_complex(input: Tensor) -> bool:
-    """False: tensors are real."""
-    return False
+    return input.dtype.is_complex
 
 
 def numel(input: Tensor) -> int:

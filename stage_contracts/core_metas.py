@@ -108,7 +108,12 @@ def pointwise(*args: Any) -> TensorMeta:
 def pointwise_float(*args: Any) -> TensorMeta:
     """The same as pointwise, but integers and bools become the default floating dtype (sin, exp, true division)."""
     dtype = promoted_dtype(args)
-    return elementwise(args, dtype if dtype.is_floating_point else dt.DEFAULT_DTYPE.dtype)
+    return elementwise(args, dtype if dtype.is_differentiable else dt.DEFAULT_DTYPE.dtype)
+
+
+def computes_in_floats(rule: Any) -> bool:
+    """Whether a row with this rule computes integers in the default floating dtype."""
+    return getattr(rule, "__wrapped__", rule) is pointwise_float
 
 
 def pointwise_no_bool(*args: Any) -> TensorMeta:
@@ -218,7 +223,7 @@ def reduction(input: TensorMeta, dims: tuple[int, ...], keepdim: bool = False) -
 
 def reduction_sum(input: TensorMeta, dims: tuple[int, ...], keepdim: bool = False) -> TensorMeta:
     """A reduction whose result is int64 for bools and integers (sum, prod)."""
-    dtype = input.dtype if input.dtype.is_floating_point else dt.int64
+    dtype = input.dtype if input.dtype.is_differentiable else dt.int64
     return reduction(input, dims, keepdim).with_(dtype=dtype)
 
 
@@ -234,7 +239,7 @@ def reduction_index(input: TensorMeta, dim: int, keepdim: bool = False) -> Tenso
 
 def scan(input: TensorMeta, dim: int) -> TensorMeta:
     wrap_dim(dim, input.ndim)
-    dtype = input.dtype if input.dtype.is_floating_point else dt.int64
+    dtype = input.dtype if input.dtype.is_differentiable else dt.int64
     return TensorMeta(input.shape, dtype, device=input.device)
 
 

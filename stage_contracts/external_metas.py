@@ -73,7 +73,7 @@ def running_extremum(input: TensorMeta, dim: int) -> tuple[TensorMeta, TensorMet
 def _matrices(name: str, input: TensorMeta, argument: str = "input") -> TensorMeta:
     if input.ndim < 2:
         raise RuntimeError(f"{name}: The {argument} tensor must have at least 2 dimensions.")
-    if not input.dtype.is_floating_point:
+    if not input.dtype.is_differentiable:
         raise RuntimeError(
             f"{name}: Expected a floating point or complex tensor as input. Got {input.dtype.name}"
         )
@@ -114,7 +114,7 @@ def determinant(input: TensorMeta) -> TensorMeta:
 
 def log_determinant(input: TensorMeta) -> tuple[TensorMeta, TensorMeta]:
     out = _squares("linalg.slogdet", input).with_(shape=input.shape[:-2])
-    return out, out
+    return out, out.with_(dtype=dt.real_of(out.dtype))
 
 
 def _system(name: str, input: TensorMeta, other: TensorMeta) -> TensorMeta:
@@ -158,11 +158,11 @@ def svd(input: TensorMeta, full_matrices: bool) -> tuple[TensorMeta, TensorMeta,
     left, right = (rows, columns) if full_matrices else (inner, inner)
     return (
         by_columns(out.with_(shape=(*batch, rows, left))),
-        out.with_(shape=(*batch, inner)),
+        out.with_(shape=(*batch, inner), dtype=dt.real_of(out.dtype)),
         by_columns(out.with_(shape=(*batch, right, columns))),
     )
 
 
 def eigh(input: TensorMeta, upper: bool) -> tuple[TensorMeta, TensorMeta]:
     out = _squares("linalg.eigh", input)
-    return out.with_(shape=input.shape[:-1]), by_columns(out)
+    return out.with_(shape=input.shape[:-1], dtype=dt.real_of(out.dtype)), by_columns(out)

@@ -67,7 +67,7 @@ class TorchModule(ModuleType):
 def _top() -> dict[str, Any]:
     """The names of `torch` that `cutaway` does not have, or has under another name."""
     short = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32",
-             "short": "int16", "bool": "bool"}  # fmt: skip
+             "short": "int16", "bool": "bool", "cfloat": "complex64", "cdouble": "complex128"}  # fmt: skip
     return {
         **{name: DTYPES[dtype] for name, dtype in short.items()},
         **torch_machine.TOP,

@@ -19,6 +19,7 @@ from stage0_eager.functions import (  # noqa: F401
     pointwise,
     pointwise_composed,
     random_sampling,
+    real_only,
     rearranging,
     reductions,
     shape,
@@ -53,3 +54,5 @@ from stage0_eager.functions.nn import (  # noqa: F401
     rectifiers,
     sparse,
 )
+
+real_only.refuse_complex()  # the table is complete

@@ -82,7 +82,7 @@ def mean(input, dim=None, keepdim=False, *, dtype=None):
     """Arithmetic mean over `dim`; floating dtypes only."""
     if dtype is not None and dtype is not input.dtype:
         input = c.cast(input, dtype)
-    if not input.is_floating_point():
+    if not input.dtype.is_differentiable:
         raise RuntimeError(f"mean(): Input dtype must be floating, got {input.dtype.name}")
     dims = all_dims(input, dim)
     return c.div(c.sum(input, dims, keepdim), count(input, dims))
@@ -105,13 +105,13 @@ def var(input, dim=None, unbiased=None, keepdim=False, *, correction=1):
     if isinstance(dim, bool):  # var(input, unbiased)
         dim, unbiased = None, dim
     correction = correction if unbiased is None else int(unbiased)
-    if not input.is_floating_point():
+    if not input.dtype.is_differentiable:
         raise RuntimeError(f"std and var only support floating point dtypes, got {input.dtype.name}")
     dims = all_dims(input, dim)
     n = count(input, dims)
     centred = c.sub(input, c.div(c.sum(input, dims, True), n))
     freedom = n - correction
-    total = sum_of_squares(centred, dims)
+    total = sum_of_squares(c.abs(centred) if input.dtype.is_complex else centred, dims)
     total = total if keepdim else without_dims(total, dims)
     return c.div(total, freedom if freedom > 0 else 0)
 

@@ -118,14 +118,8 @@ def output_nr(self: Tensor) -> int:
 
 
 @attribute
-def real(self: Tensor) -> Tensor:
-    """The tensor itself."""
-    return self
-
-
-@attribute
 def mH(self: Tensor) -> Tensor:
-    """The last two dimensions exchanged: the adjoint of real matrices."""
+    """The last two dimensions exchanged, and conjugated."""
     return rearranging.adjoint(self)
 
 
@@ -149,7 +143,6 @@ def _no(name: str) -> Any:
     return never
 
 
-method(_no("is_complex"))
 method(_no("is_pinned"))
 method(_no("is_shared"))
 method(_no("is_conj"))

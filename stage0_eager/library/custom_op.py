@@ -254,7 +254,7 @@ class CustomOpDef(OpaqueOperator):
             )
         grad = STATE.grad_enabled and not self.mutates and any(m.requires_grad for m in metas_in(args))
         marked = mapped(
-            lambda m: m.with_(requires_grad=grad and m.dtype.is_floating_point, strides=m.strides), made
+            lambda m: m.with_(requires_grad=grad and m.dtype.is_differentiable, strides=m.strides), made
         )
         return tuple(marked) if isinstance(marked, list) else marked if made is not None else None
 

@@ -43,6 +43,8 @@ MORE = {
     **{n: _pairs(WHOLE, BITS) for n in "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift".split()},
     **{n: [[X], [X[0, 0].reshape(())]] for n in "isnan isinf logical_not detach nonzero".split()},
     "bitwise_not": [[WHOLE]],
+    **{n: [[X + 2j * X], [np.array(1 + 2j)]] for n in ("conj", "view_as_real")},
+    "view_as_complex": [[X[:, :2].copy()], [X[0, :2].copy()]],
     "bitcast": [[X, dt.int64], [WHOLE, dt.float64], [np.array(2.0), dt.int64]],
     **{n: [[X, (1,)], [X, (0, -1), True], [X, ()], [np.array(2.0), (0,)]] for n in ("any", "all", "sum", "prod", "amax")},
     **{n: [[X, 1], [X, -2, True], [np.array(2.0), 0, False]] for n in ("argmax", "argmin")},

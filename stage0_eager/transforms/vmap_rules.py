@@ -262,7 +262,11 @@ def _batch_of(tensors: list[Tensor]) -> Tensor:
 # elementwise library routines
 _SPECIAL = (external_metas.floats, external_metas.integers, external_metas.frexp)
 RULES: dict[str, Callable[[Call], Any]] = {
-    **{row.name: pointwise for row in CORE_OPS.values() if row.kind == "pointwise" or row.meta in _SPECIAL},
+    **{
+        row.name: pointwise
+        for row in CORE_OPS.values()
+        if row.kind == "pointwise" or getattr(row.meta, "__wrapped__", row.meta) in _SPECIAL
+    },
     # elementwise composites with their own derivative
     **dict.fromkeys(("relu", "clamp", "hypot", "logit", "hardsigmoid", "hardswish", "softshrink"), pointwise),
     **dict.fromkeys(("sum", "prod", "amax", "amin", "any", "all", "flip"), dims_shifted),
@@ -293,6 +297,7 @@ RULES: dict[str, Callable[[Call], Any]] = {
     "diagonal": diagonal,
     "unfold": unfold,
     "as_strided": as_strided,
+    **dict.fromkeys(("conj", "view_as_real", "view_as_complex"), alone),
     "constant_pad": constant_pad,
     "slice_scatter": slice_scatter,
     "cat": cat,

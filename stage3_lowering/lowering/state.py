@@ -154,6 +154,13 @@ class State:
     def copy(self, value: Lazy, meta: TensorMeta, origins: tuple[Origin, ...]) -> BufferRef:
         """A buffer laid out as `meta` that holds `value`."""
         meta = dense(meta)
+        if meta.dtype.is_complex:  # no loops: see lower.py
+            name = self.new_buffer(meta)
+            assert value.ref is not None
+            self.nodes.append(
+                ExternCall((name,), "expand", (self.shorten(value.ref), meta.shape), {}, origins)
+            )
+            return BufferRef(name)
         ranges, index = storage_order(meta)
         body = Body(self.fresh, loop_sizes(ranges))
         element = value.fetch(body, broadcast(value, meta.shape, index))

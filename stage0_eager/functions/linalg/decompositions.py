@@ -6,7 +6,7 @@ positive-definite, or an algorithm does not converge.
 
 from __future__ import annotations
 
-from stage0_eager.derivatives.rules import transpose_last
+from stage0_eager.derivatives.rules import adjoint, conjugate, transpose_last
 from stage0_eager.functions import results
 from stage0_eager.functions.linalg.matrix_properties import rank_tolerance
 from stage0_eager.functions.linalg.products import mm
@@ -50,6 +50,8 @@ def slogdet(input):
 def logdet(input):
     """log of the determinant: NaN where it is negative, minus infinity where it is 0."""
     sign, log = c.slogdet(input)
+    if input.dtype.is_complex:
+        return c.add(c.log(sign), log)
     return c.where(c.lt(sign, 0), float("nan"), log)
 
 
@@ -93,9 +95,9 @@ def linalg_cholesky_ex(A, *, upper=False, check_errors=False):
 @operator
 def cholesky_solve(B, L, upper=False):
     """X with A @ X = B, from the Cholesky factor of A."""
-    low = transpose_last(L) if upper else L
+    low = adjoint(L) if upper else L
     half = c.triangular_solve(low, B, False, False)
-    return c.triangular_solve(transpose_last(low), half, True, False)
+    return c.triangular_solve(adjoint(low), half, True, False)
 
 
 @method
@@ -169,9 +171,10 @@ def linalg_lstsq(A, B, rcond=None, *, driver=None):
     solution = c.matmul(linalg_pinv(A, rtol=rcond), right)
     _, singular, _ = c.svd(A, False)
     rank = c.sum(c.gt(singular, rank_tolerance(A, singular, None, rcond)), (-1,), False)
-    empty = c.full((0,), 0.0, A.dtype, A.device)
+    empty = c.full((0,), 0.0, dt.real_of(A.dtype), A.device)
     if driver not in (None, "gelsy") and A.shape[-2] > A.shape[-1]:
         rest = c.sub(c.matmul(A, solution), right)
+        rest = c.abs(rest) if rest.dtype.is_complex else rest
         residuals = c.sum(c.mul(rest, rest), (-2,), False)
     else:
         residuals = empty
@@ -186,14 +189,12 @@ def linalg_pinv(A, *, atol=None, rtol=None, hermitian=False):
     u, s, vh = c.svd(A, False)
     kept = c.gt(s, rank_tolerance(A, s, atol, rtol))
     s = c.where(kept, c.reciprocal(c.where(kept, s, 1.0)), 0.0)
-    return c.matmul(
-        c.mul(transpose_last(vh), c.reshape(s, (*s.shape[:-1], 1, s.shape[-1]))), transpose_last(u)
-    )
+    return c.matmul(c.mul(adjoint(vh), c.reshape(s, (*s.shape[:-1], 1, s.shape[-1]))), adjoint(u))
 
 
 def _pinv_input(g, A, out):
     """Golub and Pereyra, "The differentiation of pseudo-inverses" (1973)."""
-    gt, ot = transpose_last(g), transpose_last(out)
+    gt, ot = adjoint(g), adjoint(out)
     first = c.matmul(c.matmul(ot, g), ot)
     left = c.matmul(gt, c.matmul(out, ot))  # (I - A P) of this
     right = c.matmul(c.matmul(ot, out), gt)  # this times (I - P A)
@@ -252,7 +253,7 @@ def svd(input, some=True, compute_uv=True):
     u, s, vh = c.svd(input, not some)
     if not compute_uv:
         u, vh = c.mul(u, 0.0), c.mul(vh, 0.0)
-    return results.OldSVD(u, s, transpose_last(vh))
+    return results.OldSVD(u, s, adjoint(vh))
 
 
 def _uplo(UPLO):
@@ -309,8 +310,8 @@ def _chain(tensors, known, i, j):
 
 @operator
 def linalg_vecdot(x, y, *, dim=-1):
-    """The sum of x * y along `dim`."""
-    return c.sum(c.mul(x, y), (dim,), False)
+    """The sum of conj(x) * y along `dim`."""
+    return c.sum(c.mul(conjugate(x), y), (dim,), False)
 
 
 @operator
