@@ -89,6 +89,8 @@ def istft(
     if not input.dtype.is_complex:
         raise RuntimeError("istft requires a complex-valued input tensor matching the output from stft with "
                            "return_complex=True.")  # fmt: skip
+    if window is not None and window.dtype.is_complex and not return_complex:
+        raise RuntimeError("Complex windows are incompatible with return_complex=False")
     window = _window(name, input, n_fft, n_fft if win_length is None else win_length, window)
     whole = input if input.ndim == 3 else c.reshape(input, (1, *input.shape))
     onesided = whole.shape[1] != n_fft if onesided is None else onesided
