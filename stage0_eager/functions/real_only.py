@@ -7,7 +7,7 @@ refuses (complex_metas.py). Those here would cast the imaginary part away, or av
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 
 from stage0_eager.table.evaluation import eager_call
@@ -58,16 +58,21 @@ CHECKS = ((REAL_ONLY, _real), (REAL_NUMBERS, _no_complex_number), (FLOATS_ONLY, 
 
 def _checked(op: Any, check: Callable[[str, tuple], None]) -> None:
     """Make a row ask `check` about its arguments first."""
-    body = op.body
     assert op.eager is op.run, f"{op.name} has a faster function, which would not ask"
+    op.body = _asking(op.body, check)
+    op.eager = op.run = eager_call(op)
+
+
+@cache
+def _asking(body: Callable, check: Callable[[str, tuple], None]) -> Callable:
+    """Cached, so that an alias keeps the body of the row that it stands for."""
 
     @wraps(body)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        check(op.name, (*args, *kwargs.values()))
+        check(body.__name__, (*args, *kwargs.values()))
         return body(*args, **kwargs)
 
-    op.body = checked
-    op.eager = op.run = eager_call(op)
+    return checked
 
 
 def refuse_complex() -> None:
