@@ -15,6 +15,7 @@ from typing import Any
 from cutaway import repro
 from cutaway.artifacts import Artifacts
 from cutaway.backends import Backend
+from cutaway.debug.verify_guards import guards_verified
 from cutaway.internal_errors import Fault, reaches_the_user, stage_of
 from cutaway.pipelines import default_pipeline
 from cutaway.residual import example_inputs, guard_function, residual_function
@@ -78,7 +79,7 @@ def compile_frame(
         )
         artifacts.frame = frame
         with events.timed("pass", "compile_guards"):
-            check = guard_function(frame.guards, fn)
+            check = guards_verified(guard_function(frame.guards, fn), frame.guards, fn)
         entry = Entry(frame.guards, check, run, frame, {"artifacts": artifacts})
         with events.timed("pass", "check_guards", function=fn.__qualname__):
             holds = check(*args, **kwargs)

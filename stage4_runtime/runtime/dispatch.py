@@ -42,19 +42,34 @@ def explain_miss(entry: Entry, args: tuple, kwargs: dict[str, Any], names: Mappi
 
 def explained(entry: Entry, args: tuple, kwargs: dict[str, Any], names: Mapping[str, Any]) -> tuple[int, str]:
     """How many guards hold before the first that fails, and the line about that one."""
-    scope = {**CHECKS, **names}
     try:
-        bound = inspect.signature(entry.check).bind(*args, **kwargs)
-        bound.apply_defaults()
-        scope.update(bound.arguments)
+        found = first_that_fails(entry.guards, entry.check, args, kwargs, names)
     except (TypeError, ValueError) as error:
         return 0, f"the call's arguments: {error}"
-    for held, guard in enumerate(sorted(entry.guards, key=lambda g: GUARD_KINDS[g.kind].rank)):
+    if found is None:
+        return 0, "no guard fails when checked alone: something changed between the two checks"
+    held, guard, change = found
+    where = f" at {guard.origin}" if guard.origin else ""
+    return held, " ".join(f"{change}{where}{_advice(guard, change)}".split())
+
+
+def first_that_fails(
+    guards: Sequence[Guard],
+    check: Callable[..., bool],
+    args: tuple,
+    kwargs: dict[str, Any],
+    names: Mapping[str, Any],
+) -> tuple[int, Guard, str] | None:
+    """The first guard that fails when each is checked alone: how many hold before it, it, and what has changed; None if
+    all hold. Raises TypeError if `check`, which all of them became, does not take such arguments."""
+    scope = {**CHECKS, **names}
+    bound = inspect.signature(check).bind(*args, **kwargs)
+    bound.apply_defaults()
+    scope.update(bound.arguments)
+    for held, guard in enumerate(sorted(guards, key=lambda g: GUARD_KINDS[g.kind].rank)):
         if not _holds(guard, scope):
-            where = f" at {guard.origin}" if guard.origin else ""
-            change = _change(guard, scope)
-            return held, " ".join(f"{change}{where}{_advice(guard, change)}".split())
-    return 0, "no guard fails when checked alone: something changed between the two checks"
+            return held, guard, _change(guard, scope)
+    return None
 
 
 _SIZE = re.compile(r"(?P<tensor>.*)\.shape\[(?P<dim>\d+)\]: ")

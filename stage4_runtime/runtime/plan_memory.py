@@ -15,6 +15,7 @@ from typing import Any
 
 from stage4_runtime.runtime.donate import donate
 from stage4_runtime.runtime.layout import round_up, slot_alignment, span
+from stage_contracts import config
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.loop_ir import buffer_refs
 from stage_contracts.passes import Pass, PassTable
@@ -69,6 +70,9 @@ def calls_into_memory(program: Program) -> Program:
 def slots(program: Program) -> Program:
     """A place in a pool for every buffer that a step writes to and that does not escape."""
     lives = lifetimes(program)
+    if not config.current().runtime.reuse_memory:
+        whole = {"first": 0, "last": len(program.steps)}
+        lives = {name: replace(life, **whole) for name, life in lives.items()}
     needs_memory = _written_in_place(program)
     spans = {name: span(program.buffers[name].meta) for name in needs_memory if not lives[name].escapes}
     pooled = {name: lives[name] for name, nbytes in spans.items() if not is_open(nbytes)}
