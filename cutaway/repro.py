@@ -156,6 +156,8 @@ def _saved(
     options: dict[str, Any] = {"suppress_errors": False}
     if settings.debug.verify or settings.capture.repro_level == 4:
         options["debug.verify"] = True
+    if settings.autograd.verify_passes:
+        options["autograd.verify_passes"] = True
     what = f"{type(error).__name__}: {error}"
     heading = f"{what}\nraised by {getattr(backend, 'name', backend)} after {after}, in {name}. {seen}"
     try:
