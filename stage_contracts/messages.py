@@ -163,7 +163,7 @@ MESSAGES: dict[str, tuple[str, str, str, str]] = {
     "verify_guard": (
         "VerifyError",
         "debug.verify is on, and an entry was chosen for a call for which one of its guards does not hold",
-        "verify: {function}: the guard {guard} is wrong: its entry was chosen, but {change}",
+        "verify: {function}: the guard {guard} is wrong: its entry was chosen, but {change}\n{lines}",
         "report it with the program; CUTAWAY_CAPTURE_DISABLE=1 runs it without compiling",
     ),
     "repro_saved": (

@@ -23,6 +23,7 @@ from cutaway.debug.minify.failure import Failure
 from cutaway.debug.minify.simpler import SIMPLER, State
 from cutaway.debug.minify.smallest import smallest
 from cutaway.repro import write_program
+from cutaway.repro_calls import lifted
 from cutaway.repro_program import INSTEAD
 from stage_contracts.graph import Graph, Node
 
@@ -52,6 +53,7 @@ class _Search:
     failure: Failure
     backend: Backend
     options: dict[str, Any]
+    then: dict[str, Any]  # what a second call has otherwise
     checkpoints: Path
     deadline: float
     jobs: int
@@ -82,7 +84,8 @@ class _Search:
 
     def write(self, path: Path, state: State) -> None:
         graph, inputs = state
-        write_program(path, graph, inputs, self.backend, f"{self.failure}\n\nMinified.", self.options)
+        heading = f"{self.failure}\n\nMinified."
+        write_program(path, graph, inputs, self.backend, heading, self.options, self.then)
 
     def _keep(self, state: Any) -> None:
         self.kept += 1
@@ -108,9 +111,9 @@ def minify(
     checkpoints.mkdir(exist_ok=True)
     done = sorted(checkpoints.glob("*.py"))
     start, before = done[-1] if done else path, 0
-    forward, inputs, backend, options = _opened(start)
+    forward, inputs, backend, options, then = _opened(start)
     before = len(_opened(path)[0].calls) if done else len(forward.calls)
-    search = _Search(first[1], backend, options, checkpoints, deadline, jobs, told, kept=len(done))
+    search = _Search(first[1], backend, options, then, checkpoints, deadline, jobs, told, kept=len(done))
     told(f"{len(forward.calls)} operators; it fails with {search.failure}")
     try:
         state = _smaller(search, forward, inputs)
@@ -156,26 +159,28 @@ def _smaller(search: _Search, graph: Graph, inputs: Sequence[Any]) -> State:
     return state
 
 
-def _opened(path: Path) -> tuple[Graph, list[Any], Backend, dict[str, Any]]:
+def _opened(path: Path) -> tuple[Graph, list[Any], Backend, dict[str, Any], dict[str, Any]]:
     """A saved program's graph, captured again with sizes as they are, its inputs, its backend and its options."""
     seen: list[Any] = []
 
-    def take(forward: Callable[..., tuple], inputs: list[Any], options: dict[str, Any]) -> None:
+    def take(
+        forward: Callable[..., tuple], inputs: list[Any], then: dict[str, Any], options: dict[str, Any]
+    ) -> None:
         def backend(module: Any, _: Any) -> Callable[..., tuple]:
             seen.append(module.graph)
             return module
 
         compile(forward, backend=backend, dynamic=False, fullgraph=True)(*inputs)
-        seen.extend([inputs, find_backend(options["backend"]), options["options"]])
+        seen.extend([inputs, find_backend(options["backend"]), options["options"], then])
 
     token = INSTEAD.set(take)
     try:
         runpy.run_path(str(path))
     finally:
         INSTEAD.reset(token)
-    if len(seen) != 4:
+    if len(seen) != 5:
         raise NothingToMinify(f"{path} is no program that repro_after wrote")
-    graph, inputs, backend, options = seen
+    graph, inputs, backend, options, then = seen
     used = [
         one
         for one in inputs
@@ -183,4 +188,7 @@ def _opened(path: Path) -> tuple[Graph, list[Any], Backend, dict[str, Any]]:
     ]
     if len(used) != len(graph.placeholders):
         raise NothingToMinify(f"the graph of {path} has not one input for each of the program's")
-    return graph, used, backend, options
+    if then:  # the number that it is about is the first argument
+        ((name, _),) = then.items()
+        graph, used = lifted(graph, name, inputs[0]) or graph, [inputs[0], *used]
+    return graph, used, backend, options, then
