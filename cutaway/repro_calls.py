@@ -16,14 +16,14 @@ LIFTED = "lifted"  # in the meta of a placeholder that stands for such a number
 
 def lifted(graph: Graph, name: str, value: Any) -> Graph | None:
     """The graph with one argument more, the first, in the place of this number; None if no call has it."""
-    made, images = Graph(graph.name), {}
-    images_of = images.__getitem__
+    made = Graph(graph.name)
+    images: dict[Node, Node] = {}
     number = made.placeholder(name, None, **{LIFTED: True})
     number.meta["val"] = value
 
     def image(argument: Any) -> Any:
         if isinstance(argument, Node):
-            return images_of(argument)
+            return images[argument]
         if isinstance(argument, (tuple, list)):
             return type(argument)(map(image, argument))
         return number if type(argument) is type(value) and argument == value else argument

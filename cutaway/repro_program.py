@@ -24,9 +24,7 @@ from stage_contracts.dtype import DTYPES
 
 # What a program does at its end, in place of the call: the minifier takes its graph. (forward, inputs, then, options)
 Taken = Callable[[Callable[..., tuple], list[Any], dict[str, Any], dict[str, Any]], None]
-INSTEAD: ContextVar[Taken | None] = ContextVar(
-    "INSTEAD", default=None
-)
+INSTEAD: ContextVar[Taken | None] = ContextVar("INSTEAD", default=None)
 
 
 def operators(root: str) -> ModuleType:

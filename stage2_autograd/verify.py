@@ -69,7 +69,11 @@ def _first_value(before: Graph, after: Graph) -> str:
             continue
         for node, value in old.items():
             other = new.get(node.name)
-            if isinstance(value, Tensor) and isinstance(other, Tensor) and not same_bits(value._data, other._data):
+            if (
+                isinstance(value, Tensor)
+                and isinstance(other, Tensor)
+                and not same_bits(value._data, other._data)
+            ):
                 lines = "".join(f"{origin.caret()}\n" for origin in node.origins[:1])
                 return f"the first value that differs is {node.name}\n{lines}"
     return ""

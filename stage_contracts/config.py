@@ -110,7 +110,9 @@ class DebugConfig:
     symbol_made: str = ""  # "s0": print where the symbol of an open size is made
     # compare each call of a compiled graph with its operators, and each guard alone; raise if one differs
     verify: bool = False
-    verify_crashes: bool = False  # with verify: each call runs in a fork first, to name what crashes the process
+    verify_crashes: bool = (
+        False  # with verify: each call runs in a fork first, to name what crashes the process
+    )
     backend: str = ""  # every compile uses this backend, whatever compile() gets (for `cutaway bisect`)
     # show bugs in the compiler with their traceback, and recompiles with the reason of every entry
     verbose: bool = False

@@ -91,29 +91,32 @@ def _find(works: Callable[..., bool], outcome: Callable[[Settings], Outcome]) ->
         return Finding("the program itself:", "it fails without compiling too")
     level = next((name for name in ("eager", "aot_eager") if not works(debug__backend=name)), "inductor")
     if level == "eager":
-        checked = outcome({"debug.backend": "eager", "debug.verify": True}).text
-        if wrong := GUARD.search(checked):
+        text = outcome({"debug.backend": "eager", "debug.verify": True}).text
+        if wrong := GUARD.search(text):
             return Finding("guard", wrong[1], {"capture.disable": True}, detail=wrong[0])
         return Finding("level", "eager (capture)", {"capture.disable": True})
     before = {"aot_eager": "eager", "inductor": "aot_eager"}[level]
     backend = {"debug.backend": level}
     found = _pass_of(passes_of(level), backend, outcome)
-    if found is None and level == "inductor":  # a graph may fail without the passes of stage 2, but for other reasons
+    if found is None and level == "inductor":
+        # without the passes of stage 2 a graph may fail too, but for other reasons
         found = _pass_of([name for name in passes_of(level) if "." in name], backend, outcome)
     if found is not None:
         return found
     if level == "inductor":
         switch = next((one for one in SWITCHES if outcome({**backend, **one[1]}).works), None)
-        checks = {"debug.verify": True, "debug.verify_crashes": True}
-        operator = VERIFIED.search(outcome({**backend, **checks}).text)
+        checked = outcome({**backend, "debug.verify": True})
+        if KILLED.search(checked.text):
+            checked = outcome({**backend, "debug.verify": True, "debug.verify_crashes": True})
+        operator = VERIFIED.search(checked.text)
         name, detail = (operator[1], operator[0]) if operator else ("", "")
         if switch is not None:
             return Finding(switch[0], f"at {name}" if name else "", dict(switch[1]), detail=detail)
         if operator:
             return Finding("operator", name, {"debug.backend": before}, detail=detail)
-    checked = STEP.search(outcome({**backend, "autograd.verify_passes": True}).text)
-    if checked:
-        return Finding("pass", checked[1], {"debug.backend": before}, detail=checked[0])
+    step = STEP.search(outcome({**backend, "autograd.verify_passes": True}).text)
+    if step:
+        return Finding("pass", step[1], {"debug.backend": before}, detail=step[0])
     return Finding("level", f"{level} ({LEVELS[level]})", {"debug.backend": before})
 
 
@@ -135,6 +138,7 @@ SWITCHES: tuple[tuple[str, Settings], ...] = (
     ("fusion", {"lowering.fusion": False}),
     ("reuse of memory (plan_memory.slots)", {"runtime.reuse_memory": False}),
 )
+KILLED = re.compile(r"^killed by SIG", re.MULTILINE)  # what run_script.py and forks say of a crash
 # what a checked pass or step says of itself (stage 2's and stage 3's verify.py)
 STEP = re.compile(
     r"(?:pass|partitioner) (\S+) (?:changed|made what does not run|made a \w+ that is not valid).*"

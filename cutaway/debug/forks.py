@@ -1,4 +1,4 @@
-"""A piece of work in a fork of this process, with a deadline: a crash or a hang there is seen from here, and harms none.
+"""A piece of work in a fork of this process, with a deadline: a crash or a hang there is seen from here.
 
 Input: a function that gives what JSON can write. The fork has what this process has imported, and changed. Used by the
 minifier (a try each), the bisector (a run each) and debug.verify_crashes (a call each).

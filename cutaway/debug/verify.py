@@ -27,7 +27,7 @@ Run = Callable[..., tuple]
 
 # A result may be off by so many roundings of the largest number in it: sums are added up in another order.
 ROUNDINGS = 256
-CRASH_SECONDS = 120.0  # until a call in a fork counts as a hang
+CRASH_SECONDS = 120.0  # until a call in a fork counts as a hang, which is no crash
 
 
 def verified(core: Graph, run: Run, compile_graph: Callable[[Graph], Run]) -> Run:
@@ -40,7 +40,7 @@ def verified(core: Graph, run: Run, compile_graph: Callable[[Graph], Run]) -> Ru
 
     def checked(*inputs: Any) -> tuple:
         kept = [_copy(one) for one in inputs]  # before `run` writes to them
-        if config.current().debug.verify_crashes and ending_of(lambda: run(*inputs)):
+        if config.current().debug.verify_crashes and crash_of(lambda: run(*inputs)):
             raise VerifyError(_report(core, kept, compile_graph, (), ()))
         found = run(*inputs)
         expected = eager(*map(_copy, kept))
@@ -112,7 +112,7 @@ def _try(
         return None
     expected = interpreter(part)(*map(_copy, inputs))
     if config.current().debug.verify_crashes:
-        ending = ending_of(lambda: compile_graph(part)(*map(_copy, inputs)))
+        ending = crash_of(lambda: compile_graph(part)(*map(_copy, inputs)))
         if ending:
             return calls[-1], None, Crash(ending)
     found = compile_graph(part)(*map(_copy, inputs))
@@ -149,20 +149,19 @@ def _append(part: Graph, node: Node, images: dict[Node, Node]) -> Node:
 
 
 class Crash(str):
-    """How a call ended that ended the process: the name of the signal, or "hangs"."""
+    """The name of the signal with which a call ended the process."""
 
 
-def ending_of(call: Callable[[], Any]) -> str:
-    """How the call ends a process, tried in a fork; "" if it does not. An error is none: it is raised again later."""
-    return Fork(call_quietly(call), CRASH_SECONDS).wait()[0]
+def crash_of(call: Callable[[], Any]) -> str:
+    """The signal with which the call ends a process, tried in a fork; "" if with none. An error comes again.
+    A hang is none either: threads that a kernel started here are not there in a fork, and may be waited for."""
 
-
-def call_quietly(call: Callable[[], Any]) -> Callable[[], None]:
-    def work() -> None:
+    def quietly() -> None:
         with suppress(Exception):
             call()
 
-    return work
+    ending, _ = Fork(quietly, CRASH_SECONDS).wait()
+    return "" if ending == "hangs" else ending
 
 
 # ---- what is said -----------------------------------------------------------------------------------------------
@@ -174,7 +173,11 @@ def _report(
     wrong = first_wrong(core, inputs, compile_graph)
     if wrong is None and not found:
         return say(
-            "verify_crash", graph=core.name, operator="no single operator", ending="a signal", lines="  (all of them do)"
+            "verify_crash",
+            graph=core.name,
+            operator="no single operator",
+            ending="a signal",
+            lines="  (all of them do)",
         )
     if wrong is None:
         pairs = zip(core.outputs, expected, found, strict=False)
@@ -184,7 +187,11 @@ def _report(
     name = getattr(operator.target, "qualname", operator.target)
     if isinstance(b, Crash):
         return say(
-            "verify_crash", graph=core.name, operator=f"{operator.name} = {name}", ending=b, lines=_lines(operator)
+            "verify_crash",
+            graph=core.name,
+            operator=f"{operator.name} = {name}",
+            ending=b,
+            lines=_lines(operator),
         )
     return say(
         "verify_operator", graph=core.name, operator=f"{operator.name} = {name}", value=value.name,

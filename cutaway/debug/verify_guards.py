@@ -44,7 +44,9 @@ def guards_verified(
             _, guard, now, change = found
             lines = guard.origin.caret() if guard.origin else "  (no line of yours made it)"
             shown = str(guard).partition("  #")[0]
-            error = VerifyError(say("verify_guard", function=fn.__qualname__, guard=shown, change=change, lines=lines))
+            error = VerifyError(
+                say("verify_guard", function=fn.__qualname__, guard=shown, change=change, lines=lines)
+            )
             save(guard, now, args, kwargs, error)
             raise error
         return True

@@ -61,7 +61,8 @@ def first_that_fails(
     names: Mapping[str, Any],
 ) -> tuple[int, Guard, Any, str] | None:
     """The first guard that fails when each is checked alone: how many hold before it, it, what it is about, and
-    what has changed; None if all hold. Raises TypeError if `check`, which all of them became, does not take such arguments."""
+    what has changed; None if all hold. Raises TypeError if `check`, which they became, does not take such
+    arguments."""
     scope = {**CHECKS, **names}
     bound = inspect.signature(check).bind(*args, **kwargs)
     bound.apply_defaults()

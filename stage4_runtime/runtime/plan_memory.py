@@ -71,8 +71,7 @@ def slots(program: Program) -> Program:
     """A place in a pool for every buffer that a step writes to and that does not escape."""
     lives = lifetimes(program)
     if not config.current().runtime.reuse_memory:
-        whole = {"first": 0, "last": len(program.steps)}
-        lives = {name: replace(life, **whole) for name, life in lives.items()}
+        lives = {name: replace(life, first=0, last=len(program.steps)) for name, life in lives.items()}
     needs_memory = _written_in_place(program)
     spans = {name: span(program.buffers[name].meta) for name in needs_memory if not lives[name].escapes}
     pooled = {name: lives[name] for name, nbytes in spans.items() if not is_open(nbytes)}

@@ -41,7 +41,9 @@ class Smallest:
         if self.problem:
             return f"not minified: {self.problem}"
         alone = "fails the same when run alone" if self.alone else "does NOT fail when run alone"
-        return f"{self.operators:2} of {self.before:4} operators, {self.seconds:4.0f} s, {alone}: {self.fails}"
+        return (
+            f"{self.operators:2} of {self.before:4} operators, {self.seconds:4.0f} s, {alone}: {self.fails}"
+        )
 
 
 def saved_program(fault: Fault, folder: Path) -> Path | None:
@@ -82,14 +84,20 @@ def minified(fault: Fault, jobs: int = 2) -> Smallest:
 
 def main() -> None:
     began, done = time.perf_counter(), []
-    print(heading("Faults planted in models: how small is the program that is left?", "make minified-faults", SEED))
+    print(
+        heading(
+            "Faults planted in models: how small is the program that is left?", "make minified-faults", SEED
+        )
+    )
     for fault in FAULTS[: 2 if "--quick" in sys.argv else None]:
         found = minified(fault)
         done.append(found)
         print(f"{fault!s:50} {found}", flush=True)
     small = [one for one in done if not one.problem]
     operators, seconds = [one.operators for one in small], [one.seconds for one in small]
-    print(f"{len(small)} of {len(done)} minified; {sum(one.alone for one in small)} fail the same when run alone")
+    print(
+        f"{len(small)} of {len(done)} minified; {sum(one.alone for one in small)} fail the same when run alone"
+    )
     print(f"operators: median {median(operators):g}, at most {max(operators)}")
     print(f"seconds: median {median(seconds):.0f}, at most {max(seconds):.0f}")
     print(f"{time.perf_counter() - began:.0f} s")

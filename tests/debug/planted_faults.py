@@ -178,7 +178,8 @@ def _wrong_values(place: str) -> Plant:
             made = graph if made is None else made
             for node in [n for n in made.calls if getattr(n.target, "qualname", "") == "core.exp"][:1]:
                 with made.inserting_before(node):
-                    twice = made.call_function(node.target, node.args, val=node.val)
+                    meta = {"region": node.meta["region"]} if "region" in node.meta else {}
+                    twice = made.call_function(node.target, node.args, val=node.val, **meta)
                 made.set_args(node, [twice])
             return made
 
@@ -309,6 +310,8 @@ def verified(fault: Fault) -> str:
             except (VerifyError, GraphError) as error:
                 return str(error)
     return ""
+
+
 # Where each wrong value is made first, as it stands in the model's file: what debug.verify has to show.
 LINES = {
     ("gpt2", "core.exp"): "F.scaled_dot_product_attention(",
@@ -348,7 +351,9 @@ def main() -> None:
             said = verified(fault)
             lines += (told := right_line(fault, said))
             shown = re.findall(r'^  File "[^"]*?(\w+\.py)", (line \d+)', said, re.MULTILINE)
-            print(f"        {'the right line' if told else 'NOT the line'}: {' '.join(shown[0]) if shown else said[:200]}")
+            print(
+                f"        {'the right line' if told else 'NOT the line'}: {' '.join(shown[0]) if shown else said[:200]}"
+            )
     print(f"the bisector names {right} of {len(FAULTS)}, in at most {most_runs():.1f} runs each")
     print(f"verify shows the right line of {lines} of {differing} that differ in value")
     print(f"{time.perf_counter() - began:.0f} s")
