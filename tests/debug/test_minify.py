@@ -6,6 +6,7 @@ wrong value. The oracle of the search itself: lists whose needed things are know
 
 import os
 import random
+import re
 import runpy
 import signal
 from contextlib import contextmanager
@@ -121,20 +122,21 @@ def test_a_wrong_guard_is_a_program_of_two_calls(tmp_path, monkeypatch):
     """The guard on the number is not checked, so the entry of the first call is taken for the second."""
     monkeypatch.chdir(tmp_path)
     made = compile_frame.guard_function
-    weaker = lambda guards, fn: made(tuple(g for g in guards if "factor" not in str(g.source)), fn)  # noqa: E731
+    weaker = lambda guards, fn: made(tuple(g for g in guards if "dim" not in str(g.source)), fn)  # noqa: E731
     monkeypatch.setattr(compile_frame, "guard_function", weaker)
-    compiled = cutaway.compile(lambda x, factor: ((x + 1).sin() * factor).sum())
+    compiled = cutaway.compile(lambda x, dim: (x + 2).sin().softmax(dim).exp())
     with config.patch({"capture.repro_after": "dynamo", "capture.repro_level": 4}):
-        compiled(cutaway.ones(3), 2.0)
-        with pytest.raises(VerifyError, match="the guard type.factor. .* is wrong.*2.0 -> 5.0") as raised:
-            compiled(cutaway.ones(3), 5.0)
+        compiled(cutaway.ones(4, 3), 1)
+        with pytest.raises(VerifyError, match="the guard type.dim. .* is wrong.*1 -> 0") as raised:
+            compiled(cutaway.ones(4, 3), 0)
     assert "cutaway minify" in "".join(raised.value.__notes__)
     (path,) = tmp_path.glob("cutaway_repro/*.py")
     found = minify(path)
     assert found.operators == 1
     text = (tmp_path / "repro.py").read_text()
-    assert "then={'factor': 5.0}" in text
-    assert "def forward(factor" in text
+    assert "then={'dim': 0}" in text
+    assert minify(path).operators == 1  # from the checkpoint
+    assert re.search(r"def forward\(.*dim.*\):", text)
     monkeypatch.undo()  # without the fault, both calls are right
     monkeypatch.chdir(tmp_path)
     assert first_that_fails([tmp_path / "repro.py"], None, 60, 1) is None

@@ -168,7 +168,7 @@ def verify_crash():
 
 
 def verify_guard():
-    """An entry is taken for a call with another number."""
+    """An entry is taken for a call with another dim."""
     from cutaway import compile_frame
 
     made = compile_frame.guard_function
@@ -176,9 +176,9 @@ def verify_guard():
         cutaway.config.patch({"debug.verify": True}),
         patch.object(compile_frame, "guard_function", lambda guards, fn: made((), fn)),
     ):
-        compiled = cutaway.compile(lambda x, scale: x * scale)
-        compiled(cutaway.ones(3), 1.0)
-        compiled(cutaway.ones(3), 2.0)
+        compiled = cutaway.compile(lambda x, dim: x.softmax(dim))
+        compiled(cutaway.ones(3, 4), 0)
+        compiled(cutaway.ones(3, 4), 1)
 
 
 def verify_whole():

@@ -6,6 +6,7 @@ Input: the path of a saved program. Every program that fails as the first did is
 
 from __future__ import annotations
 
+import inspect
 import runpy
 import shutil
 import tempfile
@@ -162,6 +163,7 @@ def _smaller(search: _Search, graph: Graph, inputs: Sequence[Any]) -> State:
 def _opened(path: Path) -> tuple[Graph, list[Any], Backend, dict[str, Any], dict[str, Any]]:
     """A saved program's graph, captured again with sizes as they are, its inputs, its backend and its options."""
     seen: list[Any] = []
+    about: list[tuple[str, Any, dict[str, Any]]] = []
 
     def take(
         forward: Callable[..., tuple], inputs: list[Any], then: dict[str, Any], options: dict[str, Any]
@@ -171,16 +173,20 @@ def _opened(path: Path) -> tuple[Graph, list[Any], Backend, dict[str, Any], dict
             return module
 
         compile(forward, backend=backend, dynamic=False, fullgraph=True)(*inputs)
-        seen.extend([inputs, find_backend(options["backend"]), options["options"], then])
+        seen.extend([inputs, find_backend(options["backend"]), options["options"]])
+        if then:  # the number that the guard is about, and what it is at both calls
+            ((name, _),) = then.items()
+            number = inputs[[*inspect.signature(forward).parameters].index(name)]
+            about.append((name, number, then))
 
     token = INSTEAD.set(take)
     try:
         runpy.run_path(str(path))
     finally:
         INSTEAD.reset(token)
-    if len(seen) != 5:
+    if len(seen) != 4:
         raise NothingToMinify(f"{path} is no program that repro_after wrote")
-    graph, inputs, backend, options, then = seen
+    graph, inputs, backend, options = seen
     used = [
         one
         for one in inputs
@@ -188,7 +194,7 @@ def _opened(path: Path) -> tuple[Graph, list[Any], Backend, dict[str, Any], dict
     ]
     if len(used) != len(graph.placeholders):
         raise NothingToMinify(f"the graph of {path} has not one input for each of the program's")
-    if then:  # the number that it is about is the first argument
-        ((name, _),) = then.items()
-        graph, used = lifted(graph, name, inputs[0]) or graph, [inputs[0], *used]
-    return graph, used, backend, options, then
+    for name, number, then in about:
+        graph, used = lifted(graph, name, number) or graph, [number, *used]
+        return graph, used, backend, options, then
+    return graph, used, backend, options, {}
