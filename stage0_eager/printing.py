@@ -79,7 +79,26 @@ def printoptions(**options: Any) -> Iterator[None]:
 
 
 def _number_format(array: np.ndarray, options: Options) -> tuple[int, Callable[[Any], str]]:
-    """(width, function that writes a number) for all numbers of an array."""
+    """(width, function that writes a number in it) for all numbers of an array."""
+    if array.dtype.kind == "c":
+        return _complex_format(array, options)
+    width, write = _real_format(array, options)
+    return width, lambda value: write(value).rjust(width)
+
+
+def _complex_format(array: np.ndarray, options: Options) -> tuple[int, Callable[[Any], str]]:
+    """Each part in the format of all numbers in that part; the second follows the first without a gap."""
+    width, real = _number_format(array.real, options)
+    other, imag = _number_format(array.imag, options)
+
+    def write(value: complex) -> str:
+        second = imag(value.imag).lstrip()
+        return f"{real(value.real)}{'' if second.startswith('-') else '+'}{second}j"
+
+    return width + other + 1, write
+
+
+def _real_format(array: np.ndarray, options: Options) -> tuple[int, Callable[[Any], str]]:
     if array.dtype.kind != "f":
         return max((len(str(v)) for v in array.ravel().tolist()), default=1), str
     seen = array[np.isfinite(array) & (array != 0)]
@@ -127,7 +146,7 @@ def _brackets(
     array: np.ndarray, indent: int, edge: int | None, width: int, write: Callable, options: Options
 ) -> str:
     if array.ndim == 0:
-        return write(array.item()).rjust(width)
+        return write(array.item())
     parts = _parts(array, array.shape[0], edge)
     if array.ndim > 1:
         rows = [
@@ -135,7 +154,7 @@ def _brackets(
             for part in parts
         ]
         return "[" + ("," + "\n" * (array.ndim - 1) + " " * (indent + 1)).join(rows) + "]"
-    words = [" ..." if part is None else write(part.item()).rjust(width) for part in parts]
+    words = [" ..." if part is None else write(part.item()) for part in parts]
     per_line = max(1, (options.linewidth - indent) // (width + 2))
     lines = [", ".join(words[i : i + per_line]) for i in range(0, len(words), per_line)]
     return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
@@ -152,7 +171,7 @@ def _suffixes(tensor: Any) -> list[str]:
     empty = tensor.numel() == 0
     if empty and tensor.ndim != 1:
         words.append(f"size={tuple(tensor.shape)}")
-    if tensor.dtype not in ((dt.float32,) if empty else (dt.float32, dt.int64, dt.bool_)):
+    if tensor.dtype not in ((dt.float32,) if empty else (dt.float32, dt.complex64, dt.int64, dt.bool_)):
         words.append(f"dtype={tensor.dtype!r}")
     if tensor._grad_fn is not None:
         name = repr(tensor._grad_fn).strip("<>")
@@ -168,6 +187,8 @@ def tensor_text(tensor: Any) -> str:
     array = arrays.move(tensor._data, arrays.CPU)
     if tensor.dtype.is_floating_point:
         array = array.astype(np.float64)
+    if tensor.dtype.is_complex:
+        array = array.astype(np.complex128)
     edge = options.edgeitems if array.size > options.threshold else None
     width, write = _number_format(array if edge is None else _edges(array, edge), options)
     body = "[]" if not array.size else _brackets(array, len(prefix), edge, width, write, options)

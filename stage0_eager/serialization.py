@@ -24,6 +24,7 @@ from stage_contracts.dtype import DTYPES
 CODES = {
     "bool": "BOOL", "uint8": "U8", "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64",
     "float16": "F16", "bfloat16": "BF16", "float32": "F32", "float64": "F64",
+    "complex64": "C64", "complex128": "C128",
 }  # fmt: skip
 _BY_CODE = {code: DTYPES[name] for name, code in CODES.items()}
 LONGEST_HEADER = 100_000_000  # bytes; the limit of the format
@@ -58,7 +59,7 @@ def save(
         }
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
-    _write_whole(Path(path), [len(text).to_bytes(8, "little"), text, *blocks])
+    write_whole(Path(path), [len(text).to_bytes(8, "little"), text, *blocks])
 
 
 def _by_width(item: tuple[Any, Any]) -> tuple[int, str]:
@@ -81,7 +82,8 @@ def _little(array: np.ndarray) -> np.ndarray:
     return array if sys.byteorder == "little" else array.byteswap()
 
 
-def _write_whole(path: Path, parts: list[bytes]) -> None:
+def write_whole(path: Path, parts: list[bytes]) -> None:
+    """Write a file completely or not at all."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

@@ -126,6 +126,9 @@ class Tensor(Methods):
     def is_floating_point(self) -> bool:
         return self.dtype.is_floating_point
 
+    def is_complex(self) -> bool:
+        return self.dtype.is_complex
+
     @property
     def meta(self) -> TensorMeta:
         """The TensorMeta of this tensor."""
@@ -161,9 +164,9 @@ class Tensor(Methods):
             raise RuntimeError(
                 "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
             )
-        if requires_grad and not self.dtype.is_floating_point:
+        if requires_grad and not self.dtype.is_differentiable:
             raise RuntimeError(
-                f"only Tensors of floating point dtype can require gradients, got {self.dtype.name}"
+                f"only Tensors of floating point or complex dtype can require gradients, got {self.dtype.name}"
             )
         if not requires_grad and not self.is_leaf:
             raise RuntimeError(
@@ -276,13 +279,24 @@ class Tensor(Methods):
         return bool(self.item())
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._real_number("float"))
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._real_number("int"))
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def _real_number(self, wanted: str) -> Any:
+        value = self.item()
+        if type(value) is complex:
+            if value.imag:
+                raise RuntimeError(f"value cannot be converted to type {wanted} without overflow: {value}")
+            return value.real
+        return value
 
     def __index__(self) -> int:
-        if self.dtype.is_floating_point or self.numel() != 1:
+        if self.dtype.is_differentiable or self.numel() != 1:
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return int(self.item())
 

@@ -23,6 +23,8 @@ _SHARES: dict[str, Callable[..., bool]] = {
     "slice": lambda input, *_: True,
     "diagonal": lambda input, *_: True,
     "unfold": lambda input, *_: True,
+    "view_as_real": lambda input: True,
+    "view_as_complex": lambda input: True,
     "as_strided": lambda input, *_: input.is_contiguous,
     "detach": lambda input: True,
     "contiguous": lambda input: input.is_contiguous,

@@ -15,8 +15,9 @@ from stage_contracts.breaks import Unsupported
 from stage_contracts.device import Device
 from stage_contracts.dtype import DType, result_type, scalar_dtype
 from stage_contracts.layouts import elementwise_strides, view_strides
-from stage_contracts.symbolic import hinted, same_size
+from stage_contracts.symbolic import hinted, same_size, statically_known_true
 from stage_contracts.tensor_meta import TensorMeta
+from stage_contracts.unbacked import expect
 
 # ---- helpers that eager kernels and lowering use too ---------------------------------------------------------
 
@@ -52,7 +53,10 @@ def _common_size(a: Any, b: Any) -> Any:
         return a if isinstance(a, int) else b
     if b == 1:
         return a
-    return b if a == 1 else None
+    if a == 1:
+        return b
+    expect(same := a == b)  # only the data knows: checked when the program runs
+    return b if statically_known_true(same) else None
 
 
 def wrap_dim(dim: int, rank: int) -> int:
@@ -108,7 +112,12 @@ def pointwise(*args: Any) -> TensorMeta:
 def pointwise_float(*args: Any) -> TensorMeta:
     """The same as pointwise, but integers and bools become the default floating dtype (sin, exp, true division)."""
     dtype = promoted_dtype(args)
-    return elementwise(args, dtype if dtype.is_floating_point else dt.DEFAULT_DTYPE.dtype)
+    return elementwise(args, dtype if dtype.is_differentiable else dt.DEFAULT_DTYPE.dtype)
+
+
+def computes_in_floats(rule: Any) -> bool:
+    """Whether a row with this rule computes integers in the default floating dtype."""
+    return getattr(rule, "__wrapped__", rule) is pointwise_float
 
 
 def pointwise_no_bool(*args: Any) -> TensorMeta:
@@ -218,7 +227,7 @@ def reduction(input: TensorMeta, dims: tuple[int, ...], keepdim: bool = False) -
 
 def reduction_sum(input: TensorMeta, dims: tuple[int, ...], keepdim: bool = False) -> TensorMeta:
     """A reduction whose result is int64 for bools and integers (sum, prod)."""
-    dtype = input.dtype if input.dtype.is_floating_point else dt.int64
+    dtype = input.dtype if input.dtype.is_differentiable else dt.int64
     return reduction(input, dims, keepdim).with_(dtype=dtype)
 
 
@@ -234,7 +243,7 @@ def reduction_index(input: TensorMeta, dim: int, keepdim: bool = False) -> Tenso
 
 def scan(input: TensorMeta, dim: int) -> TensorMeta:
     wrap_dim(dim, input.ndim)
-    dtype = input.dtype if input.dtype.is_floating_point else dt.int64
+    dtype = input.dtype if input.dtype.is_differentiable else dt.int64
     return TensorMeta(input.shape, dtype, device=input.device)
 
 
@@ -361,7 +370,8 @@ def constant_pad(input: TensorMeta, pads: tuple[tuple[int, int], ...], value: An
     """`pads` has one (before, after) pair per dimension; negative pads crop."""
     dt.check_number(value, input.dtype)
     shape = tuple(s + low + high for s, (low, high) in zip(input.shape, pads, strict=True))
-    left = [s + min(low, 0) + min(high, 0) for s, (low, high) in zip(input.shape, pads, strict=True)]
+    crops = [sum(0 if statically_known_true(p >= 0) else min(p, 0) for p in pair) for pair in pads]
+    left = [s + crop for s, crop in zip(input.shape, crops, strict=True)]
     if any(bool(s < 0) for s in left):  # for an open size this adds a guard, because eager raises
         raise RuntimeError(
             f"constant_pad: the negative pads in {pads} remove more than the size of a dimension of {input.shape}"

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from stage_contracts import convolution_metas, view_metas
+from stage_contracts import complex_metas, convolution_metas, view_metas
 from stage_contracts import core_metas as m
 from stage_contracts.external_ops import EXTERNAL
+from stage_contracts.fft_metas import FOURIER
 
 # The kinds of rows. Lowering treats each kind in its own way.
 KINDS = {
@@ -79,13 +80,14 @@ _TABLE: list[CoreOp] = [
     """),
     *_rows("pointwise", "input", m.pointwise, """
         sign: -1, 0 or 1; 0 for NaN
-        abs: absolute value
         floor: largest integer not above x
         ceil: smallest integer not below x
         round: nearest integer, ties to even
         trunc: integer part
     """),
     *_rows("pointwise", "input", m.pointwise_no_bool, "neg: -x"),
+    CoreOp("abs", "input", "pointwise", complex_metas.absolute, "absolute value; real for a complex x"),
+    CoreOp("conj", "input", "external", complex_metas.conj, "the imaginary part negated; complex tensors only"),
     *_rows("pointwise", "input", m.predicate, """
         isnan: x is NaN
         isinf: x is an infinity
@@ -162,6 +164,9 @@ _TABLE: list[CoreOp] = [
            "windows of a dim; their elements are the last dim"),
     CoreOp("as_strided", "input, shape, strides, offset", "view", view_metas.as_strided,
            "out[i, j] = the row-major elements of input at offset + i * strides[0] + j * strides[1]"),
+    CoreOp("view_as_real", "input", "view", complex_metas.view_as_real, "the two parts in a new last dimension"),
+    CoreOp("view_as_complex", "input", "view", complex_metas.view_as_complex,
+           "the numbers whose two parts are the last dimension, which must have stride 1"),
     CoreOp("slice_scatter", "input, src, dim, start, stop, step=1", "movement", m.slice_scatter,
            "a copy of input with the slice replaced by src"),
     CoreOp("flip", "input, dims", "movement", m.flip, "order reversed along dims; a copy"),
@@ -195,10 +200,10 @@ _TABLE: list[CoreOp] = [
     CoreOp("contiguous", "input", "identity", m.contiguous, "row-major; input itself when it already is"),
     CoreOp("detach", "input", "identity", m.same, "shares storage; no gradient flows"),
     CoreOp("to_device", "input, device", "identity", m.to_device, "a copy on another device; input itself if there"),
-    *(row for params, meta, text in EXTERNAL for row in _rows("external", params, meta, text)),
+    *(row for params, meta, text in (*EXTERNAL, *FOURIER) for row in _rows("external", params, meta, text)),
 ]  # fmt: skip
 
-CORE_OPS: dict[str, CoreOp] = {row.name: row for row in _TABLE}
+CORE_OPS: dict[str, CoreOp] = {row.name: complex_metas.refused_unless_listed(row) for row in _TABLE}
 assert len(CORE_OPS) == len(_TABLE), "two core operators share a name"
 
 # The only operator that writes. Eager code and captured graphs may use it; functionalize removes it.

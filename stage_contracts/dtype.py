@@ -14,7 +14,7 @@ from functools import cache
 import ml_dtypes
 import numpy as np
 
-BOOL, INTEGER, FLOATING = 0, 1, 2  # categories, in promotion order
+BOOL, INTEGER, FLOATING, COMPLEX = 0, 1, 2, 3  # categories, in promotion order
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +30,15 @@ class DType:
     @property
     def is_floating_point(self) -> bool:
         return self.category == FLOATING
+
+    @property
+    def is_complex(self) -> bool:
+        return self.category == COMPLEX
+
+    @property
+    def is_differentiable(self) -> bool:
+        """Whether tensors of it can have gradients: floating and complex dtypes."""
+        return self.category >= FLOATING
 
     @property
     def is_signed(self) -> bool:
@@ -60,17 +69,42 @@ float16 = _make("float16", FLOATING, np.float16)
 bfloat16 = _make("bfloat16", FLOATING, ml_dtypes.bfloat16)
 float32 = _make("float32", FLOATING, np.float32)
 float64 = _make("float64", FLOATING, np.float64)
+complex64 = _make("complex64", COMPLEX, np.complex64)
+complex128 = _make("complex128", COMPLEX, np.complex128)
 
 DTYPES: dict[str, DType] = {
-    d.name: d for d in (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64)
-}
+    d.name: d
+    for d in (
+        bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128,
+    )
+}  # fmt: skip
 _BY_NUMPY: dict[np.dtype, DType] = {d.numpy: d for d in DTYPES.values()}
-_BY_PYTHON: dict[type, DType] = {bool: bool_, int: int64, float: float64}
+_BY_PYTHON: dict[type, DType] = {bool: bool_, int: int64, float: float64, complex: complex128}
+
+
+@dataclass(frozen=True, eq=False)
+class NamedDType:
+    """An element type that files and libraries name, and that no tensor here can have: dtype_of refuses it."""
+
+    name: str
+    itemsize: int  # bytes
+    numpy: np.dtype
+
+    def __repr__(self) -> str:
+        return f"cutaway.{self.name}"
+
+
+_NARROW = "float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn".split()
+_NAMED = {name: np.dtype(getattr(ml_dtypes, name)) for name in _NARROW}
+_NAMED |= {name: np.dtype(name) for name in ("uint16", "uint32", "uint64")}
+NAMED_DTYPES = {name: NamedDType(name, numpy.itemsize, numpy) for name, numpy in _NAMED.items()}
+NAMED_DTYPES["float4_e2m1fn_x2"] = NAMED_DTYPES.pop("float4_e2m1fn")  # torch's name: two in a byte
 
 # The promotion of two dtypes of the same rank class, if it is not simply the later one in DTYPES.
 _PROMOTION_EXCEPTIONS: dict[frozenset[str], DType] = {
     frozenset({"uint8", "int8"}): int16,
     frozenset({"float16", "bfloat16"}): float32,
+    frozenset({"float64", "complex64"}): complex128,
 }
 _ORDER = {d: i for i, d in enumerate(DTYPES.values())}
 
@@ -78,7 +112,7 @@ _ORDER = {d: i for i, d in enumerate(DTYPES.values())}
 def dtype_of(value: object) -> DType:
     """The DType for a DType, a name, a NumPy dtype or a Python scalar type.
 
-    Raises TypeError for a type that Cutaway's Tensor does not have (complex, object, structured, ...).
+    Raises TypeError for a type that Cutaway's Tensor does not have (object, structured, ...).
     """
     if isinstance(value, DType):
         return value
@@ -104,13 +138,27 @@ def promote(a: DType, b: DType) -> DType:
     return exception or max(a, b, key=_ORDER.__getitem__)
 
 
+def complex_of(dtype: DType) -> DType:
+    """The complex dtype whose parts hold numbers of a floating dtype; a complex dtype itself."""
+    if dtype.category == COMPLEX:
+        return dtype
+    return complex128 if dtype is float64 else complex64
+
+
+def real_of(dtype: DType) -> DType:
+    """The dtype of the two parts of a complex dtype; any other dtype itself."""
+    return {complex64: float32, complex128: float64}.get(dtype, dtype)
+
+
 def _combine(higher: DType | None, lower: DType | None) -> DType | None:
     """The dtype of two rank classes: the lower class counts only if its category is higher."""
     if higher is None or lower is None:
         return higher or lower
-    if higher.category == FLOATING:
+    if higher.category == COMPLEX:
         return higher
-    if higher.category == BOOL or lower.category == FLOATING:
+    if higher.category == FLOATING:  # its precision stays: float64 beside 1j is complex128
+        return complex_of(higher) if lower.category == COMPLEX else higher
+    if higher.category == BOOL or lower.category >= FLOATING:
         return promote(higher, lower)
     return higher
 
@@ -140,10 +188,12 @@ DEFAULT_DTYPE = _Default()
 
 
 def check_number(value: object, dtype: DType) -> None:
-    """Raise RuntimeError if an integer dtype cannot hold a Python number. (A cast of a tensor does not raise.)
+    """Raise RuntimeError if a dtype cannot hold a Python number, which is too large or not real. (A cast does not.)
 
     As in torch, an unsigned type accepts negative numbers, too: -1 means its largest number.
     """
+    if type(value) is complex and dtype.category != COMPLEX and value.imag:
+        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow: {value}")
     if dtype.limits is None or type(value) not in (int, float):
         return
     assert isinstance(value, (int, float))
@@ -162,6 +212,8 @@ def scalar_dtype(value: object, default: DType | None = None) -> DType:
         return int64
     if isinstance(value, (float, np.floating)):
         return default
+    if isinstance(value, (complex, np.complexfloating)):
+        return complex_of(default)
     open_number = {"SymInt": int64, "SymFloat": default}.get(
         type(value).__name__
     )  # without reading its value

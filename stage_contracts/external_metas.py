@@ -1,7 +1,8 @@
 """Meta rules of the external core operators, with torch's errors for wrong arguments.
 
 Input: the arguments, with a TensorMeta in place of each tensor. The operands of an elementwise row already have the
-same dtype. Results of factorizations are row-major.
+same dtype. As in torch, the matrices that factorizations and solvers give lie column by column, those of a batch one
+after another.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from stage_contracts.core_metas import (
     tensors_in,
     wrap_dim,
 )
-from stage_contracts.tensor_meta import TensorMeta
+from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
 
 def _alike(args: tuple) -> list[TensorMeta]:
@@ -72,7 +73,7 @@ def running_extremum(input: TensorMeta, dim: int) -> tuple[TensorMeta, TensorMet
 def _matrices(name: str, input: TensorMeta, argument: str = "input") -> TensorMeta:
     if input.ndim < 2:
         raise RuntimeError(f"{name}: The {argument} tensor must have at least 2 dimensions.")
-    if not input.dtype.is_floating_point:
+    if not input.dtype.is_differentiable:
         raise RuntimeError(
             f"{name}: Expected a floating point or complex tensor as input. Got {input.dtype.name}"
         )
@@ -91,11 +92,18 @@ def _squares(name: str, input: TensorMeta) -> TensorMeta:
     return out
 
 
-def square(name: str) -> Callable[..., TensorMeta]:
+def by_columns(meta: TensorMeta) -> TensorMeta:
+    """The meta of matrices (..., m, n) that lie column by column, as LAPACK has them."""
+    *batch, rows, columns = meta.shape
+    *outer, _, _ = contiguous_strides((*batch, columns, rows))
+    return meta.with_(strides=(*outer, 1, rows))
+
+
+def square(name: str, columns: bool = True) -> Callable[..., TensorMeta]:
     """The rule of a function from square matrices to matrices of the same shape."""
 
     def rule(input: TensorMeta, upper: bool = False) -> TensorMeta:
-        return _squares(name, input)
+        return by_columns(_squares(name, input)) if columns else _squares(name, input)
 
     return rule
 
@@ -106,7 +114,7 @@ def determinant(input: TensorMeta) -> TensorMeta:
 
 def log_determinant(input: TensorMeta) -> tuple[TensorMeta, TensorMeta]:
     out = _squares("linalg.slogdet", input).with_(shape=input.shape[:-2])
-    return out, out
+    return out, out.with_(dtype=dt.real_of(out.dtype))
 
 
 def _system(name: str, input: TensorMeta, other: TensorMeta) -> TensorMeta:
@@ -124,7 +132,7 @@ def _system(name: str, input: TensorMeta, other: TensorMeta) -> TensorMeta:
         )
     batch = broadcast_shapes(input.shape[:-2], other.shape[:-2])
     device = common_device((input, other))
-    return TensorMeta((*batch, *other.shape[-2:]), other.dtype, device=device)
+    return by_columns(TensorMeta((*batch, *other.shape[-2:]), other.dtype, device=device))
 
 
 def solve(input: TensorMeta, other: TensorMeta) -> TensorMeta:
@@ -139,7 +147,8 @@ def qr(input: TensorMeta, complete: bool) -> tuple[TensorMeta, TensorMeta]:
     out = _matrices("linalg.qr", input)
     *batch, rows, columns = input.shape
     inner = rows if complete else min(rows, columns)
-    return out.with_(shape=(*batch, rows, inner)), out.with_(shape=(*batch, inner, columns))
+    shapes = (*batch, rows, inner), (*batch, inner, columns)
+    return by_columns(out.with_(shape=shapes[0])), by_columns(out.with_(shape=shapes[1]))
 
 
 def svd(input: TensorMeta, full_matrices: bool) -> tuple[TensorMeta, TensorMeta, TensorMeta]:
@@ -148,12 +157,12 @@ def svd(input: TensorMeta, full_matrices: bool) -> tuple[TensorMeta, TensorMeta,
     inner = min(rows, columns)
     left, right = (rows, columns) if full_matrices else (inner, inner)
     return (
-        out.with_(shape=(*batch, rows, left)),
-        out.with_(shape=(*batch, inner)),
-        out.with_(shape=(*batch, right, columns)),
+        by_columns(out.with_(shape=(*batch, rows, left))),
+        out.with_(shape=(*batch, inner), dtype=dt.real_of(out.dtype)),
+        by_columns(out.with_(shape=(*batch, right, columns))),
     )
 
 
 def eigh(input: TensorMeta, upper: bool) -> tuple[TensorMeta, TensorMeta]:
     out = _squares("linalg.eigh", input)
-    return out.with_(shape=input.shape[:-1]), out
+    return out.with_(shape=input.shape[:-1], dtype=dt.real_of(out.dtype)), by_columns(out)

@@ -43,7 +43,7 @@ EXTERNAL: list[tuple[str, Callable, str]] = [
      "triangular_solve: X with A @ X = B, A taken as triangular (and its diagonal as 1)"),
     ("input, other", m.solve, "solve: X with A @ X = B"),
     ("input", m.square("linalg.inv"), "inv: the inverse"),
-    ("input", m.square("linalg.matrix_exp"), "matrix_exp: sum of A ** k / k!"),
+    ("input", m.square("linalg.matrix_exp", columns=False), "matrix_exp: sum of A ** k / k!"),
     ("input", m.determinant, "det: determinant"),
     ("input", m.log_determinant, "slogdet: (sign, log of the absolute value) of the determinant"),
     ("input, complete", m.qr, "qr: (Q, R) with Q @ R = A; Q has all columns, or only as many as R needs"),

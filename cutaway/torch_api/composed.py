@@ -15,7 +15,8 @@ import numpy as np
 
 import cutaway
 from cutaway import Tensor
-from stage0_eager.functions import special
+from stage0_eager.functions import bessel, further_methods, histograms, special
+from stage0_eager.functions.linalg import elimination
 from stage0_eager.nn import functional as F
 
 # ---- shapes and elements -------------------------------------------------------------------------------------------
@@ -28,24 +29,6 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         raise RuntimeError(f"channel_shuffle: {channels} channels cannot be divided into {groups} groups")
     parts = input.reshape(n, groups, channels // groups, *rest)
     return parts.transpose(1, 2).reshape(n, channels, *rest)
-
-
-def index_reduce(
-    input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
-) -> Tensor:
-    """input, with the slices of source combined into it along `dim`: `reduce` is prod, mean, amax or amin."""
-    if reduce not in ("prod", "mean", "amax", "amin"):
-        raise RuntimeError(f"index_reduce: reduce must be prod, mean, amax or amin, but got {reduce!r}")
-    dim = dim % max(input.ndim, 1)
-    along = index.reshape([-1 if d == dim else 1 for d in range(source.ndim)]).expand(source.shape)
-    return cutaway.scatter_reduce(input, dim, along, source, reduce, include_self=include_self)
-
-
-def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """The first `size` rows of nonzero; rows of fill_value where there are fewer."""
-    found = cutaway.nonzero(input)[:size]
-    missing = cutaway.full((size - found.shape[0], input.ndim), fill_value, dtype=cutaway.int64)
-    return cutaway.cat([found, missing])
 
 
 def is_nonzero(input: Tensor) -> bool:
@@ -84,11 +67,31 @@ def _copied(name: str) -> Callable[..., Any]:
 
 _VIEWS = (
     "as_strided detach diagonal expand permute select split split_with_sizes squeeze t transpose unbind unfold "
-    "unsqueeze view"
+    "unsqueeze view view_as_complex view_as_real"
 ).split()
 
 
+def slice_copy(
+    input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
+    """input[start:end:step] along `dim`, copied: no view."""
+    return input[(*[slice(None)] * (dim % input.ndim), slice(start, end, step))].clone().contiguous()
+
+
 # ---- making tensors ------------------------------------------------------------------------------------------------
+
+
+def poisson(input: Tensor, generator: Any = None) -> Tensor:
+    """Draws of the Poisson distribution of each rate: how many steps -log(u) fit below it. Runs eagerly."""
+    if (input < 0).any():
+        raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
+    count, reached = cutaway.zeros_like(input), cutaway.zeros_like(input, dtype=cutaway.float64)
+    while True:
+        step = cutaway.empty(input.shape, dtype=cutaway.float64, device=input.device)
+        reached = reached + step.exponential_(generator=generator)
+        if not (reached < input).any():
+            return count
+        count = count + (reached < input)
 
 
 def range_(start: float = 0, end: float | None = None, step: float = 1, *, dtype: Any = None) -> Tensor:
@@ -139,6 +142,64 @@ def frombuffer(
         buffer, dtype=cutaway.empty(0, dtype=dtype).numpy().dtype, count=count, offset=offset
     )
     return cutaway.from_numpy(array).requires_grad_(requires_grad)
+
+
+def from_file(filename: str, shared: bool = False, size: int = 0, **options: Any) -> Tensor:
+    """The first `size` elements of a file. shared: a write goes to the file."""
+    dtype = cutaway.empty(0, **options).numpy().dtype
+    return cutaway.from_numpy(
+        np.memmap(filename, dtype, "r+" if shared else "c", shape=(size,)).view(np.ndarray)
+    )
+
+
+# ---- networks ------------------------------------------------------------------------------------------------------
+
+
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """conv1d of (time, batch, channels) by weight (width, channels, out channels)."""
+    return (
+        F.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
+        .permute(2, 0, 1)
+        .contiguous()
+    )
+
+
+def rrelu_(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Tensor:
+    """rrelu, written into input."""
+    return F.rrelu(input, lower, upper, training, inplace=True)
+
+
+def segment_reduce(
+    data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Any = None,
+    offsets: Tensor | None = None, axis: int = 0, unsafe: bool = False, initial: float | None = None,
+) -> Tensor:  # fmt: skip
+    """The rows of data in pieces of these lengths (or between offsets), each reduced: sum, mean, prod, max, min."""
+    sizes = offsets.diff() if offsets is not None else lengths
+    if sizes is None:
+        raise RuntimeError("segment_reduce: expected lengths or offsets")
+    if axis or data.ndim == 0 or sizes.ndim != 1:
+        raise NotImplementedError("segment_reduce: only pieces along the first dimension are supported")
+    empty = _EMPTY[reduce] if initial is None else initial
+    pieces = data.split(sizes.tolist())
+    return cutaway.stack([_REDUCED[reduce](piece, empty) for piece in pieces])
+
+
+def _extremum(name: str) -> Callable[[Tensor, float], Tensor]:
+    def reduced(piece: Tensor, least: float) -> Tensor:
+        start = piece.new_full((1, *piece.shape[1:]), least)
+        return getattr(cutaway.cat([start, piece]), name)(0)
+
+    return reduced
+
+
+_EMPTY = {"sum": 0.0, "mean": math.nan, "prod": 1.0, "max": -math.inf, "min": math.inf}
+_REDUCED: dict[str, Callable[[Tensor, float], Tensor]] = {
+    "sum": lambda piece, start: piece.sum(0) + start,
+    "prod": lambda piece, start: piece.prod(0) * start,
+    "mean": lambda piece, start: piece.mean(0) if piece.shape[0] else piece.sum(0) + start,
+    "max": _extremum("amax"),
+    "min": _extremum("amin"),
+}
 
 
 # ---- symbols -------------------------------------------------------------------------------------------------------
@@ -236,18 +297,25 @@ def spherical_bessel_j0(input: Tensor) -> Tensor:
 
 
 _SHARED = (channel_shuffle,)
+_MATRICES = "lu lu_solve lu_unpack geqrf ormqr orgqr svd_lowrank pca_lowrank lobpcg".split()
 FUNCTIONS: dict[str, Any] = {
-    **{f.__name__: f for f in (*_SHARED, index_reduce, nonzero_static, is_nonzero, empty_permuted, empty_strided,
+    **{f.__name__: f for f in (*_SHARED, is_nonzero, empty_permuted, empty_strided,
                                asarray, frombuffer, sym_sum, sym_ite, sym_not, sym_max, sym_min)},
     **{name: _of_several(getattr(cutaway, name)) for name in ("atleast_1d", "atleast_2d", "atleast_3d")},
     **{f"{name}_copy": _copied(name) for name in _VIEWS},
-    "native_channel_shuffle": channel_shuffle, "range": range_, "sym_int": math.trunc, "sym_float": float,
-    "is_inference": Tensor.is_inference,
+    **{name: getattr(further_methods, name) for name in further_methods.__all__},
+    "alias_copy": cutaway.clone, "slice_copy": slice_copy, "to_dlpack": lambda input: input.__dlpack__(),
+    **{f.__name__: f for f in (from_file, conv_tbc, rrelu_, segment_reduce, poisson)},
+    **{name: getattr(elimination, name) for name in _MATRICES},
+    "histogram": histograms.histogram, "histogramdd": histograms.histogramdd,
+    "native_channel_shuffle": channel_shuffle, "feature_alpha_dropout": F.feature_alpha_dropout,
+    "range": range_, "sym_int": math.trunc, "sym_float": float,
+    "is_inference": Tensor.is_inference, "is_conj": Tensor.is_conj,
 }  # fmt: skip
 _POOLS = [f"{kind}max_pool{n}d" for kind in ("", "adaptive_") for n in (1, 2, 3)]
 NN: dict[str, Any] = {
     "native_channel_shuffle": channel_shuffle,
-    **{f.__name__: f for f in (*_SHARED, upsample_bilinear)},
+    **{f.__name__: f for f in (*_SHARED, upsample_bilinear, conv_tbc, rrelu_)},
     **{f"{name}_with_indices": _with_indices(getattr(F, name)) for name in _POOLS},
 }
 SPECIAL: dict[str, Any] = {
@@ -255,4 +323,5 @@ SPECIAL: dict[str, Any] = {
     **{f"shifted_{name}": _polynomial(name, shifted=True) for name in _RECURRENCES if "chebyshev" in name},
     "modified_bessel_i0": special.i0, "modified_bessel_i1": special.i1,
     "spherical_bessel_j0": spherical_bessel_j0,
+    **{name: getattr(bessel, name) for name in bessel.__all__},
 }  # fmt: skip

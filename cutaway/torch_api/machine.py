@@ -14,7 +14,7 @@ from typing import Any
 from stage0_eager.amp import autocast as autocast_module
 from stage0_eager.namespaces import amp
 from stage0_eager.random.generator import manual_seed
-from stage_contracts import config
+from stage_contracts.device import Device
 from stage_contracts.dtype import bfloat16, float16
 
 # ---- torch.cuda --------------------------------------------------------------------------------------------------
@@ -73,6 +73,21 @@ def manual_seed_all(seed: int) -> None:
 
 CUDA = {f.__name__: f for f in (device_count, is_available, current_device, synchronize, get_device_name,
                                 is_bf16_supported, empty_cache, manual_seed_all, manual_seed)}  # fmt: skip
+
+
+# ---- torch.accelerator -------------------------------------------------------------------------------------------
+
+
+def current_accelerator(check_available: bool = False) -> Device | None:
+    """The device that is not a CPU, if there is one."""
+    return Device("cuda") if is_available() else None
+
+
+ACCELERATOR: dict[str, Any] = {
+    "current_accelerator": current_accelerator,
+    **{name: CUDA[name] for name in ("is_available", "device_count", "synchronize", "empty_cache")},
+    "current_device_index": current_device,
+}
 
 
 # ---- torch.amp ---------------------------------------------------------------------------------------------------
@@ -151,7 +166,7 @@ def backends() -> dict[str, ModuleType]:
 
 
 # The settings that have no effect, stored so that a program can read what it set.
-_precision, _deterministic, _threads = "highest", True, 0
+_precision, _threads = "highest", 0
 
 
 def set_float32_matmul_precision(precision: str) -> None:
@@ -166,17 +181,6 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 def get_float32_matmul_precision() -> str:
     return _precision
-
-
-def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Results are deterministic in any case. This also switches off choices by measurement (runtime.deterministic)."""
-    global _deterministic
-    _deterministic = bool(mode)
-    config.change(**{"runtime.deterministic": bool(mode)})
-
-
-def are_deterministic_algorithms_enabled() -> bool:
-    return _deterministic
 
 
 class MemoryFormat:
@@ -214,8 +218,7 @@ def typename(obj: Any) -> str:
 _FORMATS = {name: MemoryFormat(name) for name in ("contiguous_format", "preserve_format", "channels_last",
                                                   "channels_last_3d", "strided")}  # fmt: skip
 _FUNCTIONS = (
-    set_float32_matmul_precision, get_float32_matmul_precision, use_deterministic_algorithms,
-    are_deterministic_algorithms_enabled, get_num_threads, set_num_threads, typename,
+    set_float32_matmul_precision, get_float32_matmul_precision, get_num_threads, set_num_threads, typename,
 )  # fmt: skip
 TOP: dict[str, Any] = {f.__name__: f for f in _FUNCTIONS} | _FORMATS
 TOP |= {name: getattr(autocast_module, name) for name in AUTOCAST}

@@ -242,7 +242,7 @@ def _reduced(create_graph: bool, g: Tensor, shape: tuple) -> Tensor:
 
 def _or_zeros(g: Tensor | None, meta: TensorMeta) -> Tensor | None:
     """The gradient of one of several outputs: zeros if there is none."""
-    if g is not None or not meta.dtype.is_floating_point:
+    if g is not None or not meta.dtype.is_differentiable:
         return g
     return TABLE["core.full"](meta.shape, 0.0, meta.dtype, meta.device)
 
@@ -294,6 +294,10 @@ def _seed(tensor: Tensor, g: Tensor | None) -> Tensor:
     if g is None:
         if tensor.numel() != 1:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        if tensor.dtype.is_complex:
+            raise RuntimeError(
+                f"grad can be implicitly created only for real scalar outputs but got {tensor.dtype!r}"
+            )
         return TABLE["core.full"](tensor.shape, 1.0, tensor.dtype, tensor.device)
     if g.shape != tensor.shape:
         raise RuntimeError(

@@ -33,7 +33,7 @@ def _prepared(func: Callable, inputs: Any, strict: bool) -> tuple[tuple, bool]:
     values = _tuple(inputs, "inputs")
     if strict:
         with enable_grad():
-            fresh = tuple(Tensor(v._data, v.dtype.is_floating_point) for v in values)
+            fresh = tuple(Tensor(v._data, v.dtype.is_differentiable) for v in values)
             outputs = _tuple(func(*fresh), "outputs")
         for i, out in enumerate(outputs):
             if not out.requires_grad:

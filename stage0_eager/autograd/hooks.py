@@ -51,7 +51,7 @@ def retain_grad(tensor: Tensor) -> None:
         return
 
     def keep(g: Tensor) -> None:
-        tensor.grad = g if tensor.grad is None else c.add(tensor.grad, g)
+        tensor.grad = c.clone(g) if tensor.grad is None else c.add(tensor.grad, g)
 
     keep.retains_grad = True  # type: ignore[attr-defined]  # backward_pass.run_hooks runs these last
     RemovableHandle(hooks_of(tensor), keep)

@@ -11,7 +11,7 @@ from typing import Any
 from stage0_eager.autograd import anomaly
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor, up_to_date
-from stage_contracts.dtype import FLOATING
+from stage_contracts.dtype import COMPLEX, FLOATING
 from stage_contracts.tensor_meta import TensorMeta
 
 INFERENCE_SAVED = (
@@ -49,10 +49,12 @@ class TapeNode:
     def apply(self, gradients: list) -> list:
         saved = self.unpack()
         g = gradients[0] if len(self.out_metas) == 1 else tuple(gradients)
+        on_conjugates = self.out_metas[0].dtype.category == COMPLEX
         results: list = []
         for edge in self.edges:
             rule = self.op.derivatives[edge.param]
-            results.append(rule.rule(g, *(saved[name] for name in rule.needs)))
+            run = rule.gradient if on_conjugates else rule.rule
+            results.append(run(g, *(saved[name] for name in rule.needs)))
         # a parameter that is a sequence of tensors has one edge per tensor, and a rule that returns a sequence
         return [
             r[e.position] if e.position is not None else r for r, e in zip(results, self.edges, strict=True)
@@ -198,11 +200,11 @@ def record(op: Any, args: tuple, out: Any) -> None:
     if isinstance(out, tuple):
         node = TapeNode(op.name, tuple([o.meta for o in out]), edges)
         for index, output in enumerate(out):
-            if node.out_metas[index].dtype.is_floating_point:
+            if node.out_metas[index].dtype.category >= FLOATING:
                 output.requires_grad, output._grad_fn, output._output_index = True, node, index
     else:
         node = TapeNode(op.name, (out.meta,), edges)
-        if node.out_metas[0].dtype.category == FLOATING:
+        if node.out_metas[0].dtype.category >= FLOATING:
             out.requires_grad, out._grad_fn = True, node
             if out._output_index:  # it was the result of another call, and was changed in place
                 out._output_index = 0
@@ -215,7 +217,7 @@ def record(op: Any, args: tuple, out: Any) -> None:
         value = args[at]
         if what == "out":
             value = (
-                tuple([SavedTensor(o, o.is_floating_point()) for o in out])  # an index has no gradient
+                tuple([SavedTensor(o, o.dtype.is_differentiable) for o in out])  # an index has no gradient
                 if type(out) is tuple
                 else SavedTensor(out, True)
             )

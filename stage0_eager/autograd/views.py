@@ -87,6 +87,8 @@ UNDO: dict[str, Any] = {
         whole, part, dim, start, stop, step
     ),
     "diagonal": into_diagonal,
+    "view_as_real": lambda whole, part: c.view_as_complex(c.contiguous(part)),
+    "view_as_complex": lambda whole, part: c.view_as_real(part),
     "unfold": lambda whole, part, dim, size, step: into_windows(whole, part, dim, size, step, c.scatter),
     "as_strided": lambda whole, part, shape, strides, offset: into_strided(
         whole, part, shape, strides, offset, c.scatter

@@ -65,7 +65,7 @@ def _zeros(meta: TensorMeta) -> Tensor:
 
 
 def _floating(metas: Sequence[Any]) -> list[int]:
-    return [i for i, m in enumerate(metas) if m.dtype.is_floating_point]
+    return [i for i, m in enumerate(metas) if m.dtype.is_differentiable]
 
 
 def _pick(items: Sequence[Any], places: Sequence[int]) -> list[Any]:
@@ -75,7 +75,7 @@ def _pick(items: Sequence[Any], places: Sequence[int]) -> list[Any]:
 def _inputs(tracer: Tracer, names: str, metas: Sequence[TensorMeta], grad: bool = False) -> list[Tensor]:
     return [
         tracer.placeholder(
-            f"{names}_{i}", m.with_(strides=None, requires_grad=grad and m.dtype.is_floating_point)
+            f"{names}_{i}", m.with_(strides=None, requires_grad=grad and m.dtype.is_differentiable)
         )
         for i, m in enumerate(metas)
     ]
@@ -147,7 +147,7 @@ def _tangents(g: Any, metas: Sequence[Any]) -> list[Tensor]:
 def _spread(gradients: Sequence[Tensor], operands: Sequence[Any]) -> list[Any]:
     """One gradient for each operand: None for what has none."""
     items = iter(gradients)
-    return [next(items) if o.dtype.is_floating_point else None for o in operands]
+    return [next(items) if o.dtype.is_differentiable else None for o in operands]
 
 
 def _cond(g: Any, pred: Any, true_graph: Any, false_graph: Any, operands: list) -> list:
@@ -158,7 +158,7 @@ def _cond(g: Any, pred: Any, true_graph: Any, false_graph: Any, operands: list) 
 
 def _while_loop(g: Any, cond_graph: Any, body_graph: Any, operands: list, carried: int) -> list:
     state, around = operands[:carried], operands[carried:]
-    sums = [_zeros(o.meta) for o in around if o.dtype.is_floating_point]
+    sums = [_zeros(o.meta) for o in around if o.dtype.is_differentiable]
     given = [*operands, *_tangents(g, state), *sums]
     step = backward_step(body_graph, carried, 0)
     found = WHILE_LOOP_BACKWARD(cond_graph, body_graph, step, given, carried, len(around))
@@ -176,7 +176,7 @@ def _scan(g: Any, combine_graph: Any, operands: list, carried: int, scanned: int
     around = operands[carried + scanned :]
     results = [n.val for n in combine_graph.graph.outputs]
     g = g if isinstance(g, tuple) else (g,)
-    sums = [_zeros(o.meta) for o in around if o.dtype.is_floating_point]
+    sums = [_zeros(o.meta) for o in around if o.dtype.is_differentiable]
     carries = [*_tangents(g[:carried], state), *sums]
     before: tuple = ()
     if carried:

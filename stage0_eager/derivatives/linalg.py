@@ -1,4 +1,4 @@
-"""Derivatives of factorizations and solvers, by operators only, for batches of real matrices.
+"""Derivatives of factorizations and solvers, by operators only, for batches of matrices.
 
 Input: as rules.py's rules; `g` is a tuple where the operator has several results. Sources stand at each rule;
 a survey is Giles, "Collected matrix derivative results for forward and reverse mode AD" (2008).
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stage0_eager.derivatives.rules import fit, transpose_last
+from stage0_eager.derivatives.rules import adjoint, conjugate, fit, transpose_last
 from stage0_eager.table.core import core as c
 from stage_contracts import dtype as dt
 
@@ -50,8 +50,16 @@ def _over(x: Any, y: Any) -> Any:
     return c.div(x, c.where(c.logical_and(c.eq(x, 0), c.eq(y, 0)), 1.0, y))
 
 
+def imag_part(x: Any) -> Any:
+    return c.reshape(c.slice(c.view_as_real(x), x.ndim, 1, 2, 1), x.shape)
+
+
+def _diagonal(x: Any) -> Any:
+    return c.diagonal(x, 0, -2, -1)
+
+
 def _skew(x: Any) -> Any:
-    return c.sub(x, transpose_last(x))
+    return c.sub(x, adjoint(x))
 
 
 # ---- solvers -------------------------------------------------------------------------------------------------
@@ -85,12 +93,12 @@ def _inv_input(g: Any, out: Any) -> Any:
 
 def _cholesky_input(g: Any, out: Any, upper: bool) -> Any:
     """Murray, "Differentiation of the Cholesky decomposition" (2016), made symmetric."""
-    low, g = (transpose_last(out), transpose_last(g)) if upper else (out, g)
-    inner = _triangle(_mm(transpose_last(low), g), True)
+    low, g = (adjoint(out), adjoint(g)) if upper else (out, g)
+    inner = _triangle(_mm(adjoint(low), g), True)
     inner = c.sub(inner, c.mul(_on_diagonal_only(inner), 0.5))
-    left = c.triangular_solve(transpose_last(low), inner, True, False)
-    both = transpose_last(c.triangular_solve(transpose_last(low), transpose_last(left), True, False))
-    return c.mul(c.add(both, transpose_last(both)), 0.5)
+    left = c.triangular_solve(adjoint(low), inner, True, False)
+    both = adjoint(c.triangular_solve(adjoint(low), adjoint(left), True, False))
+    return c.mul(c.add(both, adjoint(both)), 0.5)
 
 
 def _on_diagonal_only(x: Any) -> Any:
@@ -118,8 +126,12 @@ c.matrix_exp.derivative(input=_matrix_exp_input)
 # ---- determinants ----------------------------------------------------------------------------------------------
 
 
-def _det_input(g: Any, input: Any) -> Any:
-    """g times the cofactors, from singular values, so that a singular matrix has its gradient too."""
+def _det_input(g: Any, input: Any, out: Any) -> Any:
+    """g times the cofactors, from singular values, so that a singular matrix has its gradient too. (Not a complex one:
+    its singular vectors have free phases, through which a second derivative cannot go.)"""
+    if input.dtype.is_complex:
+        scale = c.mul(g, out)
+        return c.mul(transpose_last(c.inv(input)), c.reshape(scale, (*scale.shape, 1, 1)))
     u, s, vh = c.svd(input, False)
     n = input.shape[-1]
     others = c.prod(_on_diagonal(1.0, c.expand(_row(s), (*s.shape[:-1], n, n))), (-1,), False)
@@ -129,7 +141,11 @@ def _det_input(g: Any, input: Any) -> Any:
     return c.mul(cofactors, c.reshape(scale, (*scale.shape, 1, 1)))
 
 
-def _slogdet_input(g: Any, input: Any) -> Any:
+def _slogdet_input(g: Any, out: Any, input: Any) -> Any:
+    if input.dtype.is_complex:  # the sign turns with the imaginary part of trace(inv(A) @ dA)
+        turned = imag_part(c.mul(conjugate(g[0]), out[0]))
+        scale = c.sub(g[1], c.mul(turned, 1j))
+        return c.mul(adjoint(c.inv(input)), c.reshape(scale, (*scale.shape, 1, 1)))
     return c.mul(transpose_last(c.inv(input)), c.reshape(g[1], (*g[1].shape, 1, 1)))
 
 
@@ -142,10 +158,13 @@ c.slogdet.derivative(input=_slogdet_input)
 
 def _tall_qr(gq: Any, gr: Any, q: Any, r: Any) -> Any:
     """Roberts and Roberts, "QR and LQ decomposition matrix backpropagation algorithms" (2020), rows >= columns."""
-    inner = c.sub(_mm(r, transpose_last(gr)), _mm(transpose_last(gq), q))
-    inner = c.add(_triangle(inner, True), transpose_last(_triangle(inner, True, -1)))
+    inner = c.sub(_mm(r, adjoint(gr)), _mm(adjoint(gq), q))
+    below = _triangle(inner, True, -1)
+    on = _on_diagonal_only(inner)
+    on = c.mul(c.add(on, adjoint(on)), 0.5) if on.dtype.is_complex else on  # R has a real diagonal
+    inner = c.add(c.add(below, on), adjoint(below))
     right = c.add(gq, _mm(q, inner))
-    return transpose_last(c.triangular_solve(r, transpose_last(right), True, False))
+    return adjoint(c.triangular_solve(r, adjoint(right), True, False))
 
 
 def _qr_input(g: Any, out: Any, complete: bool, input: Any) -> Any:
@@ -162,7 +181,7 @@ def _qr_input(g: Any, out: Any, complete: bool, input: Any) -> Any:
     y = c.slice(input, last, rows, columns, 1)
     u = c.slice(r, last, 0, rows, 1)
     gu, gv = c.slice(gr, last, 0, rows, 1), c.slice(gr, last, rows, columns, 1)
-    gx = _tall_qr(c.add(gq, _mm(y, transpose_last(gv))), gu, q, u)
+    gx = _tall_qr(c.add(gq, _mm(y, adjoint(gv))), gu, q, u)
     return c.cat([gx, _mm(q, gv)], last)
 
 
@@ -175,12 +194,15 @@ def _svd_input(g: Any, out: Any, full_matrices: bool, input: Any) -> Any:
             "svd_backward: The singular vectors of a matrix that is not square are differentiable with "
             "full_matrices=False only (use linalg.svdvals for the singular values)"
         )
-    ut, v, gv = transpose_last(u), transpose_last(vh), transpose_last(gvh)
+    ut, v, gv = adjoint(u), adjoint(vh), adjoint(gvh)
     squares = c.mul(s, s)
     gap = c.sub(_row(squares), _column(squares))
     left = _over(_skew(_mm(ut, gu)), gap)
     right = _over(_skew(_mm(vh, gv)), gap)
     core = c.add(c.mul(left, _row(s)), c.mul(right, _column(s)))
+    if input.dtype.is_complex:  # the phases of a pair of vectors are free together
+        phases = _skew(_mm(ut, gu))
+        gs = c.add(gs, c.div(_diagonal(phases), c.mul(s, 2)))
     result = _mm(u, _on_diagonal(gs, core), vh)
     if rows > columns:
         outside = c.sub(gu, _mm(u, ut, gu))
@@ -194,9 +216,9 @@ def _svd_input(g: Any, out: Any, full_matrices: bool, input: Any) -> Any:
 def _eigh_input(g: Any, out: Any) -> Any:
     """Giles (2008), section 3.1, made symmetric: the gradient is that for a matrix that stays so, as in torch."""
     (gl, gv), (l, v) = g, out
-    turned = transpose_last(v)
+    turned = adjoint(v)
     inner = _over(_mm(turned, gv), c.sub(_row(l), _column(l)))
-    inner = c.mul(c.add(inner, transpose_last(inner)), 0.5)
+    inner = c.mul(c.add(inner, adjoint(inner)), 0.5)
     return _mm(v, _on_diagonal(gl, inner), turned)
 
 

@@ -35,8 +35,22 @@ def fit(g: Any, meta: TensorMeta) -> Any:
     return g if g.dtype is meta.dtype else c.cast(g, meta.dtype)
 
 
+def _acosh_slope(x: Any) -> Any:
+    if x.dtype.is_complex:  # the root of the product would be on the other branch where x.real < 0
+        return c.mul(c.rsqrt(c.sub(x, 1)), c.rsqrt(c.add(x, 1)))
+    return c.rsqrt(c.sub(c.mul(x, x), 1))
+
+
 def zeros(meta: TensorMeta) -> Any:
     return c.full(meta.shape, 0.0, meta.dtype, meta.device)
+
+
+def direction(x: Any, size: Any) -> Any:
+    """x / |x|, and 0 for 0: the gradient of |x|."""
+    if not x.dtype.is_complex:
+        return c.sign(x)
+    zero = c.eq(size, 0)
+    return c.where(zero, 0.0, c.div(x, c.where(zero, 1.0, size)))
 
 
 # ---- elementwise, one operand: g * f'(x) ----------------------------------------------------------------------
@@ -62,12 +76,13 @@ _UNARY: dict[str, Callable] = {
     "cosh": lambda g, input: c.mul(g, c.sinh(input)),
     "tanh": lambda g, out: c.mul(g, c.sub(1, c.mul(out, out))),
     "asinh": lambda g, input: c.mul(g, c.rsqrt(c.add(c.mul(input, input), 1))),
-    "acosh": lambda g, input: c.mul(g, c.rsqrt(c.sub(c.mul(input, input), 1))),
+    "acosh": lambda g, input: c.mul(g, _acosh_slope(input)),
     "atanh": lambda g, input: c.div(g, c.sub(1, c.mul(input, input))),
     "erf": lambda g, input: c.mul(g, c.mul(c.exp(c.neg(c.mul(input, input))), 2 / math.sqrt(math.pi))),
     "erfc": lambda g, input: c.mul(g, c.mul(c.exp(c.neg(c.mul(input, input))), -2 / math.sqrt(math.pi))),
     "sigmoid": lambda g, out: c.mul(g, c.mul(out, c.sub(1, out))),
-    "abs": lambda g, input: c.mul(g, c.sign(input)),
+    "abs": lambda g, input, out: c.mul(g, direction(input, out)),
+    "conj": lambda g: c.conj(g) if g.dtype.is_complex else g,
     "neg": lambda g: c.neg(g),
     "floor": lambda g, out_meta: zeros(out_meta),
     "ceil": lambda g, out_meta: zeros(out_meta),
@@ -100,15 +115,28 @@ def _pow_input(g: Any, input: Any, other: Any, input_meta: Any) -> Any:
 def _pow_other(g: Any, input: Any, other: Any, out: Any, other_meta: Any) -> Any:
     # 0 ** y is 0 around y > 0, where out * log(0) would be NaN
     if not _is_number(input):
-        flat = c.logical_and(c.eq(input, 0), c.ge(other, 0))
+        above = real_part(other)
+        flat = c.logical_and(c.eq(input, 0), above >= 0 if _is_number(above) else c.ge(above, 0))
         return fit(c.where(flat, 0.0, c.mul(g, c.mul(out, c.log(input)))), other_meta)
+    if isinstance(input, complex) or other.dtype.is_complex:
+        input = c.full((), input, out.dtype, other.device)
+        return _pow_other(g, input, other, out, other_meta)
     log = math.log(input) if input > 0 else -math.inf if input == 0 else math.nan
     slope = c.mul(g, c.mul(out, log))
     return fit(c.where(c.ge(other, 0), 0.0, slope) if input == 0 else slope, other_meta)
 
 
+def real_part(x: Any) -> Any:
+    """The real part; a real number or tensor as it is."""
+    if _is_number(x):
+        return x.real
+    if not x.dtype.is_complex:
+        return x
+    return c.reshape(c.slice(c.view_as_real(x), x.ndim, 0, 1, 1), x.shape)
+
+
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (bool, int, float))
+    return isinstance(value, (bool, int, float, complex))
 
 
 def _square(x: Any) -> Any:
@@ -243,6 +271,8 @@ def _cat_tensors(g: Any, tensors_meta: Any, dim: Any) -> list:
     return parts
 
 
+c.view_as_real.derivative(input=lambda g: c.view_as_complex(c.contiguous(g)))
+c.view_as_complex.derivative(input=lambda g: c.view_as_real(g))
 c.reshape.derivative(input=lambda g, input_meta: c.reshape(g, input_meta.shape))
 c.permute.derivative(input=lambda g, dims: c.permute(g, _inverse(dims)))
 c.expand.derivative(input=lambda g, input_meta: fit(g, input_meta))
@@ -375,6 +405,16 @@ def _into_corner(g: Any, meta: TensorMeta) -> Any:
 
 
 # ---- contraction, identity ------------------------------------------------------------------------------------
+
+
+def conjugate(x: Any) -> Any:
+    """The conjugate; a real x itself."""
+    return c.conj(x) if x.dtype.is_complex else x
+
+
+def adjoint(x: Any) -> Any:
+    """The last two dimensions exchanged, and conjugated."""
+    return conjugate(transpose_last(x))
 
 
 def transpose_last(x: Any) -> Any:

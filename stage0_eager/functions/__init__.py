@@ -7,7 +7,10 @@ from stage0_eager.functions import (  # noqa: F401
     complex_numbers,
     creation,
     cumulative,
+    fft,
+    further_methods,
     gather_scatter,
+    histograms,
     indexing,
     inplace,
     inplace_gather_scatter,
@@ -17,9 +20,11 @@ from stage0_eager.functions import (  # noqa: F401
     pointwise,
     pointwise_composed,
     random_sampling,
+    real_only,
     rearranging,
     reductions,
     shape,
+    short_time_fourier,
     slicing,
     sorting,
     special,
@@ -29,7 +34,7 @@ from stage0_eager.functions import (  # noqa: F401
     tensor_attributes,
     tensor_methods,
 )
-from stage0_eager.functions.linalg import decompositions, einsum, matrix_properties, products  # noqa: F401
+from stage0_eager.functions.linalg import decompositions, einsum, elimination, matrix_properties, products  # noqa: F401
 from stage0_eager.functions.nn import (  # noqa: F401
     activations,
     adaptive_pooling,
@@ -51,3 +56,5 @@ from stage0_eager.functions.nn import (  # noqa: F401
     rectifiers,
     sparse,
 )
+
+real_only.refuse_complex()  # the table is complete

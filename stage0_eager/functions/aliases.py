@@ -40,7 +40,6 @@ less_equal = method(alias("less_equal", pointwise.le))
 not_equal = method(alias("not_equal", pointwise.ne))
 clip = method(alias("clip", pointwise.clamp))
 fix = method(alias("fix", pointwise.trunc))
-sgn = method(alias("sgn", pointwise.sign))
 expit = alias("expit", pointwise.sigmoid)  # torch.special has it
 
 # ---- of shapes and products ------------------------------------------------------------------------------------------
@@ -48,7 +47,6 @@ expit = alias("expit", pointwise.sigmoid)  # torch.special has it
 concat = alias("concat", shape.cat)
 concatenate = alias("concatenate", shape.cat)
 row_stack = alias("row_stack", joining.vstack)
-vdot = method(alias("vdot", products.dot))
 ger = method(alias("ger", products.outer))
 unsafe_chunk = method(alias("unsafe_chunk", shape.chunk))
 unsafe_split = method(alias("unsafe_split", shape.split))

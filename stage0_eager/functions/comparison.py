@@ -9,6 +9,7 @@ import math
 
 import ml_dtypes
 
+from stage0_eager.functions import complex_numbers
 from stage0_eager.functions.numbers import known
 from stage0_eager.functions.pointwise import clamp
 from stage0_eager.table.core import core as c
@@ -34,7 +35,9 @@ def isneginf(input):
 @method
 @operator
 def isreal(input):
-    """True for every element: no dtype here is complex."""
+    """Whether the imaginary part is 0: true for every element of a real tensor."""
+    if input.dtype.is_complex:
+        return c.eq(complex_numbers.imag(input), 0)
     return c.full(input.shape, True, dt.bool_, input.device)
 
 
@@ -42,6 +45,8 @@ def isreal(input):
 @operator
 def nan_to_num(input, nan=0.0, posinf=None, neginf=None):
     """NaN and the infinities replaced: by `nan` and by the largest and smallest finite value unless given."""
+    if input.dtype.is_complex:  # part by part
+        return c.view_as_complex(nan_to_num(c.view_as_real(input), nan, posinf, neginf))
     if not input.is_floating_point():
         return c.clone(input)
     limits = ml_dtypes.finfo(input.dtype.numpy)
@@ -90,11 +95,11 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
             f"rtol and atol must be greater than or equal to zero, but got rtol={rtol} and atol={atol}"
         )
     close = c.eq(input, other)
-    if equal_nan and input.is_floating_point():
+    if equal_nan and input.dtype.is_differentiable:
         close = c.logical_or(close, c.logical_and(c.isnan(input), c.isnan(other)))
     if known(rtol) and known(atol) and rtol == 0 and atol == 0:
         return close
-    if not input.is_floating_point():
+    if not input.dtype.is_differentiable:
         input, other = c.cast(input, dt.float64), c.cast(other, dt.float64)
     error = c.abs(c.sub(input, other))
     near = c.le(error, c.add(c.abs(c.mul(other, rtol)), atol))

@@ -18,6 +18,7 @@ from stage_contracts.messages import say
 # How torch's messages call dtypes.
 NAMES = {
     dt.int64: "Long", dt.int32: "Int", dt.int16: "Short", dt.int8: "Char", dt.uint8: "Byte", dt.bool_: "Bool",
+    dt.complex64: "ComplexFloat", dt.complex128: "ComplexDouble",
     dt.float32: "Float", dt.float64: "Double", dt.float16: "Half", dt.bfloat16: "BFloat16",
 }  # fmt: skip
 

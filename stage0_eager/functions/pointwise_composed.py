@@ -185,8 +185,12 @@ def heaviside(input, values):
 @method
 @operator
 def float_power(input, exponent):
-    """input ** exponent in float64."""
-    wide = lambda x: c.cast(x, dt.float64) if isinstance(x, Tensor) and x.dtype is not dt.float64 else x  # noqa: E731
+    """input ** exponent in float64, or in complex128 where one is complex."""
+    some_complex = any(
+        x.dtype.is_complex if isinstance(x, Tensor) else isinstance(x, complex) for x in (input, exponent)
+    )
+    kind = dt.complex128 if some_complex else dt.float64
+    wide = lambda x: c.cast(x, kind) if isinstance(x, Tensor) and x.dtype is not kind else x  # noqa: E731
     return c.pow(wide(input), wide(exponent))
 
 

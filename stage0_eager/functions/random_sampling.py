@@ -189,10 +189,20 @@ def bernoulli_(input, p=0.5, *, generator=None):
     return _written(input, c.lt(_unit(input, generator), p))
 
 
+# One past the largest whole number up to which every one is a value of this dtype.
+_WHOLE = {"float64": 2**53 + 1, "float32": 2**24 + 1, "float16": 2**11 + 1, "bfloat16": 2**8 + 1}
+
+
 @method
 @operator
-def random_(input, low, high=None, *, generator=None):
-    """random_(high) or random_(low, high): fill with integers in [low, high)."""
+def random_(input, low=None, high=None, *, generator=None):
+    """random_(high) or random_(low, high): fill with integers in [low, high).
+
+    Without numbers: with those from 0 that the dtype holds, a float's being the ones it holds exactly; up to 32 bits.
+    """
+    if low is None:
+        whole = _WHOLE.get(input.dtype.name)
+        low, high = 0, whole or (int(input.dtype.limits[1]) if input.dtype.limits else 1) + 1
     low, high = (0, low) if high is None else (low, high)
     return _written(input, randint_of_shape(low, high, input.shape, device=input.device, generator=generator))
 

@@ -58,10 +58,11 @@ def swapdims(input, dim0, dim1):
 @method
 @operator
 def adjoint(input):
-    """The last two dimensions swapped (there are no complex numbers to conjugate)."""
+    """The last two dimensions swapped, and conjugated."""
     if input.ndim < 2:
         raise RuntimeError(f"adjoint: expected a matrix or a batch of them, got a {input.ndim}-d tensor")
-    return transpose(input, -2, -1)
+    out = transpose(input, -2, -1)
+    return c.conj(out) if input.dtype.is_complex else out
 
 
 @operator

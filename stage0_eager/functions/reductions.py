@@ -82,7 +82,7 @@ def mean(input, dim=None, keepdim=False, *, dtype=None):
     """Arithmetic mean over `dim`; floating dtypes only."""
     if dtype is not None and dtype is not input.dtype:
         input = c.cast(input, dtype)
-    if not input.is_floating_point():
+    if not input.dtype.is_differentiable:
         raise RuntimeError(f"mean(): Input dtype must be floating, got {input.dtype.name}")
     dims = all_dims(input, dim)
     return c.div(c.sum(input, dims, keepdim), count(input, dims))
@@ -105,13 +105,13 @@ def var(input, dim=None, unbiased=None, keepdim=False, *, correction=1):
     if isinstance(dim, bool):  # var(input, unbiased)
         dim, unbiased = None, dim
     correction = correction if unbiased is None else int(unbiased)
-    if not input.is_floating_point():
+    if not input.dtype.is_differentiable:
         raise RuntimeError(f"std and var only support floating point dtypes, got {input.dtype.name}")
     dims = all_dims(input, dim)
     n = count(input, dims)
     centred = c.sub(input, c.div(c.sum(input, dims, True), n))
     freedom = n - correction
-    total = sum_of_squares(centred, dims)
+    total = sum_of_squares(c.abs(centred) if input.dtype.is_complex else centred, dims)
     total = total if keepdim else without_dims(total, dims)
     return c.div(total, freedom if freedom > 0 else 0)
 
@@ -196,10 +196,20 @@ def logsumexp(input, dim, keepdim=False):
     return c.reshape(total, tuple(s for i, s in enumerate(input.shape) if i not in dims))
 
 
+def older_dim(input):
+    """The dimension of a softmax that names none, which torch still accepts: 0 of 0, 1 or 3 dimensions, else 1."""
+    return 0 if input.ndim in (0, 1, 3) else 1
+
+
+def _along(out, dim):
+    return (wrap_dim(older_dim(out) if dim is None else dim, out.ndim),) if out.ndim else ()
+
+
 @method
 @operator
-def softmax(input, dim, dtype=None):
-    """exp(x) / sum(exp(x)) along `dim`, shifted by the maximum."""
+def softmax(input, dim=None, dtype=None):
+    """exp(x) / sum(exp(x)) along `dim`, shifted by the maximum. Without `dim`: see older_dim."""
+    dim = older_dim(input) if dim is None else dim
     if dtype is not None and dtype is not input.dtype:
         input = c.cast(input, dtype)
     dims = all_dims(input, dim)
@@ -209,7 +219,7 @@ def softmax(input, dim, dtype=None):
 
 softmax.derivative(
     input=lambda g, out, dim, input_meta: _cast_like(
-        c.mul(out, c.sub(g, c.sum(c.mul(g, out), (wrap_dim(dim, out.ndim),) if out.ndim else (), True))),
+        c.mul(out, c.sub(g, c.sum(c.mul(g, out), _along(out, dim), True))),
         input_meta,
     )
 )
@@ -217,8 +227,9 @@ softmax.derivative(
 
 @method
 @operator
-def log_softmax(input, dim, dtype=None):
-    """log(softmax(x)) along `dim` without taking the log of a small number."""
+def log_softmax(input, dim=None, dtype=None):
+    """log(softmax(x)) along `dim` without taking the log of a small number. Without `dim`: see older_dim."""
+    dim = older_dim(input) if dim is None else dim
     if dtype is not None and dtype is not input.dtype:
         input = c.cast(input, dtype)
     dims = all_dims(input, dim)
@@ -228,7 +239,7 @@ def log_softmax(input, dim, dtype=None):
 
 log_softmax.derivative(
     input=lambda g, out, dim, input_meta: _cast_like(
-        c.sub(g, c.mul(c.exp(out), c.sum(g, (wrap_dim(dim, out.ndim),) if out.ndim else (), True))),
+        c.sub(g, c.mul(c.exp(out), c.sum(g, _along(out, dim), True))),
         input_meta,
     )
 )

@@ -59,6 +59,13 @@ class OldSVD(NamedTuple):
     V: Any
 
 
+class Eig(NamedTuple):
+    """linalg.eig."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
 class Eigh(NamedTuple):
     """linalg.eigh."""
 
@@ -101,3 +108,62 @@ class SolveInfo(NamedTuple):
 
     result: Any
     info: Any
+
+
+class Histogram(NamedTuple):
+    """histogram."""
+
+    hist: Any
+    bin_edges: Any
+
+
+class Histogramdd(NamedTuple):
+    """histogramdd: a list of edges, a tensor per dimension."""
+
+    hist: Any
+    bin_edges: Any
+
+
+class LU(NamedTuple):
+    """linalg.lu."""
+
+    P: Any
+    L: Any
+    U: Any
+
+
+class LUFactor(NamedTuple):
+    """linalg.lu_factor."""
+
+    LU: Any
+    pivots: Any
+
+
+class LUFactorInfo(NamedTuple):
+    """linalg.lu_factor_ex."""
+
+    LU: Any
+    pivots: Any
+    info: Any
+
+
+class LDLFactor(NamedTuple):
+    """linalg.ldl_factor."""
+
+    LD: Any
+    pivots: Any
+
+
+class LDLFactorInfo(NamedTuple):
+    """linalg.ldl_factor_ex."""
+
+    LD: Any
+    pivots: Any
+    info: Any
+
+
+class Geqrf(NamedTuple):
+    """geqrf."""
+
+    a: Any
+    tau: Any

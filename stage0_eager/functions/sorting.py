@@ -48,7 +48,7 @@ def topk(input, k, dim=-1, largest=True, sorted=True):
     if not 0 <= k <= (input.shape[dim] if input.ndim else 1):
         raise RuntimeError("selected index k out of range")
     parts = c.sort(input, dim, bool(largest), False)
-    return ValuesIndices(*(c.slice(p, dim, 0, k, 1) for p in parts) if input.ndim else parts)
+    return ValuesIndices(*(c.contiguous(c.slice(p, dim, 0, k, 1)) for p in parts) if input.ndim else parts)
 
 
 @method
@@ -58,7 +58,7 @@ def kthvalue(input, k, dim=-1, keepdim=False):
     dim = wrap_dim(dim, input.ndim)
     if not 1 <= k <= (input.shape[dim] if input.ndim else 1):
         raise RuntimeError("kthvalue(): selected number k out of range for dimension " + str(dim))
-    return _at(c.sort(input, dim, False, False), dim, k - 1, keepdim)
+    return ValuesIndices(*map(c.contiguous, _at(c.sort(input, dim, False, False), dim, k - 1, keepdim)))
 
 
 def _at(parts, dim, place, keepdim):

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 
+from stage0_eager.derivatives.rules import adjoint
 from stage0_eager.functions.reductions import all_dims, count, var
 from stage0_eager.functions.results import MinMax, ValuesIndices
-from stage0_eager.functions.shape import transpose
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage0_eager.tensor import Tensor, method
@@ -112,6 +112,8 @@ def _root(power_sum, exponent):
 
 
 def _norm(x, ord, dims, keepdim):
+    if x.dtype.is_complex:
+        x = c.abs(x)
     if ord == math.inf:
         return c.amax(c.abs(x), dims, keepdim)
     if ord == -math.inf:
@@ -136,7 +138,7 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
 
     Half precision accumulates in float32.
     """
-    if not x.is_floating_point():
+    if not x.dtype.is_differentiable:
         raise RuntimeError(
             f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {x.dtype.name}"
         )
@@ -149,6 +151,7 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
             "not have an identity"
         )
     wide = dt.float32 if wanted.itemsize == 2 else wanted
+    wanted = dt.real_of(wanted)
     out = _norm(x if x.dtype is wide else c.cast(x, wide), ord, dims, keepdim)
     return out if out.dtype is wanted else c.cast(out, wanted)
 
@@ -187,7 +190,7 @@ def cov(input, *, correction=1):
     n = rows.shape[1]
     centred = c.sub(rows, c.div(c.sum(rows, (1,), True), n))
     freedom = n - correction
-    product = c.div(c.matmul(centred, transpose(centred, 0, 1)), freedom if freedom > 0 else 0)
+    product = c.div(c.matmul(centred, adjoint(centred)), freedom if freedom > 0 else 0)
     return product if input.ndim == 2 else c.reshape(product, ())
 
 
@@ -203,4 +206,7 @@ def corrcoef(input):
     same = c.eq(c.reshape(ids, (n, 1)), ids)
     root = c.sqrt(c.sum(c.where(same, spread, 0.0), (1,), False))
     scaled = c.div(c.div(spread, c.reshape(root, (n, 1))), root)
-    return c.maximum(c.minimum(scaled, 1), -1)
+    if not input.dtype.is_complex:
+        return c.maximum(c.minimum(scaled, 1), -1)
+    parts = c.maximum(c.minimum(c.view_as_real(scaled), 1), -1)
+    return c.view_as_complex(parts)

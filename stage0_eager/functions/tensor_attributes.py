@@ -73,12 +73,15 @@ def type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     if dtype is None:
         where = "cuda." if self.is_cuda else ""
         return f"torch.{where}{_TYPE_NAMES[self.dtype.name]}Tensor"
-    if isinstance(dtype, str):
-        name = dtype.removeprefix("torch.").removeprefix("cuda.")
-        if name not in _BY_TYPE_NAME:
-            raise ValueError(f"invalid type: {dtype!r}; expected one such as 'torch.FloatTensor'")
-        return pointwise.cast(self, _BY_TYPE_NAME[name])
-    return self.to(dtype=dtype)
+    return pointwise.cast(self, dtype_by_type_name(dtype)) if isinstance(dtype, str) else self.to(dtype=dtype)
+
+
+def dtype_by_type_name(type_name: str) -> DType:
+    """float32 for "torch.FloatTensor"."""
+    name = type_name.removeprefix("torch.").removeprefix("cuda.")
+    if name not in _BY_TYPE_NAME:
+        raise ValueError(f"invalid type: {type_name!r}; expected one such as 'torch.FloatTensor'")
+    return _BY_TYPE_NAME[name]
 
 
 @method
@@ -115,14 +118,8 @@ def output_nr(self: Tensor) -> int:
 
 
 @attribute
-def real(self: Tensor) -> Tensor:
-    """The tensor itself."""
-    return self
-
-
-@attribute
 def mH(self: Tensor) -> Tensor:
-    """The last two dimensions exchanged: the adjoint of real matrices."""
+    """The last two dimensions exchanged, and conjugated."""
     return rearranging.adjoint(self)
 
 
@@ -146,7 +143,6 @@ def _no(name: str) -> Any:
     return never
 
 
-method(_no("is_complex"))
 method(_no("is_pinned"))
 method(_no("is_shared"))
 method(_no("is_conj"))

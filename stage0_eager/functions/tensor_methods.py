@@ -131,6 +131,8 @@ method(_cast("float", dt.float32))
 method(_cast("double", dt.float64))
 method(_cast("half", dt.float16))
 method(_cast("bfloat16", dt.bfloat16))
+method(_cast("cfloat", dt.complex64))
+method(_cast("cdouble", dt.complex128))
 method(_cast("long", dt.int64))
 method(_cast("int", dt.int32))
 method(_cast("short", dt.int16))
@@ -168,7 +170,7 @@ def mT(self: Tensor) -> Tensor:
 
 # ---- Python's operators ---------------------------------------------------------------------------------------------
 
-_OPERANDS = (Tensor, bool, int, float, np.generic, SymInt, SymFloat)
+_OPERANDS = (Tensor, bool, int, float, complex, np.generic, SymInt, SymFloat)
 
 
 def _special_method(name: str, op: Operator) -> Any:

@@ -21,6 +21,10 @@ def converted(xp: Any, x: Any, dtype: np.dtype) -> Any:
 
     NaN and what does not fit there become the smallest number of that type; narrower integers keep its low bits.
     """
+    if x.dtype.kind == "c" and dtype.kind not in "cb":  # the imaginary part is dropped, as in torch
+        x = x.real
+    if dtype.kind == "c" and x.dtype.kind == "V":
+        x = x.astype(np.float32)
     if dtype.kind not in "iu" or x.dtype.kind not in "fV":  # V: bfloat16
         return x.astype(dtype)
     if x.dtype.itemsize == 2:
@@ -33,9 +37,19 @@ def converted(xp: Any, x: Any, dtype: np.dtype) -> Any:
 
 def number_as(value: Any, dtype: DType) -> Any:
     """A Python number that was checked, as one that NumPy takes for the dtype: -1 is 255 for uint8."""
+    if type(value) is complex and not dtype.is_complex:
+        return value.real  # check_number has seen that nothing is lost
     if dtype.limits is not None and type(value) is int and value < dtype.limits[0]:
         return value % (int(dtype.limits[1]) + 1)
     return value
+
+
+def _of_complex(array: Any, dtype: DType | None) -> Any:
+    """Of Python's complex numbers: in the default precision, or in a dtype that loses no imaginary part."""
+    dtype = dt.complex_of(dt.DEFAULT_DTYPE.dtype) if dtype is None else dtype
+    if not dtype.is_complex and array.imag.any():
+        dt.check_number(array[array.imag != 0].ravel()[0].item(), dtype)  # raises
+    return converted(np, array, dtype.numpy)
 
 
 def of_data(data: Any, dtype: DType | None) -> Any:
@@ -44,6 +58,8 @@ def of_data(data: Any, dtype: DType | None) -> Any:
         xp = arrays.cupy() if hasattr(data, "__cuda_array_interface__") else np
         return data.copy() if dtype is None else converted(xp, data, dtype.numpy)
     array = np.array(data)
+    if array.dtype.kind == "c":
+        return _of_complex(array, dtype)
     if dtype is None:
         return array.astype(dt.DEFAULT_DTYPE.dtype.numpy) if array.dtype == np.float64 else array
     if dtype.limits is not None and array.dtype.kind in "iuf" and array.size:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from stage0_eager import arrays
+from stage0_eager.kernels import fft as kernels_fft
 from stage0_eager.kernels import formulas
 from stage0_eager.kernels import linalg as kernels_linalg
 from stage0_eager.kernels import special as kernels_special
@@ -21,11 +22,12 @@ from stage0_eager.kernels.formulas import MANY, ON_NUMPY, REDUCE
 from stage0_eager.table.registry import OPAQUE
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt
+from stage_contracts.complex_metas import TAKES_COMPLEX
 from stage_contracts.core_ops import COPY_, CORE_OPS, CoreOp
 from stage_contracts.dtype import DType
 from stage_contracts.tensor_meta import TensorMeta
 
-KERNELS = {**formulas.KERNELS, **kernels_special.KERNELS, **kernels_linalg.KERNELS}
+KERNELS = {**formulas.KERNELS, **kernels_special.KERNELS, **kernels_linalg.KERNELS, **kernels_fft.KERNELS}
 
 
 def run_kernel(op: Any, data: list) -> Any:
@@ -98,15 +100,19 @@ _OBVIOUS: dict[str, Callable[..., bool]] = {
 }
 
 
+# An index outside, or parts that are not neighbours, would read other memory.
+_UNSAFE = ("diagonal", "unfold", "as_strided", "view_as_real", "view_as_complex")
+
+
 def _strict(core: CoreOp) -> bool:
     """Whether the library would accept more than the meta rule, so that the rule has to be asked first."""
-    unsafe = core.name in ("diagonal", "unfold", "as_strided")  # an index outside would read other memory
+    unsafe = core.name in _UNSAFE
     return unsafe or core.kind in ("movement", "indexing", "contraction", "external")
 
 
 def _explained(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
     """What the library refuses is refused with the meta rule's message; what only the rule refuses, too."""
-    strict = _strict(core)
+    strict = _strict(core) or core.name == "iota"  # the library would count in complex numbers
 
     def explained(xp: Any, *args: Any) -> Any:
         if strict:
@@ -122,9 +128,11 @@ def _explained(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 def _laid_out(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
     """As _explained, without NumPy's warnings, and with the result laid out."""
-    strict, obvious = _strict(core), _OBVIOUS.get(core.name)
+    strict, obvious, real = _strict(core), _OBVIOUS.get(core.name), core.name not in TAKES_COMPLEX
 
     def laid_out(xp: Any, *args: Any) -> Any:
+        if real and getattr(args[0], "dtype", _REAL).kind == "c":
+            core.meta(*map(_meta_of, args))  # raises; the library would order the numbers
         if strict and not (obvious is not None and obvious(*args)):
             core.meta(*map(_meta_of, args))
         context = _silent_context()
@@ -151,9 +159,8 @@ def _settle(core: CoreOp, xp: Any, out: Any, args: tuple, place: int | None = No
     if core.kind in ("identity", "mutation"):  # these keep the layout of their operand
         return out
     # NumPy's elementwise results follow their operands; CuPy's are row-major, and not always should be
-    if out.flags.c_contiguous and (
-        xp is np or all(a.flags.c_contiguous for a in args if hasattr(a, "flags"))
-    ):
+    by_rows = out.flags.c_contiguous and core.name not in kernels_linalg.BY_COLUMNS
+    if by_rows and (xp is np or all(a.flags.c_contiguous for a in args if hasattr(a, "flags"))):
         # sizes of 1 with strides of their own
         return out.ravel().reshape(out.shape) if 1 in out.shape else out
     meta = core.meta(*map(_meta_of, args))
@@ -292,7 +299,8 @@ def numpy_reduction(name: str) -> Callable[..., Any]:
     as_they_are = {
         d.numpy.num
         for d in dt.DTYPES.values()
-        if name not in ("sum", "prod") or d in (dt.float32, dt.float64)
+        if (name not in ("sum", "prod") or d in (dt.float32, dt.float64))
+        and (name in TAKES_COMPLEX or not d.is_complex)
     }
 
     def reduced(x: Any, dims: tuple, keepdim: bool = False) -> Any:
@@ -333,6 +341,7 @@ def numpy_cat(tensors: list, dim: int) -> Any:
 
 
 _CAT = CORE_OPS["cat"]
+_REAL = np.dtype(np.float32)
 _SMALL = 2**31  # a larger number may not fit the dtype; the written rule says what it becomes
 
 
@@ -345,7 +354,12 @@ _UNCAST: dict[tuple, list[DType]] = {}  # by what decides it: sixty formulas sha
 
 def _as_they_are(core: CoreOp) -> list[DType]:
     """The dtypes whose operands are accepted and need no cast."""
-    rule = core.meta, core.params.count(","), core.name == "where"
+    rule = (
+        getattr(core.meta, "__wrapped__", core.meta),
+        core.name in TAKES_COMPLEX,
+        core.params.count(","),
+        core.name == "where",
+    )
     if rule not in _UNCAST:
         _UNCAST[rule] = [d for d in dt.DTYPES.values() if _computes_in(core, d)]
     return _UNCAST[rule]
@@ -371,7 +385,7 @@ def _kind_of(operand: Any) -> Any:
     return (operand.dtype, operand.ndim > 0) if hasattr(operand, "ndim") else type(operand)
 
 
-_NUMBERS = {bool: False, int: 0, float: 0.0}
+_NUMBERS = {bool: False, int: 0, float: 0.0, complex: 0j}
 
 
 @lru_cache(maxsize=8192)
@@ -388,7 +402,7 @@ def _compute_dtype(name: str, kinds: tuple) -> np.dtype:
             raise TypeError(f"{name}: expected tensors and numbers, got {kind.__name__}")
     core.meta(*operands)
     dtype = core_metas.promoted_dtype(operands[1:] if name == "where" else operands)
-    in_floats = core.meta is core_metas.pointwise_float and not dtype.is_floating_point
+    in_floats = core_metas.computes_in_floats(core.meta) and not dtype.is_differentiable
     return dt.DEFAULT_DTYPE.dtype.numpy if in_floats else dtype.numpy
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from stage0_eager import arrays
+from stage0_eager.kernels import complex_formulas, indexing_formulas
 from stage0_eager.kernels import convolution as convolution_kernels
-from stage0_eager.kernels import indexing_formulas
 from stage0_eager.kernels.conversion import converted, number_as
 from stage0_eager.kernels.half_products import half_matmul
 from stage0_eager.random.philox import philox_words
@@ -47,6 +47,8 @@ def _half_safe(function: Callable) -> Callable:
 
 
 def _sigmoid(xp: Any, x: Any) -> Any:
+    if x.dtype.kind == "c":
+        return 1 / (1 + xp.exp(-x))
     # e^-|x| never overflows; the two branches are 1/(1+e) and e/(1+e). The numerator x==x keeps NaN.
     e = xp.exp(-xp.abs(x))
     return xp.where(x >= 0, xp.ones_like(x), e) / (1 + e)
@@ -398,6 +400,9 @@ for _name in ("floor", "ceil", "round", "trunc", "sign"):
     del ON_NUMPY[_name]  # not on every dtype
 KERNELS |= {name: _unless("biu", _NUMPY_NAMES[name]) for name in ("floor", "ceil", "round", "trunc")}
 KERNELS |= {
+    "conj": lambda xp, x: xp.conjugate(x),
+    "view_as_real": complex_formulas.view_as_real,
+    "view_as_complex": complex_formulas.view_as_complex,
     "sign": _sign,
     "rsqrt": lambda xp, x: 1 / xp.sqrt(x),
     "reciprocal": lambda xp, x: 1 / x,

@@ -41,9 +41,9 @@ def _or_explain(xp: Any, function: Callable, input: Any, *rest: Any, name: str, 
 
 def _cholesky(xp: Any, x: Any, upper: bool) -> Any:
     why = "The factorization could not be completed because the input is not positive-definite."
-    lower = xp.swapaxes(x, -1, -2) if upper else x
+    lower = xp.conj(xp.swapaxes(x, -1, -2)) if upper else x
     out = _or_explain(xp, xp.linalg.cholesky, lower, name="linalg.cholesky", why=why)
-    return xp.swapaxes(out, -1, -2) if upper else out
+    return xp.conj(xp.swapaxes(out, -1, -2)) if upper else out
 
 
 def _solve(xp: Any, x: Any, y: Any) -> Any:
@@ -111,7 +111,7 @@ def _matrix_exp(xp: Any, x: Any) -> Any:
         return x.copy()
     size = float(xp.abs(x).sum(-2).max())
     squarings = max(0, int(np.ceil(np.log2(size / _THETA)))) if 0 < size < np.inf else 0
-    a = x.astype(np.float64) / 2.0**squarings
+    a = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64) / 2.0**squarings
     one = xp.eye(x.shape[-1])
     a2 = a @ a
     a4, b = a2 @ a2, _PADE
@@ -137,3 +137,6 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "svd": _svd,
     "eigh": _eigh,
 }
+
+# Kernels whose results are laid out column by column (external_metas.by_columns); NumPy gives them by rows.
+BY_COLUMNS = frozenset("cholesky triangular_solve solve inv qr svd eigh".split())

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from stage0_eager.functions import creation, pointwise, shape, slicing, statistics
-from stage0_eager.functions.linalg import decompositions, einsum, matrix_properties, products
+from stage0_eager.functions.linalg import decompositions, einsum, elimination, matrix_properties, products
 from stage0_eager.kernels.linalg import LinAlgError
 
 # Functions that are called here as they are in the table; the others lose their prefix.
@@ -22,7 +22,7 @@ _SAME = {
 
 def _gathered() -> dict[str, Any]:
     names = {name: getattr(module, name) for module, words in _SAME.items() for name in words.split()}
-    for module in (decompositions, matrix_properties):
+    for module in (elimination, decompositions, matrix_properties):
         prefixed = [name for name in vars(module) if name.startswith("linalg_")]
         names |= {name.removeprefix("linalg_"): getattr(module, name) for name in prefixed}
     return names | {"inv": decompositions.inverse}
@@ -44,17 +44,4 @@ def vander(x: Any, *, N: int | None = None) -> Any:
     return pointwise.pow(shape.unsqueeze(x, -1), creation.arange(columns, device=x.device))
 
 
-def eig(A: Any) -> Any:
-    """Not here: a general matrix has complex eigenvalues, and tensors are real."""
-    raise NotImplementedError(
-        "linalg.eig gives complex results, and tensors here are real; for a symmetric matrix use linalg.eigh, "
-        "otherwise numpy.linalg.eig(A.numpy())"
-    )
-
-
-def eigvals(A: Any) -> Any:
-    """Not here, as eig."""
-    eig(A)
-
-
-__all__ = ["LinAlgError", "diagonal", "eig", "eigvals", "vander", *_gathered()]
+__all__ = ["LinAlgError", "diagonal", "vander", *_gathered()]

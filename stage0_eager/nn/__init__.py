@@ -41,9 +41,34 @@ from stage0_eager.nn.convolution import (
     ConvTranspose2d,
     ConvTranspose3d,
 )
-from stage0_eager.nn.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d
+from stage0_eager.nn.dropout import (
+    AlphaDropout,
+    Dropout,
+    Dropout1d,
+    Dropout2d,
+    Dropout3d,
+    FeatureAlphaDropout,
+)
 from stage0_eager.nn.flatten import Flatten, Unflatten
 from stage0_eager.nn.fold import Fold, Unfold
+from stage0_eager.nn.fractional_pooling import FractionalMaxPool2d, FractionalMaxPool3d
+from stage0_eager.nn.lazy import (
+    LazyBatchNorm1d,
+    LazyBatchNorm2d,
+    LazyBatchNorm3d,
+    LazyConv1d,
+    LazyConv2d,
+    LazyConv3d,
+    LazyConvTranspose1d,
+    LazyConvTranspose2d,
+    LazyConvTranspose3d,
+    LazyInstanceNorm1d,
+    LazyInstanceNorm2d,
+    LazyInstanceNorm3d,
+    LazyLinear,
+    UninitializedBuffer,
+    UninitializedParameter,
+)
 from stage0_eager.nn.linear import Bilinear, Identity, Linear
 from stage0_eager.nn.losses import (
     BCELoss,
@@ -65,6 +90,7 @@ from stage0_eager.nn.losses import (
     SoftMarginLoss,
     TripletMarginLoss,
 )
+from stage0_eager.nn.many_classes import AdaptiveLogSoftmaxWithLoss, LinearCrossEntropyLoss
 from stage0_eager.nn.margin_losses import (
     CTCLoss,
     MultiLabelMarginLoss,
@@ -73,7 +99,7 @@ from stage0_eager.nn.margin_losses import (
     NLLLoss2d,
     TripletMarginWithDistanceLoss,
 )
-from stage0_eager.nn.module import Module, Parameter
+from stage0_eager.nn.module import Buffer, Module, Parameter
 from stage0_eager.nn.normalization import (
     BatchNorm1d,
     BatchNorm2d,
@@ -103,6 +129,7 @@ from stage0_eager.nn.padding import (
     ZeroPad2d,
     ZeroPad3d,
 )
+from stage0_eager.nn.parallel import DataParallel, SyncBatchNorm
 from stage0_eager.nn.pooling import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
@@ -123,7 +150,7 @@ from stage0_eager.nn.pooling import (
     MaxUnpool2d,
     MaxUnpool3d,
 )
-from stage0_eager.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
+from stage0_eager.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNBase, RNNCell
 from stage0_eager.nn.sparse import Embedding, EmbeddingBag
 from stage0_eager.nn.transformer import (
     Transformer,
@@ -142,6 +169,11 @@ from stage0_eager.nn.vision import (
 )
 
 __all__ = [
+    "AdaptiveLogSoftmaxWithLoss", "Buffer", "DataParallel", "FeatureAlphaDropout", "FractionalMaxPool2d",
+    "FractionalMaxPool3d", "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyConv1d", "LazyConv2d",
+    "LazyConv3d", "LazyConvTranspose1d", "LazyConvTranspose2d", "LazyConvTranspose3d", "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d", "LazyInstanceNorm3d", "LazyLinear", "LinearCrossEntropyLoss", "RNNBase", "SyncBatchNorm",
+    "UninitializedBuffer", "UninitializedParameter",
     "CTCLoss", "EmbeddingBag", "LocalResponseNorm", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss",
     "MultiMarginLoss", "NLLLoss2d", "RReLU", "Transformer", "TripletMarginWithDistanceLoss",
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
@@ -155,7 +187,7 @@ __all__ = [
     "Identity", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "KLDivLoss", "L1Loss", "LPPool1d",
     "LPPool2d", "LPPool3d", "LSTM", "LSTMCell", "LayerNorm", "LeakyReLU", "Linear", "LogSigmoid",
     "LogSoftmax", "MSELoss", "MarginRankingLoss", "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d",
-    "MaxUnpool2d", "MaxUnpool3d", "Mish", "Module", "ModuleDict", "ModuleList", "MultiheadAttention",
+    "Buffer", "MaxUnpool2d", "MaxUnpool3d", "Mish", "Module", "ModuleDict", "ModuleList", "MultiheadAttention",
     "NLLLoss", "PReLU", "PairwiseDistance", "Parameter", "ParameterDict", "ParameterList", "PixelShuffle",
     "PixelUnshuffle", "PoissonNLLLoss", "RMSNorm", "RNN", "RNNCell", "ReLU", "ReLU6", "ReflectionPad1d",
     "ReflectionPad2d", "ReflectionPad3d", "ReplicationPad1d", "ReplicationPad2d", "ReplicationPad3d",

@@ -205,7 +205,7 @@ class Tanhshrink(Module):
 class _Along(_Activation):
     shown = ("dim",)
 
-    def __init__(self, dim: int):
+    def __init__(self, dim: int | None = None):
         super().__init__()
         self.dim = dim
 

@@ -80,11 +80,12 @@ class MultiheadAttention(Module):
         mask = self._mask(query, key, key_padding_mask, attn_mask)
         dropped = self.dropout if self.training else 0.0
         out, weights = attention_heads(*self._project(query, key, value), self.num_heads, mask, dropped)
-        out = self.out_proj(out)
+        # as in torch, the result is row-major in the order that the caller sees
+        out = self.out_proj(out if alone or self.batch_first else out.transpose(0, 1))
         weights = (weights.mean(1) if average_attn_weights else weights) if need_weights else None
         if alone:
             return out.squeeze(0), None if weights is None else weights.squeeze(0)
-        return out if self.batch_first else out.transpose(0, 1), weights
+        return out, weights
 
     def _check(self, query) -> None:
         if query.ndim not in (2, 3):

@@ -53,3 +53,10 @@ class AlphaDropout(_Dropout):
 
     def forward(self, input):
         return F.alpha_dropout(input, self.p, self.training, self.inplace)
+
+
+class FeatureAlphaDropout(_Dropout):
+    """alpha_dropout of whole channels while training."""
+
+    def forward(self, input):
+        return F.feature_alpha_dropout(input, self.p, self.training, self.inplace)

@@ -27,6 +27,12 @@ from stage0_eager.functions.nn.convolution import (
 from stage0_eager.functions.nn.ctc_loss import ctc_loss
 from stage0_eager.functions.nn.fold import fold
 from stage0_eager.functions.nn.fold import sliding_blocks as unfold
+from stage0_eager.functions.nn.fractional_pooling import (
+    fractional_max_pool2d,
+    fractional_max_pool2d_with_indices,
+    fractional_max_pool3d,
+    fractional_max_pool3d_with_indices,
+)
 from stage0_eager.functions.nn.grid_sampling import affine_grid, grid_sample
 from stage0_eager.functions.nn.interpolation import interpolate, upsample
 from stage0_eager.functions.nn.losses import (
@@ -94,6 +100,7 @@ from stage0_eager.functions.nn.rectifiers import (
 from stage0_eager.functions.nn.sparse import embedding, embedding_bag, one_hot
 from stage0_eager.functions.reductions import log_softmax, softmax
 from stage0_eager.functions.shape import flatten
+from stage0_eager.nn.functional_composed import grouped_mm, linear_cross_entropy, multi_head_attention_forward
 from stage0_eager.nn.functional_inplace import (
     alpha_dropout,
     celu,
@@ -102,6 +109,7 @@ from stage0_eager.nn.functional_inplace import (
     dropout2d,
     dropout3d,
     elu,
+    feature_alpha_dropout,
     hardsigmoid,
     hardswish,
     hardtanh,
@@ -123,22 +131,23 @@ sigmoid: Any = pointwise.sigmoid
 tanh: Any = pointwise.tanh
 
 __all__ = [
-    "celu_", "ctc_loss", "elu_", "embedding_bag", "gumbel_softmax", "hardtanh_", "leaky_relu_",
-    "local_response_norm", "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "pdist",
-    "relu_", "rrelu", "selu_", "threshold_", "triplet_margin_with_distance_loss",
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
-    "adaptive_max_pool2d", "adaptive_max_pool3d", "affine_grid", "alpha_dropout", "avg_pool1d",
-    "avg_pool2d", "avg_pool3d", "batch_norm", "bilinear", "binary_cross_entropy",
-    "binary_cross_entropy_with_logits", "celu", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
-    "conv_transpose2d", "conv_transpose3d", "cosine_embedding_loss", "cosine_similarity", "cross_entropy",
-    "dropout", "dropout1d", "dropout2d", "dropout3d", "elu", "embedding", "flatten", "fold",
-    "gaussian_nll_loss", "gelu", "glu", "grid_sample", "group_norm", "hardshrink", "hardsigmoid",
-    "hardswish", "hardtanh", "hinge_embedding_loss", "huber_loss", "instance_norm", "interpolate", "kl_div",
-    "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax", "logsigmoid", "lp_pool1d", "lp_pool2d",
-    "lp_pool3d", "margin_ranking_loss", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d",
-    "max_unpool2d", "max_unpool3d", "mish", "mse_loss", "nll_loss", "normalize", "one_hot", "pad",
-    "pairwise_distance", "pixel_shuffle", "pixel_unshuffle", "poisson_nll_loss", "prelu", "relu", "relu6",
-    "rms_norm", "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss",
-    "soft_margin_loss", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink",
-    "threshold", "triplet_margin_loss", "unfold", "upsample", "upsample_nearest",
+    "adaptive_max_pool2d", "adaptive_max_pool3d", "affine_grid", "alpha_dropout", "avg_pool1d", "avg_pool2d",
+    "avg_pool3d", "batch_norm", "bilinear", "binary_cross_entropy", "binary_cross_entropy_with_logits", "celu",
+    "celu_", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+    "cosine_embedding_loss", "cosine_similarity", "cross_entropy", "ctc_loss", "dropout", "dropout1d", "dropout2d",
+    "dropout3d", "elu", "elu_", "embedding", "embedding_bag", "feature_alpha_dropout", "flatten", "fold",
+    "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices", "gaussian_nll_loss", "gelu", "glu", "grid_sample", "group_norm",
+    "grouped_mm", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "hardtanh_",
+    "hinge_embedding_loss", "huber_loss", "instance_norm", "interpolate", "kl_div", "l1_loss", "layer_norm",
+    "leaky_relu", "leaky_relu_", "linear", "linear_cross_entropy", "local_response_norm", "log_softmax",
+    "logsigmoid", "lp_pool1d", "lp_pool2d", "lp_pool3d", "margin_ranking_loss", "max_pool1d", "max_pool2d",
+    "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d", "mish", "mse_loss",
+    "multi_head_attention_forward", "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss",
+    "nll_loss", "normalize", "one_hot", "pad", "pairwise_distance", "pdist", "pixel_shuffle", "pixel_unshuffle",
+    "poisson_nll_loss", "prelu", "relu", "relu6", "relu_", "rms_norm", "rrelu", "scaled_dot_product_attention",
+    "selu", "selu_", "sigmoid", "silu", "smooth_l1_loss", "soft_margin_loss", "softmax", "softmin", "softplus",
+    "softshrink", "softsign", "tanh", "tanhshrink", "threshold", "threshold_", "triplet_margin_loss",
+    "triplet_margin_with_distance_loss", "unfold", "upsample", "upsample_nearest",
 ]  # fmt: skip

@@ -88,6 +88,15 @@ def alpha_dropout(input, p=0.5, training=False, inplace=False):
     return _applied(dropouts.alpha_dropout, input, inplace, p, training)
 
 
+def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
+    """alpha_dropout of whole channels: of (N, C, ...), the elements of each (n, c) together."""
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0:
+        return input
+    return _applied(dropouts.alpha_dropout_channels, input, inplace, p)
+
+
 def _channels(input, p, training, inplace, rank):
     if not 0 <= p <= 1:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")

@@ -12,6 +12,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from stage0_eager.autograd.hooks import RemovableHandle
 from stage0_eager.functions.tensor_methods import destination
 from stage0_eager.state import no_grad
@@ -50,6 +52,24 @@ class Parameter(Tensor):
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
+
+
+class _Buffers(type):
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, Tensor) and "_is_buffer" in vars(value)
+
+
+class Buffer(metaclass=_Buffers):
+    """Buffer(data) is a tensor that a Module registers as a buffer when it is assigned to an attribute.
+
+    `persistent=False` keeps it out of state_dict.
+    """
+
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Any:
+        data = Tensor(np.zeros(0, np.float32)) if data is None else data
+        made: Any = data.detach().requires_grad_(data.requires_grad)
+        made._is_buffer, made.persistent = True, persistent
+        return made
 
 
 class IncompatibleKeys(NamedTuple):
@@ -132,6 +152,11 @@ class Module:
             if isinstance(value, Module)
             else None
         )
+        if isinstance(value, Buffer):
+            home = "_buffers"
+            self.__dict__.setdefault("_non_persistent", set()).difference_update({name})
+            if not vars(value)["persistent"]:
+                self.__dict__["_non_persistent"].add(name)
         if home is None and name in self._buffers and (value is None or isinstance(value, Tensor)):
             home = "_buffers"
         if home is None and value is None:

@@ -114,15 +114,21 @@ def _uniform(module: Module, hidden_size: int) -> None:
         init.uniform_(p, -bound, bound)
 
 
-class _Recurrent(Module):
-    mode = "RNN"
+class RNNBase(Module):
+    """What RNN, LSTM and GRU share; mode is "RNN_TANH", "RNN_RELU", "LSTM" or "GRU"."""
+
     nonlinearity = "tanh"
 
     def __init__(
-        self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
+        self, mode, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
         bidirectional=False, device=None, dtype=None,
     ):  # fmt: skip
         super().__init__()
+        if mode not in ("RNN_TANH", "RNN_RELU", "LSTM", "GRU"):
+            raise ValueError(f"Unrecognized RNN mode: {mode}")
+        self.mode, _, act = mode.partition("_")
+        if act:
+            self.nonlinearity = act.lower()
         if hidden_size <= 0 or num_layers <= 0:
             which = "hidden_size" if hidden_size <= 0 else "num_layers"
             raise ValueError(f"{which} must be greater than zero")
@@ -217,7 +223,7 @@ def _suffix(layer: int, side: int) -> str:
     return f"l{layer}" + ("_reverse" if side else "")
 
 
-class RNN(_Recurrent):
+class RNN(RNNBase):
     """Layers of plain recurrent steps; nonlinearity "tanh" or "relu"."""
 
     def __init__(
@@ -226,18 +232,20 @@ class RNN(_Recurrent):
     ):  # fmt: skip
         _activation(nonlinearity)
         super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device, dtype
-        )
-        self.nonlinearity = nonlinearity
+            f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias, batch_first, dropout,
+            bidirectional, device, dtype,
+        )  # fmt: skip
 
 
-class LSTM(_Recurrent):
+class LSTM(RNNBase):
     """Layers of LSTM steps; states are (h, c)."""
 
-    mode = "LSTM"
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__("LSTM", *args, **options)
 
 
-class GRU(_Recurrent):
+class GRU(RNNBase):
     """Layers of GRU steps."""
 
-    mode = "GRU"
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__("GRU", *args, **options)

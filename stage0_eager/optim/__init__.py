@@ -3,9 +3,11 @@
 from stage0_eager.optim import lr_scheduler
 from stage0_eager.optim.adaptive import Adagrad, Adam, AdamW, NAdam, RMSprop
 from stage0_eager.optim.further import ASGD, Adadelta, Adamax, RAdam, Rprop
+from stage0_eager.optim.lbfgs import LBFGS
+from stage0_eager.optim.matrix_optimizers import Adafactor, Muon
 from stage0_eager.optim.optimizer import SGD, Optimizer
 
 __all__ = [
-    "ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "SGD",
-    "lr_scheduler",
+    "ASGD", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam", "Optimizer",
+    "RAdam", "RMSprop", "Rprop", "lr_scheduler",
 ]  # fmt: skip

@@ -172,13 +172,18 @@ def rounded(draw: Tensor, dtype: Any) -> Tensor:
 
 @operator
 def rand_of_shape(size, *, dtype=dt.float32, device=CPU, generator=None):
-    """Uniform on [0, 1) in the given shape."""
+    """Uniform on [0, 1) in the given shape; both parts of a complex number."""
+    if dtype.is_complex:
+        return c.view_as_complex(uniform((*size, 2), dt.real_of(dtype), device, generator))
     return uniform(size, dtype, device, generator)
 
 
 @operator
 def randn_of_shape(size, *, dtype=dt.float32, device=CPU, generator=None):
-    """Standard normal."""
+    """Standard normal. The parts of a complex number have variance 1/2, so that its size has 1."""
+    if dtype.is_complex:
+        parts = c.mul(normal((*size, 2), device, generator), 0.5**0.5)
+        return c.view_as_complex(rounded(parts, dt.real_of(dtype)))
     return rounded(normal(size, device, generator), dtype)
 
 

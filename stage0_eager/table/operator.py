@@ -14,6 +14,7 @@ from functools import cache, update_wrapper
 from typing import Any
 
 from stage0_eager.amp.autocast import autocast_off, call_with_casts
+from stage0_eager.autograd.complex_gradients import FOR_COMPLEX, by_conjugates, is_complex
 from stage0_eager.autograd.tape import needs_tape, record
 from stage0_eager.kernels.eager import eager_kernel
 from stage0_eager.state import STATE, interpreting
@@ -202,14 +203,21 @@ class Derivative:
     """One rule, the position of its parameter, and the values that it needs: name -> (what, position of the
     argument)."""
 
-    __slots__ = ("bit", "needs", "param", "position", "rule", "saves")
+    __slots__ = ("as_it_is", "bit", "needs", "param", "position", "rule", "saves")
 
     def __init__(self, op: Operator, param: str, rule: Callable) -> None:
         self.rule, self.param, self.position = rule, param, op.params.index(param)
         self.bit = 0
+        self.as_it_is = op.name in FOR_COMPLEX
         code = rule.__code__  # inspect.signature takes ten times as long
         self.needs = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
         self.saves = {name: self._place(op, name) for name in self.needs}
+
+    def gradient(self, g: Any, *needed: Any) -> Any:
+        """What the rule gives, for the gradient `g` of a result that may be complex."""
+        if self.as_it_is or not is_complex(g):
+            return self.rule(g, *needed)
+        return by_conjugates(self.rule, g, needed)
 
     @staticmethod
     def _place(op: Operator, name: str) -> tuple[str, int]:
@@ -230,7 +238,7 @@ def metas_in(tree: Any) -> list[TensorMeta]:
 
 def _with_grad(result: Any, grad: bool) -> Any:
     if isinstance(result, TensorMeta):
-        wanted = grad and result.dtype.is_floating_point
+        wanted = grad and result.dtype.is_differentiable
         return (
             result
             if result.requires_grad is wanted

@@ -176,8 +176,8 @@ def test_numpys_numbers_and_arrays_as_operands():
     for out in (x + np.ones(2), np.ones(2) + x):
         assert isinstance(out, Tensor) and out.dtype.name == "float64" and out.tolist() == [2, 3]
     assert (x == np.ones(2)).tolist() == (np.ones(2) == x).tolist() == [True, False]
-    with pytest.raises(TypeError, match="complex128.* is not supported"):
-        x + np.ones(2, complex)
+    with pytest.raises(TypeError, match="longdouble.* is not supported|float128.* is not supported"):
+        x + np.ones(2, np.longdouble)
 
 
 def test_numbers_out_of_tensors():
@@ -209,7 +209,7 @@ def test_creation_and_its_errors():
         arange(0, 5, -1)
     with pytest.raises(RuntimeError, match="cannot be converted to type uint8 without overflow"):
         full((2,), 300, dtype="uint8")
-    for wrong in (np.ones(2, complex), np.array(["a"]), np.array([None])):
+    for wrong in (np.ones(2, np.longdouble), np.array(["a"]), np.array([None])):
         with pytest.raises(TypeError, match="is not supported"):
             tensor(wrong)
     with pytest.raises(TypeError, match="expected np.ndarray"):

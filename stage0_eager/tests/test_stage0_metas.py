@@ -116,6 +116,10 @@ def cases(name, dtype):
             yield from ([[x, Tensor(np.ones((2, 3, 4), t))], 0] for t in ("f4", "i8"))
         elif name == "constant_pad":
             yield from ([x, (pair,) * rank, 1] for pair in [(1, 2), (0, 0), (-1, 0), (-1, 3), (-9, 0)])
+        elif name.startswith("view_as"):
+            as_complex = x._data.astype(np.complex64)
+            yield from ([Tensor(a)] for a in (x._data, as_complex))
+            yield [core.view_as_real(Tensor(as_complex))]
         elif name in ("clone", "contiguous", "detach"):
             yield [x]
         elif name == "to_device":

@@ -123,7 +123,7 @@ def entry(dtype="F32", shape=(1,), offsets=(0, 4)):
         (build({"a": entry(shape=(-1,))}), "broken entry"),
         (build({"a": entry(shape=(1.5,))}), "broken entry"),
         (build({"a": entry(offsets=(4, 0))}), "broken entry"),
-        (build({"a": entry(dtype="C64")}), "dtype 'C64'; expected one of BOOL"),
+        (build({"a": entry(dtype="C32")}), "dtype 'C32'; expected one of BOOL"),
         (build({"a": entry(dtype=["F32"])}), "expected one of BOOL"),
         (build({"a": entry()}, b"\0\0"), "truncated: tensor 'a' ends at byte 4 of 2"),
         (build({"a": entry(shape=(2,))}, b"\0" * 4), "has 4 bytes; expected 8"),

@@ -48,7 +48,7 @@ class _Level:
         def fresh(t: Tensor) -> Tensor:
             if t.requires_grad:
                 return c.reshape(t, t.shape)
-            out = Tensor(t._data, t.dtype.is_floating_point)
+            out = Tensor(t._data, t.dtype.is_differentiable)
             self.fresh.add(id(out))
             self._alive.append(out)
             return out

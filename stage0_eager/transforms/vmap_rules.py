@@ -262,10 +262,16 @@ def _batch_of(tensors: list[Tensor]) -> Tensor:
 # elementwise library routines
 _SPECIAL = (external_metas.floats, external_metas.integers, external_metas.frexp)
 RULES: dict[str, Callable[[Call], Any]] = {
-    **{row.name: pointwise for row in CORE_OPS.values() if row.kind == "pointwise" or row.meta in _SPECIAL},
+    **{
+        row.name: pointwise
+        for row in CORE_OPS.values()
+        if row.kind == "pointwise" or getattr(row.meta, "__wrapped__", row.meta) in _SPECIAL
+    },
     # elementwise composites with their own derivative
     **dict.fromkeys(("relu", "clamp", "hypot", "logit", "hardsigmoid", "hardswish", "softshrink"), pointwise),
-    **dict.fromkeys(("sum", "prod", "amax", "amin", "any", "all", "flip"), dims_shifted),
+    **dict.fromkeys(
+        ("sum", "prod", "amax", "amin", "any", "all", "flip", "fft_c2c", "fft_r2c", "fft_c2r"), dims_shifted
+    ),
     **dict.fromkeys(
         (
             "argmax",
@@ -283,7 +289,7 @@ RULES: dict[str, Callable[[Call], Any]] = {
     ),
     **dict.fromkeys(("gather", "scatter", "scatter_add", "scatter_reduce"), indexed),
     **dict.fromkeys(("clone", "contiguous", "detach", "to_device"), alone),
-    **dict.fromkeys(("cholesky", "inv", "matrix_exp", "det", "slogdet", "qr", "svd", "eigh"), alone),
+    **dict.fromkeys(("cholesky", "inv", "matrix_exp", "det", "slogdet", "qr", "svd", "eigh", "eig"), alone),
     **dict.fromkeys(("matmul", "solve", "triangular_solve"), matrices),
     "convolution": convolution,
     "permute": permute,
@@ -293,6 +299,7 @@ RULES: dict[str, Callable[[Call], Any]] = {
     "diagonal": diagonal,
     "unfold": unfold,
     "as_strided": as_strided,
+    **dict.fromkeys(("conj", "view_as_real", "view_as_complex"), alone),
     "constant_pad": constant_pad,
     "slice_scatter": slice_scatter,
     "cat": cat,

@@ -109,7 +109,7 @@ def _on_the_tape(
     """The results again, those with a derivative as computed by one node from the arguments."""
     flat = _items(ctx, "_non_differentiable")
     outputs = _returned_tensors(tx, args, result, name)
-    kept = [o for o in outputs if o.meta.dtype.is_floating_point and not any(o is f for f in flat)]
+    kept = [o for o in outputs if o.meta.dtype.is_differentiable and not any(o is f for f in flat)]
     if len(set(map(id, kept))) < len(kept):
         tx.unsupported("GB0026", f"{name}.forward returns one tensor twice")
     if not kept:

@@ -258,7 +258,7 @@ def _record(
     wants = output.grad_enabled and any(t.meta.requires_grad for t in operands)
     metas = op.meta(*(t.meta for t in first), *modules, [t.meta for t in operands], *numbers)
     metas = tuple(
-        m.with_(requires_grad=wants and m.dtype.is_floating_point, strides=m.strides) for m in metas
+        m.with_(requires_grad=wants and m.dtype.is_differentiable, strides=m.strides) for m in metas
     )
     nodes = [[output.node_of(t) for t in group] for group in (first, operands)]
     subgraphs = [output.graph.get_attr(m.graph.name, m) for m in modules]

@@ -30,6 +30,8 @@ def _is(value: Any, number: float) -> bool:
 def _operand_if(number: float, either_side: bool = False) -> Rewrite:
     def rule(node: Node) -> Any:
         a, b = arguments(node)
+        if node.val.dtype.is_complex:  # the number has an imaginary part of 0, which makes NaN of an infinity
+            return None
         if isinstance(a, Node) and _is(b, number):
             return a
         return b if either_side and isinstance(b, Node) and _is(a, number) else None
@@ -40,6 +42,8 @@ def _operand_if(number: float, either_side: bool = False) -> Rewrite:
 def _add(node: Node) -> Any:
     """x + -0.0 is x. For integers, which have no -0, x + 0 is x, too."""
     a, b = arguments(node)
+    if node.val.dtype.is_complex:
+        return None
     zero = -0.0 if node.val.dtype.is_floating_point else 0
     if isinstance(a, Node) and _is(b, zero):
         return a

@@ -17,8 +17,7 @@ from stage0_eager.tensor import Tensor
 from stage0_eager.transforms.trace import TracedArray, Tracer
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph, GraphError, Node, map_args
-from stage_contracts.joint import FunctionalGraph, JointGraph
-from stage_contracts.layouts import is_dense
+from stage_contracts.joint import FunctionalGraph, JointGraph, tangent_meta
 from stage_contracts.tensor_meta import TensorMeta
 
 Edges = list[tuple[Derivative, Any]]  # (rule, the argument that it is for: a node, or a sequence of nodes)
@@ -77,12 +76,6 @@ def differentiate(functional: FunctionalGraph) -> JointGraph:
     return JointGraph(graph, len(primals), len(outputs), tangents).verify()
 
 
-def tangent_meta(output: TensorMeta) -> TensorMeta:
-    """The meta of the gradient of `output`: the same layout, or row-major if its elements share memory or have gaps."""
-    strides = output.strides if is_dense(output.shape, output.strides) else None
-    return output.with_(strides=strides, requires_grad=False)
-
-
 def _on_tape(graph: Graph) -> dict[Node, Edges | None]:
     """The nodes that eager would record: inputs that require grad, and calls through which a gradient flows to one.
 
@@ -91,12 +84,12 @@ def _on_tape(graph: Graph) -> dict[Node, Edges | None]:
     recorded: dict[Node, Edges | None] = {p: None for p in graph.placeholders if p.val.requires_grad}
     for node in graph.calls:
         if node.target is python.getitem:
-            if node.args[0] in recorded and node.val.dtype.is_floating_point:
+            if node.args[0] in recorded and node.val.dtype.is_differentiable:
                 recorded[node] = None
             continue
         if not node.target.whole:
             raise GraphError(f"{node.name}: {node.target.qualname} has no derivative that could be applied")
-        if node.meta.get("no_grad") or not any(m.dtype.is_floating_point for m in _metas(node)):
+        if node.meta.get("no_grad") or not any(m.dtype.is_differentiable for m in _metas(node)):
             continue
         arguments = node.target.bind(*node.args, **node.kwargs)
         edges = [(rule, arguments[rule.position]) for rule in node.target.rules]
@@ -123,7 +116,7 @@ def _gradient_of_results(node: Node, gradients: dict[Node, Tensor]) -> Any:
     if all(g is None for g in slot):
         return None
     return tuple(
-        c.full(m.shape, 0.0, m.dtype, m.device) if g is None and m.dtype.is_floating_point else g
+        c.full(m.shape, 0.0, m.dtype, m.device) if g is None and m.dtype.is_differentiable else g
         for g, m in zip(slot, _metas(node), strict=True)
     )
 
@@ -147,7 +140,7 @@ def _run_rules(
     if getattr(node.target, "pullback", None) is not None:
         return _pulled_back(node, edges, g, arguments, recorded)
     for rule, argument in edges:
-        result = rule.rule(g, *(_needed(node, arguments, *saved) for saved in rule.saves.values()))
+        result = rule.gradient(g, *(_needed(node, arguments, *saved) for saved in rule.saves.values()))
         parts = [(argument, result)] if isinstance(argument, Node) else zip(argument, result, strict=True)
         found += [(one, part) for one, part in parts if one in recorded and part is not None]
     return found

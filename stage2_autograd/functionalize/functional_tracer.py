@@ -123,7 +123,7 @@ class FunctionalTracer(Tracer):
 
     def _note(self, node: Node) -> None:
         """Record whether eager would put this result on the tape."""
-        differentiable = getattr(node.target, "derivatives", True) and node.val.dtype.is_floating_point
+        differentiable = getattr(node.target, "derivatives", True) and node.val.dtype.is_differentiable
         if not differentiable or node.meta.get("no_grad"):
             return
         sources = node.all_input_nodes

@@ -16,7 +16,7 @@ from stage3_lowering.lowering.reduction import reduction
 from stage3_lowering.lowering.scan import cumsum
 from stage3_lowering.lowering.state import State
 from stage3_lowering.lowering.values import VIEWS, Lazy
-from stage_contracts.core_ops import CORE_OPS
+from stage_contracts.core_ops import CORE_OPS, CoreOp
 from stage_contracts.graph import Graph, Node
 from stage_contracts.loop_ir import LoweredGraph
 
@@ -40,9 +40,28 @@ def _lower_call(state: State, node: Node) -> Any:
         return state.values[source][position]
     row = CORE_OPS.get(node.target.name) if node.target.namespace == "core" else None
     result = None
+    if row is not None and _has_complex(node):
+        return _lower_complex(state, node, row)
     if row is not None and (rule := RULES.get(row.name) or RULES.get(row.kind)):
         result = rule(state, node, state.bind(row, node))
     return state.extern(node) if result is None else result
+
+
+def _lower_complex(state: State, node: Node, row: CoreOp) -> Any:
+    """Loops are of real numbers, so this is a call of the eager kernel. What only places a buffer's elements stays a
+    reference to it."""
+    rule = RULES.get(row.name) or RULES.get(row.kind)
+    if rule and row.kind in ("view", "identity"):
+        result = rule(state, node, state.bind(row, node))
+        if result is not None and result.ref is not None:
+            return result
+    return state.extern(node)
+
+
+def _has_complex(node: Node) -> bool:
+    """Whether complex numbers go in or out."""
+    metas = [n.val for n in (node, *node.all_input_nodes)]
+    return any(m.dtype.is_complex for val in metas for m in (val if isinstance(val, tuple) else (val,)))
 
 
 # By name, else by kind. A rule gives None for what it leaves to the eager kernel.

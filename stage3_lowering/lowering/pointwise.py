@@ -116,7 +116,7 @@ def _compute_dtype(name: str, operands: list[Any]) -> DType:
     """The dtype the arithmetic is done in; operands are cast to it."""
     metas = [o.meta if isinstance(o, Lazy) else 0 if isinstance(o, sympy.Basic) else o for o in operands]
     compute = core_metas.promoted_dtype(metas[1:] if name == "where" else metas)
-    floats = CORE_OPS[name].meta is core_metas.pointwise_float
+    floats = core_metas.computes_in_floats(CORE_OPS[name].meta)
     return dt.DEFAULT_DTYPE.dtype if floats and not compute.is_floating_point else compute
 
 

@@ -132,7 +132,7 @@ def pointwise(state: Lowering, node: Node, **args: Any) -> View | None:
         return clone(state, node, args["input"])
     values = operands[1:] if name == "where" else operands
     compute = core_metas.promoted_dtype([v.meta if isinstance(v, View) else v for v in values])
-    if CORE_OPS[name].meta is core_metas.pointwise_float and not compute.is_floating_point:
+    if core_metas.computes_in_floats(CORE_OPS[name].meta) and not compute.is_floating_point:
         compute = dt.float32
     if name not in SPELLINGS[compute.category] or not loopable(node, *operands):
         return None

@@ -315,9 +315,16 @@ VIEWS = {
 
 
 def test_every_operator_that_gives_a_view_is_there():
-    assert {op.name for op in CORE_OPS.values() if op.kind in ("view", "identity")} - {"to_device"} == set(
-        VIEWS
-    )
+    assert {op.name for op in CORE_OPS.values() if op.kind in ("view", "identity")} == {
+        "to_device", "view_as_real", "view_as_complex", *VIEWS
+    }  # fmt: skip
+
+
+def test_an_external_call_gives_the_parts_of_complex_numbers_in_memory_of_their_own():
+    pairs = np.ones((3, 2))
+    numbers = eager_call("view_as_complex", np)(pairs)
+    assert not np.shares_memory(numbers, pairs)
+    assert not np.shares_memory(eager_call("view_as_real", np)(numbers), numbers)
 
 
 @pytest.mark.parametrize("half", [False, True])

@@ -16,6 +16,7 @@ from cutaway.nn import functional as F
 import cutaway as ct
 from stage0_eager.table.registry import TABLE
 from stage0_eager.tensor import Tensor
+from stage_contracts import dtype as dt
 from stage_contracts.dtype import DTYPES, FLOATING, DType
 from tests.oracle import edges, layouts
 from tests.oracle.spec import Operand, Row, Sample
@@ -74,7 +75,7 @@ class Case:
             return _walked(operand, edges.walk(dtype.name, self.edge == "walk"), rng, place, count)
         shape = layouts.SHAPES[self.layout](operand.shape) if self.layout in layouts.SHAPES else operand.shape
         array = _drawn(operand, shape, dtype, rng)
-        if self.edge in edges.PLANTED and dtype.category == FLOATING:
+        if self.edge in edges.PLANTED and dtype.is_differentiable:
             array = edges.plant(self.edge, array, rng)
         return layouts.lay_out(self.layout, array)
 
@@ -82,6 +83,10 @@ class Case:
 def _drawn(operand: Operand, shape: tuple, dtype: DType, rng: np.random.Generator) -> np.ndarray:
     if operand.values is not None:
         return np.array(operand.values).astype(dtype.numpy)
+    if dtype.is_complex:
+        parts = [_drawn(replace(operand, law=None), shape, dt.real_of(dtype), rng) for _ in range(2)]
+        array = parts[0] + 1j * parts[1]
+        return np.asarray(operand.law(array) if operand.law else array).astype(dtype.numpy)
     size = int(np.prod(shape))
     if dtype.category == FLOATING:
         flat = np.linspace(operand.low, operand.high, size) if operand.distinct else None
@@ -133,11 +138,14 @@ def tensors(tree: Any) -> Any:
     return map_leaves(tree, Tensor, np.ndarray)
 
 
+_WIDEST = {"i": np.int64, "u": np.int64, "c": np.complex128}
+
+
 def as_reference(tree: Any) -> Any:
     """Arrays as the reference takes them: float64, int64 or bool."""
     return map_leaves(
         tree,
-        lambda a: a if a.dtype == bool else a.astype(np.int64 if a.dtype.kind in "iu" else np.float64),
+        lambda a: a if a.dtype == bool else a.astype(_WIDEST.get(a.dtype.kind, np.float64)),
         np.ndarray,
     )
 

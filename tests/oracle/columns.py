@@ -142,10 +142,10 @@ def differentiable(case: Case) -> tuple[tuple, list[bool]]:
     arrays = case.arrays()
     operands = leaves((case.sample.args, case.sample.kwargs), Operand)
     flags = [
-        o.grad and a.dtype.kind == "f" and o.dtype is None
+        o.grad and a.dtype.kind in "fc" and (o.dtype is None or a.dtype.kind == "c")
         for o, a in zip(operands, leaves(arrays, np.ndarray))
     ]
-    if not any(flags) or not any(a.dtype.kind == "f" for a in values(run(case))):
+    if not any(flags) or not any(a.dtype.kind in "fc" for a in values(run(case))):
         raise NotHere
     return arrays, flags
 
@@ -163,6 +163,8 @@ def weighted(case: Case, arrays: tuple, flat: list) -> Tensor:
         args = (args[0].clone(), *args[1:])
     rng, total = np.random.default_rng(7), None
     for out in leaves(c.call(case.row.name, args, kwargs), Tensor):
+        if out.is_complex():  # a real loss of both parts
+            out = ct.view_as_real(out)
         if out.is_floating_point():
             part = (out * Tensor(rng.uniform(0.5, 1.5, out.shape).astype(out.dtype.numpy))).sum()
             total = part if total is None else total + part
@@ -180,13 +182,18 @@ def gradients(case: Case, arrays: tuple, flags: list[bool], flat: list, create_g
     return wanted, [ct.zeros_like(t) if g is None else g for t, g in zip(wanted, found)]
 
 
+def direction(array: np.ndarray, rng: Any) -> np.ndarray:
+    drawn = rng.normal(size=array.shape)
+    return drawn + 1j * rng.normal(size=array.shape) if array.dtype.kind == "c" else drawn
+
+
 def central(
     function: Callable, flat: list, flags: list[bool], step: float = 1e-6
 ) -> list[tuple[list, float]]:
     """(a direction, the derivative of `function` along it) for two random directions."""
     rng, found = np.random.default_rng(3), []
     for _ in range(2):
-        along = [rng.normal(size=a.shape) if flag else None for a, flag in zip(flat, flags)]
+        along = [direction(a, rng) if flag else None for a, flag in zip(flat, flags)]
         ends = [
             function([a if v is None else np.asarray(a + sign * step * v) for a, v in zip(flat, along)])
             for sign in (1, -1)
@@ -200,7 +207,9 @@ def central(
 def derivative_is_difference(case: Case) -> None:
     """The gradient along two random directions, against central differences."""
     arrays, flags = differentiable(case)
-    if any(a.dtype.kind not in "iub" and a.dtype != np.float64 for a in values(run(case))):
+    if any(
+        a.dtype.kind not in "iub" and a.dtype not in (np.float64, np.complex128) for a in values(run(case))
+    ):
         raise NotHere  # differences need every bit
     flat = leaves(arrays, np.ndarray)
     _, found = gradients(case, arrays, flags, flat)
@@ -215,6 +224,7 @@ def second_derivative_is_difference(case: Case) -> None:
 
     def folded(found: list) -> Tensor:
         rng = np.random.default_rng(11)
+        found = [ct.view_as_real(g) if g.is_complex() else g for g in found]
         parts = [(g * Tensor(rng.uniform(0.5, 1.5, g.shape))).sum() for g in found]
         return sum(parts[1:], parts[0])
 
@@ -229,7 +239,7 @@ def second_derivative_is_difference(case: Case) -> None:
 
 def agree(found: list, slopes: list[tuple[list, float]]) -> None:
     for directions, slope in slopes:
-        terms = [float((g * v).sum()) for g, v in zip(found, directions)]
+        terms = [float((g.conj() * v).real.sum()) for g, v in zip(found, directions)]
         size = 1.0 + max(magnitude([g]) for g in found)
         if not abs(sum(terms) - slope) <= DIFFERENCES * max(size, abs(slope)):
             raise Mismatch(f"derivative along a direction is {sum(terms):.9g}, differences give {slope:.9g}")

@@ -7,6 +7,7 @@ among their own.
 import ml_dtypes
 import numpy as np
 
+from stage_contracts import dtype as dt
 from stage_contracts.dtype import DTYPES, INTEGER
 
 
@@ -19,6 +20,9 @@ def walk(name, extremes=True):
         low, high = dtype.limits
         values = [low, low + 1, -7, -3, -2, -1, 0, 1, 2, 3, 7, high - 1, high]
         return np.array([v for v in values if low <= v <= high], dtype.numpy)
+    if dtype.is_complex:  # every pair of parts
+        parts = np.array([0.0, -0.0, 1.5, -2.5, np.inf, -np.inf, np.nan], dt.real_of(dtype).numpy)
+        return np.stack(np.meshgrid(parts, parts), -1).reshape(-1, 2).copy().view(dtype.numpy)[:, 0]
     info = ml_dtypes.finfo(dtype.numpy)
     positive = [0.0, 0.3, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 7.25, 80.0, np.inf]
     if extremes:
@@ -42,5 +46,9 @@ def plant(kind, array, rng):
     flat = out.reshape(-1)
     if flat.size:
         places = rng.permutation(flat.size)[: max(1, flat.size // 4)]
-        flat[places] = rng.choice(PLANTED[kind], len(places)).astype(array.dtype)
+        values = rng.choice(PLANTED[kind], len(places))
+        if array.dtype.kind != "c":
+            flat[places] = values.astype(array.dtype)
+        else:  # in one part of each, the other stays
+            flat.real[places[::2]], flat.imag[places[1::2]] = values[::2], values[1::2]
     return out

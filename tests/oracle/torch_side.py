@@ -103,6 +103,8 @@ def gradients(case: Case, arrays: tuple, flags: list[bool]) -> list[np.ndarray]:
     rng, total = np.random.default_rng(7), 0
     result = function_of(case.row)(*args, **kwargs)
     for out in flat_results(args[0] if result is None else result):
+        if isinstance(out, torch.Tensor) and out.is_complex():
+            out = torch.view_as_real(torch.resolve_conj(out))
         if isinstance(out, torch.Tensor) and out.is_floating_point():
             total = total + (out * torch.from_numpy(rng.uniform(0.5, 1.5, tuple(out.shape)))).sum()
     found = torch.autograd.grad(total, wanted, allow_unused=True)

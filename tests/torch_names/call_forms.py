@@ -117,12 +117,20 @@ OWN: dict[str, tuple[str, ...]] = {
     "torch.nonzero_static": ("torch.nonzero_static(b, size=5)", "torch.nonzero_static(b, size=20, fill_value=7)"),
     "torch.fill": ("torch.fill(x, 0.5)",),
     "torch.polygamma": ("torch.polygamma(1, x)",),
-    "torch.conv_tbc": ("torch.conv_tbc(line.permute(2, 0, 1), p.permute(1, 2, 0), u[:2])",),
+    **{f"torch.{home}conv_tbc": (f"torch.{home}conv_tbc(line.permute(2, 0, 1).contiguous(), p.permute(1, 2, 0).contiguous(), u[:2])",)
+       for home in ("", "nn.functional.")},
     "torch.lu_solve": ("torch.lu_solve(w, *torch.linalg.lu_factor(m))",),
     "torch.lu_unpack": ("torch.lu_unpack(*torch.linalg.lu_factor(m))",),
-    "torch.linalg.lu_solve": ("torch.linalg.lu_solve(*torch.linalg.lu_factor(m), w)",),
+    "torch.linalg.lu_solve": tuple(f"torch.linalg.lu_solve(*torch.linalg.lu_factor(w), m, left={left}, adjoint={turned})"
+                                for left, turned in ((True, False), (True, True), (False, True))),
     "torch.linalg.ldl_solve": ("torch.linalg.ldl_solve(*torch.linalg.ldl_factor(m), w)",),
-    "torch.orgqr": ("torch.orgqr(w, u)",), "torch.ormqr": ("torch.ormqr(w, u, m)",),
+    "torch.orgqr": ("torch.orgqr(w, u)",),
+    **{f"torch.{name}": (f"torch.{name}(torch.complex(x, y))",) for name in ("imag", "view_as_real", "view_as_real_copy", "is_conj")},
+    **{f"torch.view_as_complex{copy}": (f"torch.view_as_complex{copy}(torch.view_as_real(torch.complex(x, y)))",) for copy in ("", "_copy")},
+    **{f"torch.linalg.{name}": (f"torch.linalg.{name}(m)", f"torch.linalg.{name}(torch.complex(w, m) @ w)") for name in ("eig", "eigvals")},
+    "torch.Tensor.imag": ("torch.complex(x, y).imag",), "torch.Tensor.conj_physical_": ("torch.complex(x, y).conj_physical_()",),
+    "torch.Tensor.stft": ("line[0].stft(4, window=torch.ones(4), return_complex=True)",),
+    "torch.Tensor.istft": ("line[0].stft(4, window=torch.ones(4), return_complex=True).istft(4, window=torch.ones(4))",),
     "torch.stft": ("torch.view_as_real(torch.stft(line[0], 4, window=torch.ones(4), return_complex=True))",),
     "torch.istft": ("torch.istft(torch.stft(line[0], 4, window=torch.ones(4), return_complex=True), 4, window=torch.ones(4))",),
     "torch.poisson": ("torch.poisson(x)",), "torch.rrelu_": ("torch.rrelu_(x, training=False)",),
@@ -145,6 +153,9 @@ OWN: dict[str, tuple[str, ...]] = {
     "torch.Tensor.scatter_reduce": ("x.scatter_reduce(0, i, y, 'sum')",), "torch.Tensor.scatter_reduce_": ("x.scatter_reduce_(0, i, y, 'prod')",),
     "torch.scatter_reduce": ("torch.scatter_reduce(x, 0, i, y, 'sum')", "torch.scatter_reduce(x, 0, i, y, 'amax')"),
     "torch.nn.functional.grid_sample": ("torch.nn.functional.grid_sample(image, image[:, :, :, :2] * 2 - 1)",),
+    "torch.nn.functional.rrelu_": ("torch.nn.functional.rrelu_(x, training=False)",),
+    "torch.nn.functional.feature_alpha_dropout": ("torch.nn.functional.feature_alpha_dropout(image)",
+                                                  "torch.nn.functional.feature_alpha_dropout(image, 0.5, True)"),
     "torch.nn.functional.affine_grid": ("torch.nn.functional.affine_grid(p[:, :2, :3], (2, 4, 5, 5))",),
     "torch.nn.functional.interpolate": ("torch.nn.functional.interpolate(image, scale_factor=2)",
                                         "torch.nn.functional.interpolate(image, size=(5, 7), mode='bilinear')"),
@@ -213,8 +224,75 @@ OWN: dict[str, tuple[str, ...]] = {
         "TransformerDecoder": "(torch.nn.TransformerDecoderLayer(4, 2, 8, dropout=0.0), 2) <- p, p",
         "Module": "().training",
     }.items()},
+    "torch.optim.Muon": (  # its iteration in bfloat16 makes noise of some percent in both
+        "(a := torch.nn.Parameter(m.clone()), o := torch.optim.Muon([a], lr=0.01), (a * a).sum().backward(), o.step(), ((m * 0.999 - a.data) * 100).round())[4]",),
+    "torch.optim.LBFGS": ("torch.optim.LBFGS on a (lr=0.1)", "torch.optim.LBFGS on a (max_iter=2, line_search_fn='strong_wolfe')"),
     "torch.optim.Optimizer": ("torch.optim.Optimizer([x], {'lr': 1.0}).param_groups[0]['lr']",),
-    "torch.nn.Buffer": ("torch.nn.Buffer(x) + 1",),
+    "torch.Tensor.addbmm": ("w.addbmm(torch.ones(2, 3, 4), q[:, :, :3])",), "torch.Tensor.addbmm_": ("w.addbmm_(torch.ones(2, 3, 4), q[:, :, :3])",),
+    "torch.Tensor.baddbmm": ("torch.ones(2, 3, 3).baddbmm(p, q[:, :, :3])",), "torch.Tensor.baddbmm_": ("torch.ones(2, 3, 3).baddbmm_(p, q[:, :, :3])",),
+    "torch.Tensor.bincount": ("t.bincount()", "t.bincount(minlength=5)"), "torch.Tensor.float_power_": ("x.double().float_power_(2)",),
+    "torch.Tensor.index_add_": ("x.index_add_(0, k, x[:2].clone())",), "torch.Tensor.index_copy_": ("x.index_copy_(0, k, y[:2])",),
+    "torch.Tensor.index_put": ("x.index_put((k,), v)", "x.index_put((k, k), u[:2], accumulate=True)"),
+    "torch.Tensor.index_put_": ("x.index_put_((k,), v)", "x.index_put_((k, k), u[:2], accumulate=True)"),
+    "torch.Tensor.item": ("s.item()", "i[0, 0].item()"), "torch.Tensor.unflatten": ("x.unflatten(1, (2, 2))", "x.unflatten(1, (2, -1))"),
+    "torch.Tensor.select_scatter": ("x.select_scatter(u, 1, 0)",), "torch.Tensor.renorm_": ("x.renorm_(2, 0, 0.5)",),
+    "torch.Tensor.register_post_accumulate_grad_hook":
+        ("(x.requires_grad_(), x.register_post_accumulate_grad_hook(lambda p: (p.grad.mul_(2), None)[1]), (x * y).sum().backward(), x.grad)[3]",),
+    "torch.Tensor.random_": ("x.random_()", "i.random_()", "x.random_(2, 9)"), "torch.Tensor.module_load": ("x.module_load(y)",),
+    "torch.Tensor.dim_order": ("x.dim_order()", "p.permute(2, 0, 1).dim_order()"), "torch.Tensor.grad_dtype": ("x.grad_dtype",),
+    "torch.from_file": ("torch.from_file(io.__file__, size=16, dtype=torch.uint8)",),
+    "torch.slice_copy": ("torch.slice_copy(x, 1, 1, 4, 2)", "torch.slice_copy(x)"),
+    "torch.segment_reduce": tuple(f"torch.segment_reduce(x, '{word}', lengths=torch.tensor([2, 0, 1]))" for word in ("sum", "max", "mean")),
+    "torch.set_flush_denormal": ("torch.set_flush_denormal(False)",), "torch.set_num_interop_threads": ("torch.get_num_interop_threads() > 0",),
+    "torch.get_num_interop_threads": ("torch.get_num_interop_threads() > 0",), "torch.GradScaler": ("torch.GradScaler('cpu', enabled=False).scale(x)",),
+    "torch.set_default_tensor_type": ("torch.set_default_tensor_type('torch.FloatTensor'), torch.get_default_dtype()",),
+    "torch.svd": ("torch.svd(image)[1]", "(lambda a, s, b: a * s.unsqueeze(-2) @ b.mT)(*torch.svd(image))"),
+    "torch.linalg.svd": ("torch.linalg.svd(image)[1]", "(lambda a, s, b: a * s.unsqueeze(-2) @ b)(*torch.linalg.svd(p, full_matrices=False))"),
+    **{f"torch.special.{name}": (f"torch.special.{name}(x)", f"torch.special.{name}(40 * x)", f"torch.special.{name}(torch.tensor([0.0, -1.0, -9.0, 3.0]))")
+       for name in "airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_k0 modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1".split()},
+    "torch.alias_copy": ("torch.alias_copy(x)",),
+    "torch.lu": ("torch.lu(m)", "torch.lu(p[:, :, :3], get_infos=True)"), "torch.Tensor.lu": ("m.lu()", "w.lu(get_infos=True)"),
+    "torch.linalg.lu": ("torch.linalg.lu(w)", "torch.linalg.lu(p)", "torch.linalg.lu(q)"),
+    "torch.linalg.lu_factor": ("torch.linalg.lu_factor(w)", "torch.linalg.lu_factor(p)"),
+    "torch.linalg.lu_factor_ex": ("torch.linalg.lu_factor_ex(w)", "torch.linalg.lu_factor_ex(w * 0)"),
+    "torch.geqrf": ("torch.geqrf(w)", "torch.geqrf(p)", "torch.geqrf(q)"), "torch.Tensor.geqrf": ("w.geqrf()", "x.geqrf()"),
+    "torch.ormqr": ("torch.ormqr(*torch.geqrf(w), m)", "torch.ormqr(*torch.geqrf(w), m, left=False, transpose=True)"),
+    "torch.Tensor.ormqr": ("w.ormqr(u, m)",), "torch.Tensor.orgqr": ("w.orgqr(u)",),
+    "torch.svd_lowrank": ("torch.svd_lowrank(x, 3)[1]", "(lambda a, s, b: a * s @ b.mT)(*torch.svd_lowrank(q[0], 3))"),
+    "torch.pca_lowrank": ("torch.pca_lowrank(x, 2)[1]",), "torch.lobpcg": ("torch.lobpcg(m)[0]", "torch.lobpcg(m, largest=False)[1].abs()"),
+    "torch.nn.Buffer": ("torch.nn.Buffer(x) + 1", "(a := torch.nn.Module(), setattr(a, 'c', torch.nn.Buffer(x)), a.state_dict())[2]"),
+    "torch.nn.UninitializedParameter": ("(a := torch.nn.UninitializedParameter(), a.materialize((2, 3)), a.data.shape)[2]",),
+    "torch.nn.UninitializedBuffer": ("(a := torch.nn.UninitializedBuffer(), a.materialize((2, 3)), a.shape)[2]",),
+    **{f"torch.nn.Lazy{name}": (f"(a := torch.nn.Lazy{name}({made}), a({given}), torch.nn.init.constant_(a.weight, 0.1), a.bias.data.fill_(0.5), "
+                                f"type(a).__name__, a({given}), a.state_dict())[4:]",)
+       for name, made, given in (
+           ("Linear", "5", "x"), *((f"Conv{n}d", "4, 2", given) for n, given in ((1, "line"), (2, "image"), (3, "block"))),
+           *((f"ConvTranspose{n}d", "4, 2", given) for n, given in ((1, "line"), (2, "image"), (3, "block"))),
+           *((f"BatchNorm{n}d", "", given) for n, given in ((1, "x"), (2, "image"), (3, "block"))),
+           *((f"InstanceNorm{n}d", "affine=True", given) for n, given in ((1, "line"), (2, "image"), (3, "block"))))},
+    "torch.nn.RNNBase": ("torch.nn.RNNBase('LSTM', 4, 5, 2).weight_ih_l1.shape", "isinstance(torch.nn.GRU(4, 5), torch.nn.RNNBase)"),
+    "torch.nn.DataParallel": ("torch.nn.DataParallel(torch.nn.ReLU())(x - y)", "list(torch.nn.DataParallel(torch.nn.Linear(4, 5)).state_dict())"),
+    "torch.nn.SyncBatchNorm": ("torch.nn.SyncBatchNorm(4).eval()(image)",
+                               "type(torch.nn.SyncBatchNorm.convert_sync_batchnorm(torch.nn.Sequential(torch.nn.BatchNorm2d(4)))[0]).__name__"),
+    "torch.nn.FeatureAlphaDropout": ("torch.nn.FeatureAlphaDropout().eval()(image)", "torch.nn.FeatureAlphaDropout()(image)"),
+    "torch.nn.AdaptiveLogSoftmaxWithLoss": ("torch.nn.AdaptiveLogSoftmaxWithLoss(8, 10, [2, 5], div_value=2.0) <- image[0, 0], torch.arange(8)",
+        "(lambda a: ([p.data.copy_(image.flatten()[: p.numel()].reshape(p.shape)) for p in a.parameters()], a.log_prob(image[0, 0]), a.predict(image[0, 0])))"
+        "(torch.nn.AdaptiveLogSoftmaxWithLoss(8, 10, [2, 5], div_value=2.0, head_bias=True))[1:]"),
+    "torch.nn.LinearCrossEntropyLoss": ("torch.nn.LinearCrossEntropyLoss(4, 3) <- x, t", "torch.nn.LinearCrossEntropyLoss(4, 3, bias=True, label_smoothing=0.1) <- x, t"),
+    "torch.nn.functional.linear_cross_entropy": ("torch.nn.functional.linear_cross_entropy(x, y, t)",
+                                                 "torch.nn.functional.linear_cross_entropy(x, y, t, linear_bias=u, reduction='sum')"),
+    "torch.nn.functional.grouped_mm": tuple(f"torch.nn.functional.grouped_mm({call})" for call in (
+        "torch.ones(2, 8, 16).bfloat16(), torch.ones(2, 16, 8).bfloat16()",
+        "torch.arange(128.0).reshape(8, 16).bfloat16(), torch.ones(2, 16, 8).bfloat16(), offs=torch.tensor([3, 8]).int()")),
+    "torch.nn.functional.multi_head_attention_forward": tuple(
+        f"torch.nn.functional.multi_head_attention_forward(p, p, p, 4, 2, torch.cat([x, y, z, x]), torch.cat([v, v, v]), {more}, 0.0, q[0, :, :1] @ v[None], v)"
+        for more in ("None, None, False", "v.reshape(1, 1, 4), v.reshape(1, 1, 4), True")),
+    **{f"torch.nn.functional.fractional_max_pool{n}d{end}": tuple(
+           f"torch.nn.functional.fractional_max_pool{n}d{end}({given}, 2, {more}, _random_samples=torch.tensor({draws}).reshape({given}.shape[0], 4, {n}))"
+           for more in ("output_size=2", f"output_ratio={(0.7, 0.6, 0.7)[:n]}, return_indices=True"))
+       for end in ("", "_with_indices")
+       for n, given, draws in ((2, "image", [round(0.05 + 0.055 * i, 3) for i in range(16)]), (3, "block", [0.1, 0.9, 0.4, 0.3, 0.7, 0.2, 0.5, 0.8, 0.6, 0.05, 0.95, 0.45]))},
+    **{f"torch.nn.FractionalMaxPool{n}d": (f"torch.nn.FractionalMaxPool{n}d(2, output_size=2)({given}).shape",) for n, given in ((2, "image"), (3, "block"))},
 }  # fmt: skip
 
 

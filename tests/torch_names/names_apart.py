@@ -15,7 +15,7 @@ APART: dict[str, str] = {
     "quantized tensors": "*quantize* *.q_* *.qscheme *.int_repr *.scaled_mm *.scaled_grouped_mm *.ScalingType *.SwizzleType torch.choose_qparams*",
     "other devices": "*.ipu *.is_ipu *.is_xla *.xpu *.is_xpu *.mtia *.is_mtia *.hpu *.is_hpu *.is_mps *.is_maia *.is_vulkan *.is_mkldnn "
     "*.to_mkldnn *.is_ort *.is_meta *.is_nested *.to_padded_tensor *cudnn* *miopen* *mkldnn* torch.is_vulkan_available *.fbgemm_* "
-    "torch.Stream torch.Event torch.Tensor.record_stream torch.get_device_module torch.AcceleratorError torch.OutOfMemoryError",
+    "torch.Tensor.cuda torch.Tensor.pin_memory torch.Stream torch.Event torch.Tensor.record_stream torch.get_device_module torch.AcceleratorError torch.OutOfMemoryError",
 }  # fmt: skip
 
 # torch exports these, and its documentation does not list them: parts of its own machinery.
@@ -30,14 +30,11 @@ INTERNAL = (
 
 # Why a name that is counted is not here.
 REASONS: dict[str, str] = {
-    "torch.nn.Lazy* torch.nn.Uninitialized* torch.nn.RNNBase": "not yet: layers whose sizes the first call decides; give the sizes",
-    "torch.nn.DataParallel torch.nn.SyncBatchNorm": "DistributedDataParallel stands instead",
-    "torch.special.*": "not yet: SciPy has it for arrays",
-    "*fractional_max_pool* *FractionalMaxPool*": "not yet",
-    "*stft *view_as_* torch.complex torch.polar *.imag *.cfloat *.cdouble *.chalf *conj_physical_": "complex tensors are not here yet",
-    "torch.optim.*": "not yet: SGD, Adam and AdamW are here",
-    "*set_default_tensor_type": "torch.set_default_dtype stands instead",
-    "*to_dlpack": "torch.utils.dlpack is not here; from_numpy shares memory",
+    "*.chalf": "there is no complex number of two halves",
+    "torch.linalg.ldl_*": "not yet: use linalg.lu_factor or linalg.eigh",
+    "torch.hash_tensor": "its numbers are unsigned of 64 bits, a dtype that is not here",
+    "torch.Tensor.storage*": "there are no storages; read a tensor's memory with numpy()",
+    "torch.Tensor.as_subclass": "not yet",
 }
 
 

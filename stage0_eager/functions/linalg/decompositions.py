@@ -6,7 +6,7 @@ positive-definite, or an algorithm does not converge.
 
 from __future__ import annotations
 
-from stage0_eager.derivatives.rules import transpose_last
+from stage0_eager.derivatives.rules import adjoint, conjugate, transpose_last
 from stage0_eager.functions import results
 from stage0_eager.functions.linalg.matrix_properties import rank_tolerance
 from stage0_eager.functions.linalg.products import mm
@@ -21,6 +21,11 @@ def _eye(x):
     n = x.shape[-1]
     i = c.iota(n, 0, 1, dt.int64, x.device)
     return c.cast(c.eq(c.reshape(i, (n, 1)), i), x.dtype)
+
+
+def by_columns(x):
+    """x laid out column by column, as LAPACK gives its results."""
+    return transpose_last(c.contiguous(transpose_last(x)))
 
 
 # ---- determinants and inverses -------------------------------------------------------------------------------
@@ -45,6 +50,8 @@ def slogdet(input):
 def logdet(input):
     """log of the determinant: NaN where it is negative, minus infinity where it is 0."""
     sign, log = c.slogdet(input)
+    if input.dtype.is_complex:
+        return c.add(c.log(sign), log)
     return c.where(c.lt(sign, 0), float("nan"), log)
 
 
@@ -88,9 +95,9 @@ def linalg_cholesky_ex(A, *, upper=False, check_errors=False):
 @operator
 def cholesky_solve(B, L, upper=False):
     """X with A @ X = B, from the Cholesky factor of A."""
-    low = transpose_last(L) if upper else L
+    low = adjoint(L) if upper else L
     half = c.triangular_solve(low, B, False, False)
-    return c.triangular_solve(transpose_last(low), half, True, False)
+    return c.triangular_solve(adjoint(low), half, True, False)
 
 
 @method
@@ -141,7 +148,8 @@ def triangular_solve(b, A, upper=True, transpose=False, unitriangular=False):
     """(X, A) with A @ X = b, or A.T @ X = b."""
     matrix = transpose_last(A) if transpose else A
     solution = c.triangular_solve(matrix, b, bool(upper) != bool(transpose), bool(unitriangular))
-    return results.SolutionCopy(solution, c.clone(A))
+    copy = c.expand(A, (*solution.shape[:-2], *A.shape[-2:]))
+    return results.SolutionCopy(solution, by_columns(c.clone(copy)))
 
 
 @operator
@@ -163,14 +171,15 @@ def linalg_lstsq(A, B, rcond=None, *, driver=None):
     solution = c.matmul(linalg_pinv(A, rtol=rcond), right)
     _, singular, _ = c.svd(A, False)
     rank = c.sum(c.gt(singular, rank_tolerance(A, singular, None, rcond)), (-1,), False)
-    empty = c.full((0,), 0.0, A.dtype, A.device)
+    empty = c.full((0,), 0.0, dt.real_of(A.dtype), A.device)
     if driver not in (None, "gelsy") and A.shape[-2] > A.shape[-1]:
         rest = c.sub(c.matmul(A, solution), right)
+        rest = c.abs(rest) if rest.dtype.is_complex else rest
         residuals = c.sum(c.mul(rest, rest), (-2,), False)
     else:
         residuals = empty
     singular = singular if driver in ("gelss", "gelsd") else empty
-    solution = c.reshape(solution, solution.shape[:-1]) if vector else solution
+    solution = c.reshape(solution, solution.shape[:-1]) if vector else by_columns(solution)
     return results.Lstsq(solution, residuals, rank, singular)
 
 
@@ -180,14 +189,12 @@ def linalg_pinv(A, *, atol=None, rtol=None, hermitian=False):
     u, s, vh = c.svd(A, False)
     kept = c.gt(s, rank_tolerance(A, s, atol, rtol))
     s = c.where(kept, c.reciprocal(c.where(kept, s, 1.0)), 0.0)
-    return c.matmul(
-        c.mul(transpose_last(vh), c.reshape(s, (*s.shape[:-1], 1, s.shape[-1]))), transpose_last(u)
-    )
+    return c.matmul(c.mul(adjoint(vh), c.reshape(s, (*s.shape[:-1], 1, s.shape[-1]))), adjoint(u))
 
 
 def _pinv_input(g, A, out):
     """Golub and Pereyra, "The differentiation of pseudo-inverses" (1973)."""
-    gt, ot = transpose_last(g), transpose_last(out)
+    gt, ot = adjoint(g), adjoint(out)
     first = c.matmul(c.matmul(ot, g), ot)
     left = c.matmul(gt, c.matmul(out, ot))  # (I - A P) of this
     right = c.matmul(c.matmul(ot, out), gt)  # this times (I - P A)
@@ -246,7 +253,7 @@ def svd(input, some=True, compute_uv=True):
     u, s, vh = c.svd(input, not some)
     if not compute_uv:
         u, vh = c.mul(u, 0.0), c.mul(vh, 0.0)
-    return results.OldSVD(u, s, transpose_last(vh))
+    return results.OldSVD(u, s, adjoint(vh))
 
 
 def _uplo(UPLO):
@@ -265,6 +272,18 @@ def linalg_eigh(A, UPLO="L"):
 def linalg_eigvalsh(A, UPLO="L"):
     """The eigenvalues of symmetric matrices, rising."""
     return c.eigh(A, _uplo(UPLO))[0]
+
+
+@operator
+def linalg_eig(A):
+    """(eigenvalues, eigenvectors as columns of length 1) of square matrices, complex, in no order."""
+    return results.Eig(*c.eig(A))
+
+
+@operator
+def linalg_eigvals(A):
+    """The eigenvalues of square matrices, complex, in no order."""
+    return c.eig(A)[0]
 
 
 # ---- products --------------------------------------------------------------------------------------------------
@@ -303,8 +322,8 @@ def _chain(tensors, known, i, j):
 
 @operator
 def linalg_vecdot(x, y, *, dim=-1):
-    """The sum of x * y along `dim`."""
-    return c.sum(c.mul(x, y), (dim,), False)
+    """The sum of conj(x) * y along `dim`."""
+    return c.sum(c.mul(conjugate(x), y), (dim,), False)
 
 
 @operator
@@ -380,7 +399,7 @@ def linalg_householder_product(A, tau):
         v = c.slice(vectors, -1, i, i + 1, 1)
         weight = c.reshape(c.slice(tau, -1, i, i + 1, 1), (*tau.shape[:-1], 1, 1))
         out = c.sub(out, c.mul(weight, c.matmul(v, c.matmul(transpose_last(v), out))))
-    return out
+    return by_columns(out)
 
 
 def _rectangular_eye(x):

@@ -50,7 +50,7 @@ def linalg_matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None)
     """'fro' (root of the sum of squares), 'nuc' (sum of singular values), 1, 2, inf and their negatives."""
     if A.ndim < 2:
         raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
-    if not A.is_floating_point():
+    if not A.dtype.is_differentiable:
         raise RuntimeError(
             f"linalg.matrix_norm: Expected a floating point or complex tensor as input. Got {A.dtype.name}"
         )

@@ -5,7 +5,7 @@ Input: tensors of one dtype. A 1-D operand gets a dimension that is removed agai
 
 from __future__ import annotations
 
-from stage0_eager.derivatives.rules import transpose_last
+from stage0_eager.derivatives.rules import conjugate, transpose_last
 from stage0_eager.functions.numbers import known, scaled
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
@@ -55,6 +55,13 @@ def dot(input, tensor):
     """Inner product of two vectors."""
     _need_rank("dot", 1, input, tensor)
     return summed(c.mul(input, tensor), (0,))
+
+
+@method
+@operator
+def vdot(input, other):
+    """The sum of conj(input) * other, of two vectors."""
+    return dot(conjugate(input), other)
 
 
 def summed(x, dims):

@@ -34,11 +34,21 @@ def alpha_dropout(input, p=0.5, training=False):
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
     if not training or p == 0:
         return input
+    return _saturated(input, p, input.shape)
+
+
+def alpha_dropout_channels(input, p):
+    """The same for whole channels of (N, C, ...)."""
+    return _saturated(input, p, (*input.shape[:2], *[1] * (input.ndim - 2)))
+
+
+def _saturated(input, p, shape):
+    """input with selu's lowest value where a draw of this shape says so, scaled back to mean 0 and variance 1."""
     low = -1.7580993408473766  # selu at minus infinity
     if p == 1:
         return c.mul(input, 0)
     scale = 1 / math.sqrt((1 - p) * (1 + p * low * low))
-    kept = c.ge(uniform(input.shape, device=input.device), p)
+    kept = c.ge(uniform(shape, device=input.device), p)
     return c.add(c.mul(c.where(kept, input, low), scale), -scale * low * p)
 
 

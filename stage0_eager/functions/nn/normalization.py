@@ -165,7 +165,7 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     half = input.dtype.name in ("float16", "bfloat16")
     x = c.cast(input, dt.float32) if half else input
     square = c.div(sum_of_squares(x, dims), count(x, dims))
-    out = c.mul(x, c.rsqrt(c.add(square, _EPS[x.dtype.name] if eps is None else eps)))
+    out = c.mul(x, c.rsqrt(c.add(square, _EPS[dt.real_of(x.dtype).name] if eps is None else eps)))
     if half and weight is not None and weight.dtype is dt.float32:
         return c.cast(c.mul(out, weight), input.dtype)
     out = c.cast(out, input.dtype) if half else out
@@ -180,6 +180,7 @@ def normalize(input, p=2.0, dim=1, eps=1e-12):
 
 def vector_norm(x, p, dim, keepdim):
     """(sum |x|**p) ** (1/p) along `dim` (an int or a tuple); the gradient of the 2-norm at 0 is 0."""
+    x = c.abs(x) if x.dtype.is_complex else x
     dims = tuple(wrap_dim(d, x.ndim) for d in ((dim,) if isinstance(dim, int) else dim))
     if p == float("inf"):
         return c.amax(c.abs(x), dims, keepdim)

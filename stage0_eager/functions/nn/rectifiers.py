@@ -183,6 +183,6 @@ def prelu(input, weight):
 
 
 @operator
-def softmin(input, dim, dtype=None):
+def softmin(input, dim=None, dtype=None):
     """softmax of -x."""
     return softmax(c.neg(input), dim, dtype)
