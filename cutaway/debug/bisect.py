@@ -91,38 +91,48 @@ def _find(works: Callable[..., bool], outcome: Callable[[Settings], Outcome]) ->
         return Finding("the program itself:", "it fails without compiling too")
     level = next((name for name in ("eager", "aot_eager") if not works(debug__backend=name)), "inductor")
     if level == "eager":
-        text = outcome({"debug.backend": "eager", "debug.verify": True}).text
-        if wrong := GUARD.search(text):
-            return Finding("guard", wrong[1], {"capture.disable": True}, detail=wrong[0])
-        return Finding("level", "eager (capture)", {"capture.disable": True})
-    before = {"aot_eager": "eager", "inductor": "aot_eager"}[level]
+        return _in_capture(outcome)
     backend = {"debug.backend": level}
     found = _pass_of(passes_of(level), backend, outcome)
     if found is None and level == "inductor":
         # without the passes of stage 2 a graph may fail too, but for other reasons
         found = _pass_of([name for name in passes_of(level) if "." in name], backend, outcome)
+    if found is None and level == "inductor":
+        found = _after_autograd(outcome)
     if found is not None:
         return found
-    if level == "inductor":
-        switch = next((one for one in SWITCHES if outcome({**backend, **one[1]}).works), None)
-        checked = outcome({**backend, "debug.verify": True})
-        if KILLED.search(checked.text):
-            checked = outcome({**backend, "debug.verify": True, "debug.verify_crashes": True})
-        operator = VERIFIED.search(checked.text)
-        name, detail = (operator[1], operator[0]) if operator else ("", "")
-        if switch is not None:
-            return Finding(switch[0], f"at {name}" if name else "", dict(switch[1]), detail=detail)
-        if operator:
-            return Finding("operator", name, {"debug.backend": before}, detail=detail)
+    before = {"debug.backend": {"aot_eager": "eager", "inductor": "aot_eager"}[level]}
     step = STEP.search(outcome({**backend, "autograd.verify_passes": True}).text)
     if step:
-        return Finding("pass", step[1], {"debug.backend": before}, detail=step[0])
-    return Finding("level", f"{level} ({LEVELS[level]})", {"debug.backend": before})
+        return Finding("pass", step[1], before, detail=step[0])
+    return Finding("level", f"{level} ({LEVELS[level]})", before)
 
 
-def _pass_of(
-    names: Sequence[str], backend: Settings, outcome: Callable[[Settings], Outcome]
-) -> Finding | None:
+Run = Callable[[Settings], Outcome]
+
+
+def _in_capture(outcome: Run) -> Finding:
+    """The guard that is wrong; the level, if none is seen to be."""
+    wrong = GUARD.search(outcome({"debug.backend": "eager", "debug.verify": True}).text)
+    if wrong:
+        return Finding("guard", wrong[1], {"capture.disable": True}, detail=wrong[0])
+    return Finding("level", "eager (capture)", {"capture.disable": True})
+
+
+def _after_autograd(outcome: Run) -> Finding | None:
+    """The switch that avoids it, and the operator at which it goes wrong; one of both will do."""
+    switch = next((s for s in SWITCHES if outcome({"debug.backend": "inductor", **s[1]}).works), None)
+    checked = outcome({"debug.backend": "inductor", "debug.verify": True})
+    if KILLED.search(checked.text):
+        checked = outcome({"debug.backend": "inductor", "debug.verify": True, "debug.verify_crashes": True})
+    operator = VERIFIED.search(checked.text)
+    name, detail = (operator[1], operator[0]) if operator else ("", "")
+    if switch is not None:
+        return Finding(switch[0], f"at {name}" if name else "", dict(switch[1]), detail=detail)
+    return Finding("operator", name, {"debug.backend": "aot_eager"}, detail=detail) if operator else None
+
+
+def _pass_of(names: Sequence[str], backend: Settings, outcome: Run) -> Finding | None:
     """The pass of these without which it works."""
     switched_off = first_needed(
         names, lambda off: outcome({**backend, "autograd.disabled_passes": ",".join(off)}).works
