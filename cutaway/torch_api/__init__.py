@@ -17,12 +17,24 @@ from typing import Any
 
 import cutaway
 from cutaway.subjects import no_attribute
-from cutaway.torch_api import absent, composed, distributed, hub, jit, legacy, numpy_eager, pytree
+from cutaway.torch_api import (
+    absent,
+    aten,
+    composed,
+    distributed,
+    hub,
+    jit,
+    legacy,
+    numpy_eager,
+    pytree,
+    type_names,
+)
 from cutaway.torch_api import machine as torch_machine
 from cutaway.torch_api.checks import CHECKS
 from cutaway.torch_api.dynamo import compiler_modules
 from cutaway.torch_api.imported import VERSION, give_specs
 from cutaway.torch_api.missing import MISSING
+from cutaway.torch_api.operator_library import Library
 from cutaway.torch_api.profiler import PROFILER_PATHS
 from cutaway.torch_api.settings import SETTINGS
 from stage0_eager import nn, optim, torch_archive, torch_archive_reading
@@ -31,11 +43,9 @@ from stage0_eager.namespaces import amp, autograd
 from stage0_eager.nn import fusion
 from stage0_eager.transforms import func
 from stage0_eager.utils import data
-from stage_contracts.device import Device
 from stage_contracts.dtype import DTYPES, NAMED_DTYPES, DType
 from stage_contracts.symbolic import SymBool, SymFloat, SymInt
 
-Number = int | float | bool  # torch.types.Number
 _LOCK = threading.RLock()  # held while `import torch` gives Cutaway
 _MODULES: dict[str, ModuleType] = {}
 
@@ -83,7 +93,7 @@ def _top() -> dict[str, Any]:
         "_assert": _assert,
         "SymInt": SymInt, "SymFloat": SymFloat, "SymBool": SymBool,
         "dtype": DType, "Size": tuple, "inf": math.inf, "nan": math.nan, "pi": math.pi, "e": math.e,
-        "vmap": func.vmap, "GradScaler": amp.GradScaler,
+        "vmap": func.vmap, "GradScaler": amp.GradScaler, "ops": aten.ops,
         "save": torch_archive.save, "load": torch_archive_reading.load,
         "__version__": VERSION,
     }  # fmt: skip
@@ -117,7 +127,7 @@ def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
         "torch.autograd.graph": (autograd.graph, {}),
         "torch.autograd.functional": (autograd.functional, {}),
         "torch.func": (func, {}),
-        "torch.library": (cutaway.library, {}),
+        "torch.library": (cutaway.library, {"Library": Library}),
         "torch.random": (None, {name: SETTINGS.get(name) or getattr(cutaway, name) for name in _RANDOM}),
         "torch.utils": (None, {}),
         "torch.utils.checkpoint": (checkpoint, {}),
@@ -127,10 +137,6 @@ def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
         "torch.cuda": (None, torch_machine.CUDA),
         "torch.accelerator": (None, torch_machine.ACCELERATOR),
         "torch.xpu": (None, {"is_available": lambda: False, "device_count": lambda: 0}),
-        "torch.types": (
-            None,
-            {"_device": Device, "_dtype": DType, "_size": tuple, "Device": Device, "Number": Number},
-        ),
         "torch.cpu": (None, {"is_available": lambda: True, "device_count": lambda: 1}),
         **{path: (None, names) for path, names in torch_machine.AMP_PATHS.items()},
         "torch.version": (
@@ -166,7 +172,7 @@ def modules() -> dict[str, ModuleType]:
             _MODULES.update(compiler_modules(TorchModule))
             _MODULES.update(torch_machine.backends())
             _MODULES["torch._numpy"] = numpy_eager.module()
-            for paths in (hub.PATHS, jit.PATHS, pytree.PATHS, absent.PATHS):
+            for paths in (type_names.PATHS, hub.PATHS, jit.PATHS, pytree.PATHS, absent.PATHS):
                 _complete(paths)
             for name, module in _MODULES.items():
                 parent, _, last = name.rpartition(".")

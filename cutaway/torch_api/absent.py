@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from cutaway.subjects import no_attribute
+from stage0_eager.tensor import Tensor
 
 
 class Absent(type):
@@ -52,12 +53,15 @@ class DispatchKeySet(frozenset):
     def __new__(cls, *keys: Any) -> Any:
         return super().__new__(cls, keys)
 
+    def has(self, key: Any) -> bool:
+        return key in self
+
 
 # torch's module path -> the names that libraries read from it on import.
 NAMES: dict[str, str] = {
     "torch._custom_ops": "get_ctx",
     "torch._subclasses": "FakeTensor FakeTensorMode",
-    "torch.ao.quantization": "DeQuantStub QuantStub",
+    "torch.ao.quantization": "DeQuantStub QuantStub quantize_dynamic",
     "torch.cuda": "CUDAGraph Stream StreamContext graph",
     "torch.distributed._composable.fsdp": "fully_shard",
     "torch.distributed._functional_collectives": "all_to_all_single_autograd wait_tensor",
@@ -75,6 +79,7 @@ NAMES: dict[str, str] = {
     "torch.nn": "SyncBatchNorm",
     "torch.nn.attention.flex_attention": "AuxRequest BlockMask create_block_mask flex_attention",
     "torch.onnx": "export symbolic_opset11",
+    "torch.overrides": "handle_torch_function",
 }
 
 
@@ -108,7 +113,10 @@ HARMLESS: dict[str, dict[str, Any]] = {
     "torch._C": {
         "DispatchKey": DispatchKey,
         "DispatchKeySet": DispatchKeySet,
+        "DisableTorchFunction": nullcontext,
         "DisableTorchFunctionSubclass": nullcontext,
+        "TensorType": Tensor,
+        "_get_tracing_state": lambda: None,
         "_ExcludeDispatchKeyGuard": nullcontext,
         "_log_api_usage_once": lambda event: None,
     },
@@ -118,7 +126,14 @@ HARMLESS: dict[str, dict[str, Any]] = {
     "torch.fx": {"wrap": lambda fn_or_name: fn_or_name},
     "torch.fx.graph_module": {"_USER_PRESERVED_ATTRIBUTES_KEY": "_user_preserved_attributes"},
     "torch.nn.attention.flex_attention": {"_DEFAULT_SPARSE_BLOCK_SIZE": 128},
-    "torch.onnx": {"register_custom_op_symbolic": lambda *registration: None},
+    "torch.onnx": {
+        "is_in_onnx_export": lambda: False,
+        "register_custom_op_symbolic": lambda *registration: None,
+    },
+    "torch.overrides": {
+        "has_torch_function": lambda arguments: False,
+        "is_tensor_like": lambda x: isinstance(x, Tensor),
+    },
     "torch.onnx.symbolic_helper": {"parse_args": _as_it_is},
 }
 

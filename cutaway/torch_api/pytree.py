@@ -35,6 +35,9 @@ class TreeSpec:
     def is_leaf(self) -> bool:
         return self.type is None
 
+    def unflatten(self, leaves: Iterable[Any]) -> Any:
+        return tree_unflatten(leaves, self)
+
 
 LeafSpec = TreeSpec
 

@@ -250,6 +250,11 @@ OWN: dict[str, tuple[str, ...]] = {
     "torch.linalg.svd": ("torch.linalg.svd(image)[1]", "(lambda a, s, b: a * s.unsqueeze(-2) @ b)(*torch.linalg.svd(p, full_matrices=False))"),
     **{f"torch.special.{name}": (f"torch.special.{name}(x)", f"torch.special.{name}(40 * x)", f"torch.special.{name}(torch.tensor([0.0, -1.0, -9.0, 3.0]))")
        for name in "airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_k0 modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1".split()},
+    "torch.imag": ("torch.imag(torch.complex(x, y))",),
+    "torch.is_conj": ("torch.is_conj(x)",),
+    **{f"torch.view_as_{form}": (f"torch.view_as_{form}({given})",) for form, given in (
+        ("real", "torch.complex(x, y)"), ("complex", "x.reshape(3, 2, 2)"), ("real_copy", "torch.complex(x, y)"),
+        ("complex_copy", "x.reshape(3, 2, 2)"))},
     "torch.alias_copy": ("torch.alias_copy(x)",),
     "torch.lu": ("torch.lu(m)", "torch.lu(p[:, :, :3], get_infos=True)"), "torch.Tensor.lu": ("m.lu()", "w.lu(get_infos=True)"),
     "torch.linalg.lu": ("torch.linalg.lu(w)", "torch.linalg.lu(p)", "torch.linalg.lu(q)"),
