@@ -10,6 +10,7 @@ from stage1_capture.builtins import (  # noqa: F401
     getters,
     library,
     random,
+    signatures,
     type_checks,
     types,
 )

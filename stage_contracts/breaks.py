@@ -164,7 +164,7 @@ CATALOGUE: dict[str, tuple[str, str]] = {
         "set the attribute on the object: obj.name = value",
     ),
     "GB0052": (
-        "an object whose class has a __getattribute__",
+        "an object whose class has a __getattribute__ that does more than rename",
         "pass the attributes that you need, or define __getattr__ instead",
     ),
     "GB0053": (

@@ -1,8 +1,8 @@
 """What the fields of torch._dynamo.config, torch._inductor.config and torch._functorch.config mean here.
 
 Input: a field's name as torch spells it ("triton.cudagraphs"). Three tables: fields of ours, fields whose only possible
-value is the one here, and fields that are kept and change nothing, with what to say of it. A fourth has patterns of the
-names in torch_other_fields.py, and what to say of those.
+value is the one here, and fields that are kept and change nothing, with what to say of it; some of these are REFUSED. A
+fourth has patterns of the names in torch_other_fields.py, and what to say of those.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "repro_level": "capture.repro_level",
         "disable": "capture.disable",
         "verbose": "debug.verbose",
+        "verify_correctness": "autograd.verify_passes",
         "debug_dir_root": "debug.folder_root",
         "base_dir": "debug.folder_root",
         "log_file_name": "debug.log_file",
@@ -89,7 +90,6 @@ KEPT: dict[str, dict[str, tuple[Any, str]]] = {
         "repro_tolerance": (1e-3, _MINIFIER),
         "repro_ignore_non_fp": (False, _MINIFIER),
         "same_two_models_use_fp64": (True, _MINIFIER),
-        "verify_correctness": (False, _VERIFY),
         "replay_record_enabled": (False, "the debug folder's fx_graph_runnable.py runs a graph alone"),
         "cprofile": (False, "CUTAWAY_LOGS=compile_times shows what each pass took"),
         "minimum_call_count": (1, "torch.compiler.set_stance('eager_then_compile') waits for the second call"),
@@ -168,6 +168,20 @@ KEPT: dict[str, dict[str, tuple[Any, str]]] = {
 }  # fmt: skip
 
 
+# Fields of torch._dynamo.config whose other values would change what a program does: its results, its errors, or what
+# is compiled. Another value raises, with the reason that stands for the field in KEPT. Of the rest, which ask for speed
+# or for reports of torch's own machinery, it is said once that they change nothing.
+REFUSED = frozenset(
+    """
+    minimum_call_count rewrite_assert_with_torch_assert prefer_deferred_runtime_asserts_over_guards
+    do_not_emit_runtime_asserts specialize_float numpy_default_float numpy_default_complex numpy_default_int
+    use_numpy_random_stream compiled_autograd allow_empty_graphs only_allow_pt2_compliant_ops capture_autograd_function
+    capture_func_transforms replay_side_effects enable_trace_contextlib enable_faithful_generator_behavior
+    raise_on_ctx_manager_usage raise_on_unsafe_aot_autograd dont_skip_tracing debug_force_nested_calls
+    debug_force_graph_break_on_leaf_return force_compile_during_fx_trace strict_precompile enable_compiler_collectives
+""".split()
+)
+
 _CACHES = "CUTAWAY_RUNTIME_CACHE=0 switches the disk cache off, CUTAWAY_RUNTIME_CACHE_DIR moves it"
 _GRAPHS = 'mode="reduce-overhead" captures CUDA graphs'
 _TARGETS = "kernels are C++ on the CPU and Triton's on NVIDIA GPUs"
@@ -183,6 +197,11 @@ NEAREST_FIELD: dict[str, tuple[tuple[str, str], ...]] = {
         ("*logging_functions", _PRINTING), ("*logger_methods", _PRINTING), ("*precompile", _CACHES),
         ("*aot_compile", _CACHES), ("fake_tensor_*", "metas are computed by a table of rules, without a cache"),
         ("compiled_autograd*", "a backward is compiled with its forward"), ("cudagraph_*", _GRAPHS),
+        ("do_not_emit_*", "an assert on data ends the graph"), ("specialize_float", "floats are inputs of the graph"),
+        ("only_allow_*", "every operator can be traced"), ("replay_*", "side effects are replayed after the graph"),
+        ("capture_*", "they are captured in any case"), ("enable_trace_*", "they are captured in any case"),
+        ("enable_faithful_*", "a generator runs as far as it is asked, as in Python"),
+        ("dont_skip_*", "functions are entered unless torch.compiler.disable says otherwise"),
         ("numpy_*", "dtypes in a NumPy program are NumPy's own"), ("*numpy*", "np.random draws NumPy's own numbers"),
         ("*ddp*", _DDP), ("*fsdp*", _DDP), ("*collectives", _DDP), ("*p2p*", _DDP),
         ("prepare_freezing", "weights stay inputs"),

@@ -67,7 +67,7 @@ def _copied(name: str) -> Callable[..., Any]:
 
 _VIEWS = (
     "as_strided detach diagonal expand permute select split split_with_sizes squeeze t transpose unbind unfold "
-    "unsqueeze view"
+    "unsqueeze view view_as_complex view_as_real"
 ).split()
 
 
@@ -310,7 +310,7 @@ FUNCTIONS: dict[str, Any] = {
     "histogram": histograms.histogram, "histogramdd": histograms.histogramdd,
     "native_channel_shuffle": channel_shuffle, "feature_alpha_dropout": F.feature_alpha_dropout,
     "range": range_, "sym_int": math.trunc, "sym_float": float,
-    "is_inference": Tensor.is_inference,
+    "is_inference": Tensor.is_inference, "is_conj": Tensor.is_conj,
 }  # fmt: skip
 _POOLS = [f"{kind}max_pool{n}d" for kind in ("", "adaptive_") for n in (1, 2, 3)]
 NN: dict[str, Any] = {

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
-from cutaway.debug.torch_fields import FIELDS, FIXED, KEPT, known
+from cutaway.debug.torch_fields import FIELDS, FIXED, KEPT, REFUSED, known
 from cutaway.subjects import no_attribute
 from stage_contracts import config
 from stage_contracts.report import report_once
@@ -106,9 +106,12 @@ def _write(path: str, values: dict[str, Any], name: str, value: Any) -> None:
     elif name in LOGS:
         values[name] = value
         _log(name, value)
-    else:
-        if value != before:
-            _tell(f"{path}.{name}", KEPT[path][name][1])
+    elif value != before:
+        if path == "torch._dynamo.config" and name in REFUSED:
+            raise NotImplementedError(
+                f"{path}.{name} = {value!r} is not supported, it is always {before!r}: {KEPT[path][name][1]}"
+            )
+        _tell(f"{path}.{name}", KEPT[path][name][1])
         values[name] = value
 
 

@@ -94,6 +94,7 @@ def compiler_modules(make: Any) -> dict[str, ModuleType]:
             counters=counters,
             compile_times=compile_times,
             CompileProfiler=CompileProfiler,
+            is_compile_supported=lambda device_type: python_version.known(),
         ),
         "torch._logging": make("torch._logging", set_logs=logs.set_logs),
         "torch._dynamo.exc": make(

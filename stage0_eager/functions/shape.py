@@ -5,7 +5,7 @@ Input: tensors. Views share storage as in torch; the variadic method forms (x.vi
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cache, lru_cache, reduce
 from typing import Any
 
 from numpy import ndarray
@@ -201,10 +201,15 @@ def flip(input, dims):
 
 @operator
 def cat(tensors, dim=0):
-    """Tensors one after another along `dim`."""
+    """Tensors one after another along `dim`. Beside tensors of more dimensions, one of shape (0,) gives only its
+    dtype."""
     tensors = list(tensors)
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
+    if any(t.ndim != tensors[0].ndim for t in tensors):
+        kept = [t for t in tensors if t.ndim != 1 or t.shape[0] != 0]
+        dtype = reduce(dt.promote, [t.dtype for t in tensors])
+        tensors = [t if t.dtype is dtype else c.cast(t, dtype) for t in kept]
     return c.cat(tensors, wrap_dim(dim, tensors[0].ndim))
 
 

@@ -214,7 +214,12 @@ def check_finite_differences(compiled: Compiled, *tensors: Tensor, step: float =
 
 def tensors_of(args: Sequence[Any]) -> list[Tensor]:
     found: list[Tensor] = []
-    map_tensors(tuple(args), lambda t: (found.append(t), t)[1])
+
+    def keep(tensor: Any) -> Any:
+        found.append(tensor)
+        return tensor
+
+    map_tensors(tuple(args), keep)
     return found
 
 

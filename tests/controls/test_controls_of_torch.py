@@ -3,12 +3,18 @@
 Input: small functions under torch's names. An error says what was seen, what was expected, what to do.
 """
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import cutaway
 from cutaway import compiler
+from cutaway.debug.torch_fields import KEPT, REFUSED
+from cutaway.pipelines import default_pipeline
 from cutaway.torch_api import torch
+from stage0_eager import TABLE
 
 dynamo = torch._dynamo
 
@@ -144,6 +150,44 @@ def test_configuration_that_is_kept_fixed_or_unknown():
         print(dynamo.config.recompile_limits)
     with pytest.raises(AttributeError, match="no torch._dynamo.config.nonsense"):
         dynamo.config.patch(nonsense=1).__enter__()
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_a_field_that_would_change_a_program_is_refused_with_the_reason(name):
+    before, reason = KEPT["torch._dynamo.config"][name]
+    for other in (not before, "float32", 7):
+        if other != before:
+            with pytest.raises(NotImplementedError, match=re.escape(f"always {before!r}: {reason}")):
+                setattr(dynamo.config, name, other)
+            with pytest.raises(NotImplementedError), dynamo.config.patch({name: other}):
+                pass
+    assert getattr(dynamo.config, name) == before
+    setattr(dynamo.config, name, before)  # what it is already
+
+
+def test_verify_correctness_finds_a_wrong_pass():
+    def wrong(graph):
+        (node,) = [n for n in graph.calls if n.target.name == "sin"]
+        with graph.inserting_before(node):
+            new = graph.call_function(TABLE["cutaway.cos"], node.args, node.kwargs, **node.meta)
+        graph.replace_all_uses_with(node, new)
+        graph.erase_node(node)
+        return graph
+
+    seams = default_pipeline()
+    pipeline = replace(seams, functionalize=lambda *a: _changed(seams.functionalize(*a), wrong))
+
+    def run():
+        cutaway.compile(lambda x: x.sin() + 1, pipeline=pipeline)(cutaway.ones(3))
+
+    with dynamo.config.patch(suppress_errors=False):
+        run()  # nobody looks
+        with dynamo.config.patch(verify_correctness=True), pytest.raises(Exception, match="functionalize"):
+            run()
+
+
+def _changed(functional, change):
+    return replace(functional, graph=change(functional.graph.copy()))
 
 
 # ---- backends ----------------------------------------------------------------------------------------------------

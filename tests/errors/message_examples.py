@@ -62,7 +62,7 @@ def no_attribute():
 
 
 def subject_missing():
-    return torch.hub
+    return torch.sparse
 
 
 def unknown_field_of():
@@ -75,12 +75,12 @@ def wrong_choice():
 
 def module_missing():
     with cutaway.torch_api.as_torch():
-        import torch.hub  # noqa: F401
+        import torch.sparse  # noqa: F401
 
 
 def name_missing():
     with cutaway.torch_api.as_torch():
-        from torch import hub  # noqa: F401
+        from torch import sparse  # noqa: F401
 
 
 def no_artifacts():
