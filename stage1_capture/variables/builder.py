@@ -7,9 +7,9 @@ looked at, and the values of Python constants; no user code runs.
 
 from __future__ import annotations
 
-import dis
 import types
 from collections.abc import Callable
+from opcode import opmap
 from typing import Any
 
 from stage1_capture.state.graph_builder import OutputGraph, is_users
@@ -67,7 +67,11 @@ def watches_quietly(cls: type) -> bool:
 
 
 def _is_quiet(asked: Any) -> bool:
-    if not isinstance(asked, types.FunctionType) or not _ASKS.issuperset(asked.__code__.co_names):
+    if not isinstance(asked, types.FunctionType):
+        return False
+    if f"{asked.__module__}.{asked.__qualname__}" in _KNOWN_QUIET:
+        return True
+    if not _ASKS.issuperset(asked.__code__.co_names):
         return False
     code = asked.__code__
     writes = any(
@@ -77,7 +81,13 @@ def _is_quiet(asked: Any) -> bool:
     return not writes and not inner and {"__class__"}.issuperset(code.co_freevars)
 
 
+_WRITING = frozenset(opmap[name] for name in ("STORE_SUBSCR", "DELETE_SUBSCR", "IMPORT_NAME"))
 _ASKS = frozenset(("__getattribute__", "object", "super"))
+# Of libraries: read and found quiet, though the code alone does not say so. This one raises, or warns, for a config
+# whose layers differ, when it is asked for an attribute that each layer has its own of; capture asks for none itself.
+_KNOWN_QUIET = frozenset(
+    ["transformers.integrations.heterogeneity.configuration_utils.HeterogeneousConfigMixin.__getattribute__"]
+)
 _HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made
 
 
