@@ -19,6 +19,7 @@
 #   make pairs           every pair of operators compiled by stage 2 against eager (PAIRS=3000: so many)
 #   make names           torch's documented names: same, differing, not here (the extra `oracle`)
 #   make numpy           every NumPy function that is captured, compiled against NumPy itself
+#   make libraries       transformers, timm and torchvision as installed, on torch and on Cutaway
 #   make models          the model files of tests/models on torch and on Cutaway
 #   make language-model  a small GPT-2 trained on a real text in both: two curves
 #   make fuzz-capture    20,000 random programs on each Python, compiled against eager
@@ -65,7 +66,7 @@ export CUTAWAY_INTERNAL_ERRORS = exit
 .PHONY: install tour test lint stubs labs wheel test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
 .PHONY: gpu-speed oracle names numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
 .PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
-.PHONY: against-tree distributed planted-faults profiler-cost
+.PHONY: against-tree distributed libraries planted-faults profiler-cost
 .NOTPARALLEL:
 
 install: $(VENV)/installed-dev
@@ -222,6 +223,10 @@ against-tree: $(VENV)/installed-test | build
 capture-coverage: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.capture_coverage $(KEEP)
 
+# Cutaway's processes run in an environment that has no torch.
+libraries: $(VENV)/installed-libraries $(VENV)-no-torch/installed | build
+	$(BIN)/python -m tests.libraries.report --ours $(VENV)-no-torch/bin/python $(if $(ONLY),--only "$(ONLY)") $(KEEP)
+
 names: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.torch_names.names_report $(KEEP)
 
@@ -246,6 +251,12 @@ $(BIN)/python:
 # One stamp for each set of packages; pip is asked again only after pyproject.toml changed.
 $(VENV)/installed: pyproject.toml | $(BIN)/python
 	$(PIP) install --editable .
+	@touch $@
+
+$(VENV)-no-torch/installed: pyproject.toml
+	.ci/make-venv $(VENV)-no-torch $(PYTHON)
+	$(VENV)-no-torch/bin/python -m pip --quiet install 'pillow>=11' 'transformers>=5.23,<5.24'
+	$(VENV)-no-torch/bin/python -m pip --quiet install --no-deps 'timm>=1.0.31,<2' 'torchvision==0.28.0'
 	@touch $@
 
 $(VENV)/installed-%: pyproject.toml | $(BIN)/python

@@ -84,7 +84,7 @@ from stage0_eager.functions.spectral import (
     kaiser_window,
 )
 from stage0_eager.library.custom_op import ops
-from stage0_eager.namespaces import amp, autograd, linalg, special
+from stage0_eager.namespaces import amp, autograd, fft, linalg, special
 from stage0_eager.printing import get_printoptions, printoptions, set_printoptions
 from stage0_eager.random.generator import (
     Generator,
@@ -140,6 +140,7 @@ sys.modules.update(
         "cutaway.amp": amp,
         "cutaway.autograd": autograd,
         "cutaway.func": func,
+        "cutaway.fft": fft,
         "cutaway.linalg": linalg,
         "cutaway.special": special,
         "cutaway.utils": utils,
@@ -173,6 +174,6 @@ _start_tools()
 __all__ = [
     "DEFAULT_PIPELINE", "DTYPES", "DType", "Device", "GraphBreak", "Operator", "TINY_PIPELINE", "Tensor",
     "Unsupported", "amp", "autograd", "compile", "compiler", "config", "core", "device", "enable_grad", "explain",
-    "func", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "library", "linalg", "list_backends",
-    "load", "nn", "no_grad", "ops", "optim", "reset", "save", "set_grad_enabled", "special", "utils",
+    "fft", "func", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "library", "linalg",
+    "list_backends", "load", "nn", "no_grad", "ops", "optim", "reset", "save", "set_grad_enabled", "special", "utils",
 ]  # fmt: skip

@@ -13,6 +13,7 @@ from stage0_eager.state import no_grad
 from stage_contracts.graph import Graph, Node
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.symbol_bindings import open_sizes_in, size_reader, symbol_bindings, with_sizes
+from stage_contracts.unbacked import makers, symbol_made, value_made
 
 _SILENTLY = ("no_grad", "writes_silently")  # keys in the meta of a call that the program made under no_grad
 
@@ -25,7 +26,8 @@ def as_captured(graph: Graph) -> Callable[..., tuple]:
     """A callable that runs the graph on tensors, operator by operator, recorded on the tape. The calls that the program
     made under no_grad run under no_grad."""
     metas = [n.val for n in graph.placeholders]
-    if next(open_sizes_in(metas), None) is None and not any(map(ran_silently, graph.calls)):
+    made = makers(graph.nodes)
+    if next(open_sizes_in(metas), None) is None and not made and not any(map(ran_silently, graph.calls)):
         return GraphModule(graph)
     read = size_reader(symbol_bindings(metas))
 
@@ -34,7 +36,10 @@ def as_captured(graph: Graph) -> Callable[..., tuple]:
 
         def run(node: Node, args: tuple, kwargs: dict) -> Any:
             with no_grad() if ran_silently(node) else nullcontext():
-                return node.target(*with_sizes(args, sizes), **with_sizes(kwargs, sizes))
+                result = node.target(*with_sizes(args, sizes), **with_sizes(kwargs, sizes))
+            if made and (found := symbol_made(node)):
+                sizes[found[0]] = value_made(result, found[1])
+            return result
 
         return graph.interpret(tensors, run)
 

@@ -129,7 +129,7 @@ def _result(function: Any) -> str:
 _SEVERAL = frozenset(
     """
     allclose equal is_same_size max min aminmax cummax cummin mode kthvalue median nanmedian sort topk unique
-    unique_consecutive frexp var_mean std_mean slogdet linalg_slogdet qr svd linalg_qr linalg_svd linalg_eigh
+    unique_consecutive frexp var_mean std_mean slogdet linalg_slogdet qr svd linalg_qr linalg_svd linalg_eigh linalg_eig
     linalg_lstsq linalg_inv_ex linalg_solve_ex linalg_cholesky_ex triangular_solve split chunk unbind tensor_split
     split_with_sizes unsafe_split unsafe_chunk unsafe_split_with_sizes nonzero where broadcast_tensors meshgrid
     grid_of unravel_index setitem setitem_ autograd_grad gradient hsplit vsplit dsplit

@@ -11,9 +11,7 @@ from collections.abc import Iterable
 from stage_contracts.messages import near, say
 
 SUBJECTS = {
-    "hub": "downloading models is not planned; load your own state_dict with torch.load",
     "distributions": "probability distributions are not planned; use torch.normal, rand and multinomial",
-    "fft": "Fourier transforms need complex numbers, which Cutaway does not have",
     "distributed": "data-parallel training is in torch.distributed; sharding, meshes and RPC are planned",
     "jit": "TorchScript is not planned; use torch.compile, which captures plain Python",
     "onnx": "export to other formats is not planned; fn.artifacts has the graphs of a compiled function",
@@ -29,8 +27,6 @@ SUBJECTS = {
     "xpu": "the devices are CPUs and NVIDIA GPUs",
     "package": "packages of models are not planned; save a state_dict with torch.save",
     "overrides": "__torch_function__ is not planned; cutaway.library makes an operator of your function",
-    "stft": "Fourier transforms need complex numbers, which Cutaway does not have",
-    "istft": "Fourier transforms need complex numbers, which Cutaway does not have",
     "tensorboard": "writing to TensorBoard is not planned",
     "cpp_extension": "building C++ extensions is not planned; cutaway.library registers functions as operators",
     "accelerator": "a choice of accelerator is not planned; use torch.cuda and device=",
@@ -41,7 +37,6 @@ SUBJECTS = {
     "flop_counter": "a counter of operations is not planned; fn.artifacts has the graphs of a compiled function",
     "futures": "futures are planned; today a collective with async_op=True gives a Work to wait for",
     "mobile_optimizer": "devices other than CPUs and NVIDIA GPUs are not planned",
-    "model_zoo": "downloading models is not planned; load your own state_dict with torch.load",
     "monitor": "counters for a monitor are not planned; torch._dynamo.utils.counters counts compiles",
     "mtia": "the devices are CPUs and NVIDIA GPUs",
     "quantized": "quantised numbers are not planned; the narrow types are bfloat16 and float16",

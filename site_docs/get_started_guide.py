@@ -42,9 +42,8 @@ def resnet50(classes=1000):
 ''',
     "real_model.py": """\
 import torch
-from hubconf import resnet50
 
-model = resnet50()
+model = torch.hub.load(".", "resnet50", source="local")
 opt_model = torch.compile(model, backend="inductor")
 print(tuple(opt_model(torch.randn(1, 3, 64, 64)).shape))
 """,

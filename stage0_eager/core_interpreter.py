@@ -23,6 +23,7 @@ from stage_contracts.symbol_bindings import (
     with_sizes,
 )
 from stage_contracts.symbolic import SymInt
+from stage_contracts.unbacked import makers, symbol_made, value_made
 
 Call = Callable[[Node, tuple, dict], Any]
 
@@ -51,7 +52,8 @@ def at_sizes(graph: Graph, call: Call) -> Callable[..., tuple]:
     # there are none if guards have specialized them all
     needed = {s for size in sizes for s in expression(size).free_symbols}
     shown = symbol_bindings([n.val for n in graph.placeholders])
-    if unseen := needed - {s.symbol for s in shown}:
+    made = makers(graph.nodes)
+    if unseen := needed - {s.symbol for s in shown} - made.keys():
         names = ", ".join(sorted(map(str, unseen)))
         raise Unsupported(f"the open size {names}, which no input of {graph.name} has", code="GB0011")
     read_sizes: Callable[[Sequence[Any]], dict[Any, int]] = size_reader(shown)
@@ -60,7 +62,10 @@ def at_sizes(graph: Graph, call: Call) -> Callable[..., tuple]:
         known = read_sizes(inputs)
 
         def call_with_sizes(node: Node, args: tuple, kwargs: dict) -> Any:
-            return call(node, with_sizes(args, known), with_sizes(kwargs, known))
+            result = call(node, with_sizes(args, known), with_sizes(kwargs, known))
+            if made and (found := symbol_made(node)):
+                known[found[0]] = value_made(result, found[1])
+            return result
 
         return graph.interpret(inputs, call_with_sizes)
 

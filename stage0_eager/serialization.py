@@ -59,7 +59,7 @@ def save(
         }
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
-    _write_whole(Path(path), [len(text).to_bytes(8, "little"), text, *blocks])
+    write_whole(Path(path), [len(text).to_bytes(8, "little"), text, *blocks])
 
 
 def _by_width(item: tuple[Any, Any]) -> tuple[int, str]:
@@ -82,7 +82,8 @@ def _little(array: np.ndarray) -> np.ndarray:
     return array if sys.byteorder == "little" else array.byteswap()
 
 
-def _write_whole(path: Path, parts: list[bytes]) -> None:
+def write_whole(path: Path, parts: list[bytes]) -> None:
+    """Write a file completely or not at all."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -121,13 +122,6 @@ def load(path: str | os.PathLike, map_location: Any = None) -> dict[str, Tensor]
         for name, array in _tensors(path, header, data).items()
     }
     return out
-
-
-def metadata_of(path: str | os.PathLike) -> dict[str, str]:
-    """The free text that the header of a safetensors file holds, by name."""
-    with Path(path).open("rb") as file:
-        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    return header.get("__metadata__", {})
 
 
 def _parsed(path: Any, text: bytes) -> dict[str, Any]:
@@ -196,4 +190,4 @@ def _entry(path: Any, name: str, entry: Any) -> tuple[str, list[int], tuple[int,
     return code, shape, (offsets[0], offsets[1])
 
 
-__all__ = ["FormatError", "load", "metadata_of", "save"]
+__all__ = ["FormatError", "load", "save"]

@@ -12,16 +12,15 @@ import ml_dtypes
 from stage0_eager.defaults import dtype_or_default
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
-from stage_contracts.dtype import DType, dtype_of, real_of
+from stage_contracts.dtype import DType, NamedDType, dtype_of, real_of
 
 
 class finfo:
     """The limits of a floating dtype: min, max, eps, tiny (smallest_normal), resolution, bits."""
 
     def __init__(self, type: Any = None) -> None:
-        dtype = dtype_or_default(type)
-        dtype = real_of(dtype)
-        if not dtype.is_floating_point:
+        dtype: Any = type if isinstance(type, NamedDType) else real_of(dtype_or_default(type))
+        if dtype.numpy.kind not in "fV":
             raise TypeError(
                 f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{dtype.name}'"
             )

@@ -10,11 +10,20 @@ from stage1_capture.builtins import (  # noqa: F401
     getters,
     library,
     random,
+    signatures,
     type_checks,
     types,
 )
 from stage1_capture.builtins.numpy import calls, methods, objects  # noqa: F401
-from stage1_capture.builtins.torch import functional_call, modes, modules, optimizers, schedules, tensors  # noqa: F401
+from stage1_capture.builtins.torch import (  # noqa: F401
+    data_sized,
+    functional_call,
+    modes,
+    modules,
+    optimizers,
+    schedules,
+    tensors,
+)
 from stage1_capture.frame import generators  # noqa: F401
 from stage1_capture.frame.opcodes import classes, exceptions, match  # noqa: F401
 from stage1_capture.higher_order import (  # noqa: F401

@@ -24,7 +24,7 @@ CATALOGUE: dict[str, tuple[str, str]] = {
     "GB0003": ("a branch on a tensor's data", "use cutaway.where, which computes both sides"),
     "GB0004": (
         "a tensor's data read into Python (item, float, numpy)",
-        "keep the value as a tensor, or read it outside",
+        "keep the value as a tensor, or read it outside; or set capture_scalar_outputs",
     ),
     "GB0005": (
         "a kind of argument that cannot be guarded",
@@ -55,11 +55,16 @@ CATALOGUE: dict[str, tuple[str, str]] = {
     ),
     "GB0014": (
         "a result whose size depends on the data",
-        "keep the full size: use cutaway.where(mask, x, 0), or multiply by the mask",
+        "keep the full size: use cutaway.where(mask, x, 0), or multiply by the mask; or set "
+        "capture_dynamic_output_shape_ops",
     ),
     "GB0015": (
         "an operator without a derivative",
         "call it under no_grad, or call detach() on the tensors that require grad",
+    ),
+    "GB0016": (
+        "a question about a number that only the data knows",
+        "check the answer before with torch._check, or compute both sides with cutaway.where",
     ),
     "GB0020": (
         "a call that disable or disallow_in_graph keeps out of graphs",
@@ -159,7 +164,7 @@ CATALOGUE: dict[str, tuple[str, str]] = {
         "set the attribute on the object: obj.name = value",
     ),
     "GB0052": (
-        "an object whose class has a __getattribute__",
+        "an object whose class has a __getattribute__ that does more than rename",
         "pass the attributes that you need, or define __getattr__ instead",
     ),
     "GB0053": (

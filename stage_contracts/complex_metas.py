@@ -24,7 +24,8 @@ TAKES_COMPLEX = frozenset(
     reshape permute expand slice diagonal unfold as_strided view_as_real view_as_complex
     slice_scatter flip cat constant_pad gather scatter scatter_add nonzero matmul full
     clone contiguous detach to_device
-    cholesky triangular_solve solve inv matrix_exp det slogdet qr svd eigh
+    cholesky triangular_solve solve inv matrix_exp det slogdet qr svd eigh eig
+    fft_c2c fft_c2r
     """.split()
 )
 TYPE_NAMES = {"complex64": "ComplexFloat", "complex128": "ComplexDouble"}  # torch's, in its errors

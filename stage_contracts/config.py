@@ -35,6 +35,11 @@ class CaptureConfig:
     # None: after a bug in the compiler the function runs eagerly (an event records it), and an error of a user-defined
     # backend is raised. True: after both it runs eagerly. False: both are raised.
     suppress_errors: bool | None = None
+    capture_scalar_outputs: bool = (
+        False  # a number read out of a tensor stays in the graph; off: a graph break
+    )
+    # a result whose size the data decides (nonzero, a boolean index) stays in the graph; off: a graph break
+    capture_dynamic_output_shape_ops: bool = False
     dynamic_shapes: bool = True  # off: no size is open, whatever compile() gets as `dynamic`
     disable: bool = False  # compiled functions run eagerly, and nothing is compiled
     only_function: str = ""  # compile functions of this name only; all others run eagerly

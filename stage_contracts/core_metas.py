@@ -15,8 +15,9 @@ from stage_contracts.breaks import Unsupported
 from stage_contracts.device import Device
 from stage_contracts.dtype import DType, result_type, scalar_dtype
 from stage_contracts.layouts import elementwise_strides, view_strides
-from stage_contracts.symbolic import hinted, same_size
+from stage_contracts.symbolic import hinted, same_size, statically_known_true
 from stage_contracts.tensor_meta import TensorMeta
+from stage_contracts.unbacked import expect
 
 # ---- helpers that eager kernels and lowering use too ---------------------------------------------------------
 
@@ -52,7 +53,10 @@ def _common_size(a: Any, b: Any) -> Any:
         return a if isinstance(a, int) else b
     if b == 1:
         return a
-    return b if a == 1 else None
+    if a == 1:
+        return b
+    expect(same := a == b)  # only the data knows: checked when the program runs
+    return b if statically_known_true(same) else None
 
 
 def wrap_dim(dim: int, rank: int) -> int:
@@ -366,7 +370,8 @@ def constant_pad(input: TensorMeta, pads: tuple[tuple[int, int], ...], value: An
     """`pads` has one (before, after) pair per dimension; negative pads crop."""
     dt.check_number(value, input.dtype)
     shape = tuple(s + low + high for s, (low, high) in zip(input.shape, pads, strict=True))
-    left = [s + min(low, 0) + min(high, 0) for s, (low, high) in zip(input.shape, pads, strict=True)]
+    crops = [sum(0 if statically_known_true(p >= 0) else min(p, 0) for p in pair) for pair in pads]
+    left = [s + crop for s, crop in zip(input.shape, crops, strict=True)]
     if any(bool(s < 0) for s in left):  # for an open size this adds a guard, because eager raises
         raise RuntimeError(
             f"constant_pad: the negative pads in {pads} remove more than the size of a dimension of {input.shape}"

@@ -14,6 +14,7 @@ from typing import Any
 from stage_contracts import complex_metas, convolution_metas, view_metas
 from stage_contracts import core_metas as m
 from stage_contracts.external_ops import EXTERNAL
+from stage_contracts.fft_metas import FOURIER
 
 # The kinds of rows. Lowering treats each kind in its own way.
 KINDS = {
@@ -199,7 +200,7 @@ _TABLE: list[CoreOp] = [
     CoreOp("contiguous", "input", "identity", m.contiguous, "row-major; input itself when it already is"),
     CoreOp("detach", "input", "identity", m.same, "shares storage; no gradient flows"),
     CoreOp("to_device", "input, device", "identity", m.to_device, "a copy on another device; input itself if there"),
-    *(row for params, meta, text in EXTERNAL for row in _rows("external", params, meta, text)),
+    *(row for params, meta, text in (*EXTERNAL, *FOURIER) for row in _rows("external", params, meta, text)),
 ]  # fmt: skip
 
 CORE_OPS: dict[str, CoreOp] = {row.name: complex_metas.refused_unless_listed(row) for row in _TABLE}

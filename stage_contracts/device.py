@@ -8,11 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 DEVICE_TYPES = ("cpu", "cuda")
+NAMED_TYPES = ("meta", "mps", "xpu", "mtia", "hpu", "xla")  # torch's: a program compares with them
 
 
 @dataclass(frozen=True)
 class Device:
     """`type` is one of DEVICE_TYPES; `index` counts GPUs from 0 and is 0 on the CPU. Device("cuda:1") says both.
+    Device("meta") and the like can be compared with; device_of refuses them, so no tensor is there.
 
     Raises RuntimeError for a name of another form.
     """
@@ -24,7 +26,7 @@ class Device:
         if self.type in DEVICE_TYPES:
             return
         kind, _, index = str(self.type).partition(":")
-        if kind not in DEVICE_TYPES or (index and not index.isdigit()):
+        if kind not in DEVICE_TYPES + NAMED_TYPES or (index and not index.isdigit()):
             raise RuntimeError(f"device {self.type!r} is unknown; expected 'cpu', 'cuda' or 'cuda:<index>'")
         object.__setattr__(self, "type", kind)
         object.__setattr__(self, "index", int(index or 0))
@@ -43,4 +45,7 @@ def device_of(value: object = None) -> Device:
     """The Device that `value` (None, a string such as `"cuda:1"`, a Device) names. Raises RuntimeError."""
     if value is None:
         return CPU
-    return value if isinstance(value, Device) else Device(str(value))
+    found = value if isinstance(value, Device) else Device(str(value))
+    if found.type not in DEVICE_TYPES:
+        raise RuntimeError(f"no tensor can be on the device {found.type!r} here; expected 'cpu' or 'cuda'")
+    return found

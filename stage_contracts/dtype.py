@@ -81,6 +81,25 @@ DTYPES: dict[str, DType] = {
 _BY_NUMPY: dict[np.dtype, DType] = {d.numpy: d for d in DTYPES.values()}
 _BY_PYTHON: dict[type, DType] = {bool: bool_, int: int64, float: float64, complex: complex128}
 
+
+@dataclass(frozen=True, eq=False)
+class NamedDType:
+    """An element type that files and libraries name, and that no tensor here can have: dtype_of refuses it."""
+
+    name: str
+    itemsize: int  # bytes
+    numpy: np.dtype
+
+    def __repr__(self) -> str:
+        return f"cutaway.{self.name}"
+
+
+_NARROW = "float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn".split()
+_NAMED = {name: np.dtype(getattr(ml_dtypes, name)) for name in _NARROW}
+_NAMED |= {name: np.dtype(name) for name in ("uint16", "uint32", "uint64")}
+NAMED_DTYPES = {name: NamedDType(name, numpy.itemsize, numpy) for name, numpy in _NAMED.items()}
+NAMED_DTYPES["float4_e2m1fn_x2"] = NAMED_DTYPES.pop("float4_e2m1fn")  # torch's name: two in a byte
+
 # The promotion of two dtypes of the same rank class, if it is not simply the later one in DTYPES.
 _PROMOTION_EXCEPTIONS: dict[frozenset[str], DType] = {
     frozenset({"uint8", "int8"}): int16,

@@ -14,6 +14,8 @@ from stage_contracts.graph_text import print_graph
 from stage_contracts.graph_verify import verify_graph
 from stage_contracts.node import OPS, GraphError, Node, map_args, meta_of, metas_of, nodes_in
 from stage_contracts.origin import Origin
+from stage_contracts.symbol_bindings import makers_read
+from stage_contracts.unbacked import has_effect, makers
 
 __all__ = ["OPS", "Graph", "GraphError", "Node", "map_args", "meta_of", "metas_of", "nodes_in"]
 
@@ -139,11 +141,14 @@ class Graph:
         self._names.discard(node.name)
 
     def eliminate_dead_code(self) -> None:
-        """Remove every call and constant that no output needs. Inputs stay."""
+        """Remove every call and constant that no output needs. Inputs stay, and so do checks of the data."""
         kept: list[Node] = []
+        made = makers(self._nodes)
+        wanted: set[Node] = set()  # the makers of the symbols in what is kept
         for node in reversed(self._nodes):
-            if node.users or node.op in ("placeholder", "output"):
+            if node.users or node.op in ("placeholder", "output") or node in wanted or has_effect(node):
                 kept.append(node)
+                wanted.update(makers_read(node, made) if made else ())
                 continue
             for used in node._inputs:
                 used.users.pop(node, None)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stage_contracts.graph import Graph, GraphError, Node
+from stage_contracts.layouts import is_dense
 from stage_contracts.origin import Origin
 from stage_contracts.symbolic import hinted
 from stage_contracts.tensor_meta import TensorMeta
@@ -192,3 +193,9 @@ def _columns(rows: list[tuple[TensorMeta, str, str, str]]) -> list[str]:
         + "  ".join(word.ljust(width) for word, width in zip(row[1:], widths[1:], strict=True)).rstrip()
         for row in words
     ]
+
+
+def tangent_meta(output: TensorMeta) -> TensorMeta:
+    """The meta of the gradient of `output`: the same layout, or row-major if its elements share memory or have gaps."""
+    strides = output.strides if is_dense(output.shape, output.strides) else None
+    return output.with_(strides=strides, requires_grad=False)

@@ -20,6 +20,7 @@ from stage_contracts.index_expr import parse_index, print_index, symbol
 from stage_contracts.origin import Origin
 from stage_contracts.printing import printed
 from stage_contracts.tensor_meta import TensorMeta
+from stage_contracts.unbacked import VALUE
 
 # The ops of instructions, besides the pointwise core operators under their names (whose operands have the same dtype,
 # except where's condition; `cast` and `bitcast` take a value and a DType).
@@ -254,7 +255,10 @@ def buffer_refs(tree: Any) -> list[BufferRef]:
 
 @dataclass(frozen=True)
 class SizeVar:
-    """A size by `name`: dimension `dim` of the input `buffer`, or (without one) an expression of sizes before it."""
+    """A size by `name`: dimension `dim` of `buffer`, or (without one) an expression of sizes before it.
+
+    The buffer is an input, or the result of a call whose size only the data decides. VALUE as `dim`: its one element.
+    """
 
     name: str
     buffer: str = ""
@@ -262,6 +266,8 @@ class SizeVar:
     expr: Any = None
 
     def __str__(self) -> str:
+        if self.buffer and self.dim == VALUE:
+            return f"{self.name} = item({self.buffer})"
         return f"{self.name} = " + (
             f"size({self.buffer}, {self.dim})" if self.buffer else print_index(self.expr)
         )

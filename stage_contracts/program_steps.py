@@ -37,6 +37,7 @@ from stage_contracts.program import (
 )
 from stage_contracts.size_vars import plain
 from stage_contracts.tensor_meta import parse_meta
+from stage_contracts.unbacked import VALUE
 
 # ---- printing --------------------------------------------------------------------------------------------
 
@@ -193,6 +194,10 @@ def read_size(statement: ast.stmt) -> SizeVar | None:
             ),
         ):
             return SizeVar(name, buffer, dim)
+        case ast.Assign(
+            targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="item"), args=[ast.Name(id=buffer)])
+        ):
+            return SizeVar(name, buffer, VALUE)
         case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp() | ast.Name() | ast.UnaryOp() as value):
             return SizeVar(name, expr=parse_index(ast.unparse(value)))
     return None

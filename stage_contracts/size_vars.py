@@ -14,7 +14,7 @@ from typing import Any
 import sympy
 
 from stage_contracts.index_expr import FloorDiv, Mod, symbol
-from stage_contracts.loop_ir import Instr, SizeVar
+from stage_contracts.loop_ir import BufferRef, Instr, SizeVar
 from stage_contracts.symbolic import hinted
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -67,6 +67,34 @@ def size_values(sizes: Sequence[SizeVar], shapes: Mapping[str, Sequence[int]]) -
         found = shapes[var.buffer][var.dim] if var.buffer else int(var.expr.subs(values))
         values[symbol(var.name)] = found
     return values
+
+
+def late_sizes(sizes: Sequence[SizeVar], inputs: Sequence[str]) -> dict[str, frozenset[str]]:
+    """The sizes that are known only when the program runs, each with the buffers that must be there to compute it."""
+    late: dict[str, frozenset[str]] = {}
+    for var in sizes:
+        if var.buffer:
+            after = frozenset({var.buffer} - {*inputs})
+        else:
+            after = frozenset().union(*(late.get(str(s), ()) for s in var.expr.free_symbols))
+        if after:
+            late[var.name] = after
+    return late
+
+
+def sizes_in(tree: Any) -> set[str]:
+    """The names of the open sizes in nested tuples, lists, dicts, metas and views of buffers."""
+    if isinstance(tree, sympy.Basic):
+        return {str(s) for s in tree.free_symbols}
+    if isinstance(tree, TensorMeta):
+        return sizes_in((tree.shape, tree.strides))
+    if isinstance(tree, BufferRef):
+        return sizes_in((tree.shape, tree.strides, tree.offset))
+    if isinstance(tree, slice):
+        return sizes_in((tree.start, tree.stop, tree.step))
+    if isinstance(tree, Mapping):
+        tree = tuple(tree.values())
+    return set().union(*map(sizes_in, tree)) if isinstance(tree, (tuple, list)) else set()
 
 
 def at_sizes(value: Any, values: Mapping[Any, int]) -> Any:

@@ -98,6 +98,21 @@ class FunctionSource(Source):
 
 
 @source_class
+class WatchedSource(Source):
+    """An object whose class has a `__getattribute__`, which would see the reads of guards. They go past it:
+    `registered(number)` is object.__getattribute__."""
+
+    base: Source
+    number: int
+
+    def expression(self) -> str:
+        return self.base.expression()
+
+    def __str__(self) -> str:
+        return str(self.base)
+
+
+@source_class
 class AttrSource(Source):
     """`base.name`. For the class, a guard uses `type()`: another object in this place may compute its `__class__`.
 
@@ -112,6 +127,8 @@ class AttrSource(Source):
 
     def written(self, base: str) -> str:
         """The expression, from the text of its base."""
+        if isinstance(self.base, WatchedSource) and self.name != "__class__":
+            return f"registered({self.base.number})({base}, {self.name!r})"
         return f"type({base})" if self.name == "__class__" else f"{base}.{self.name}"
 
     def __str__(self) -> str:

@@ -6,12 +6,15 @@ shapes. An input of shape (8*s0, 16) gives s0 as its first dimension divided by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stage_contracts.symbolic import SymFloat, SymInt
 from stage_contracts.tensor_meta import TensorMeta
+
+if TYPE_CHECKING:
+    from stage_contracts.node import Node
 
 
 @dataclass(frozen=True)
@@ -103,3 +106,18 @@ def with_sizes(tree: Any, values: dict[Any, int]) -> Any:
     if type(tree) in (tuple, list):
         return type(tree)(with_sizes(item, values) for item in tree)
     return tree
+
+
+def makers_read(node: Node, known: Mapping[Any, Node]) -> list[Node]:
+    """The nodes that make the symbols in a node's sizes and arguments. It needs them, though it reads no result."""
+    from stage_contracts.symbol_bindings import (
+        open_sizes_in,  # which imports this file, by way of symbolic.py
+    )
+
+    used = {s for size in open_sizes_in((node.val, node.args, node.kwargs)) for s in symbols_of(size)}
+    return [known[s] for s in used if s in known and known[s] is not node]
+
+
+def symbols_of(size: Any) -> set[Any]:
+    """The symbols in a size, as it was written and as it is known to be."""
+    return size.expr.free_symbols | size.env.simplify(size.expr).free_symbols

@@ -16,13 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from stage_contracts.origin import Origin
 from stage_contracts.size_values import value_at
+from stage_contracts.unbacked import DataDependentError, answered, question, unbacked_in
 
 if TYPE_CHECKING:
     import sympy
-
-
-class DataDependentError(RuntimeError):
-    """The program branches on a value that depends on the data (an unbacked symbol)."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +58,17 @@ class ShapeEnv:
     values: dict[Any, Any] = field(
         default_factory=dict
     )  # cache of `evaluate`: all stages ask for the same hints
+    made_at: dict[Any, str] = field(default_factory=dict)  # unbacked symbol -> the call that makes it
+    floors: dict[Any, int] = field(default_factory=dict)  # a sum of unbacked symbols -> the least it can be
+    deferred: list[Any] = field(
+        default_factory=list
+    )  # facts about unbacked symbols, to be checked at run time
 
     def dimension(self, name: str, hint: int | None, low: int = 0, high: int | None = None) -> SymInt:
         """Make a size named `name`, at least `low`. `hint=None` makes it unbacked."""
         import sympy
 
-        symbol = sympy.Symbol(name, integer=True, nonnegative=low >= 0)
+        symbol = sympy.Symbol(name, integer=True, nonnegative=low >= 0 or None)
         if symbol in self.hints:  # forget the facts about an earlier size of this name
             self.answers, self.simplified, self.values = {}, {}, {}
         self.hints[symbol], self.ranges[symbol], self.first_ranges[symbol] = hint, (low, high), (low, high)
@@ -80,12 +82,8 @@ class ShapeEnv:
         return found
 
     def _evaluate(self, expr: Any) -> Any:
-        unbacked = [s for s in expr.free_symbols if self.hints.get(s) is None]
-        if unbacked:
-            raise DataDependentError(
-                f"{expr} depends on the data ({', '.join(map(str, unbacked))} has no value at compile time); "
-                "rewrite the branch with cutaway.where or cutaway.cond"
-            )
+        if any(self.hints.get(s) is None for s in expr.free_symbols):
+            raise DataDependentError(question(self, expr))
         try:
             return value_at(expr, self.hints)
         except NotImplementedError:
@@ -135,7 +133,11 @@ class ShapeEnv:
             whole = constant - self.zeros[rest]
             if whole.is_Integer:
                 return int(whole), int(whole)
-        return interval(expr, self.ranges)
+        low, high = interval(expr, self.ranges)
+        if self.floors:
+            low = max(low, constant + self.floors.get(rest, -math.inf))
+            high = min(high, constant - self.floors.get(-rest, -math.inf))
+        return low, high
 
     def assume(self, condition: Any) -> bool:
         """Decide `condition` from the known facts, or else from the hints; then record the result as an assumption."""
@@ -144,6 +146,8 @@ class ShapeEnv:
         known = self.known(condition)
         if known is not None:
             return known
+        if unbacked_in(self, condition):
+            return answered(self, condition)
         holds = bool(self.evaluate(condition))
         self._record(condition if holds else sympy.Not(condition))
         self.answers[condition] = holds

@@ -28,6 +28,8 @@ FIELDS: dict[str, dict[str, str]] = {
         "assume_static_by_default": "capture.assume_static_by_default",
         "dynamic_shapes": "capture.dynamic_shapes",
         "suppress_errors": "capture.suppress_errors",
+        "capture_scalar_outputs": "capture.capture_scalar_outputs",
+        "capture_dynamic_output_shape_ops": "capture.capture_dynamic_output_shape_ops",
         "trace_numpy": "capture.trace_numpy",
         "repro_after": "capture.repro_after",
         "repro_level": "capture.repro_level",
@@ -59,8 +61,6 @@ FIELDS: dict[str, dict[str, str]] = {
 # Names that published code sets, and the only value that means what happens here; another raises.
 FIXED: dict[str, dict[str, Any]] = {
     "torch._dynamo.config": {
-        "capture_scalar_outputs": False,
-        "capture_dynamic_output_shape_ops": False,
         "inline_inbuilt_nn_modules": True,
         "force_parameter_static_shapes": True,
         "specialize_int": False,

@@ -9,27 +9,41 @@ from __future__ import annotations
 import math
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 import cutaway
 from cutaway.subjects import no_attribute
-from cutaway.torch_api import aten, composed, distributed, numpy_eager, saving, stubs
+from cutaway.torch_api import (
+    absent,
+    aten,
+    composed,
+    distributed,
+    hub,
+    jit,
+    legacy,
+    numpy_eager,
+    pytree,
+    type_names,
+)
 from cutaway.torch_api import machine as torch_machine
 from cutaway.torch_api.checks import CHECKS
 from cutaway.torch_api.dynamo import compiler_modules
+from cutaway.torch_api.imported import VERSION, give_specs
 from cutaway.torch_api.missing import MISSING
 from cutaway.torch_api.operator_library import Library
 from cutaway.torch_api.profiler import PROFILER_PATHS
 from cutaway.torch_api.settings import SETTINGS
-from stage0_eager import nn, optim
+from stage0_eager import nn, optim, torch_archive, torch_archive_reading
 from stage0_eager.autograd import checkpoint
 from stage0_eager.namespaces import amp, autograd
+from stage0_eager.nn import fusion
 from stage0_eager.transforms import func
 from stage0_eager.utils import data
-from stage_contracts.dtype import DTYPES, DType
+from stage_contracts.dtype import DTYPES, NAMED_DTYPES, DType
 from stage_contracts.symbolic import SymBool, SymFloat, SymInt
 
 _LOCK = threading.RLock()  # held while `import torch` gives Cutaway
@@ -74,11 +88,20 @@ def _top() -> dict[str, Any]:
         **SETTINGS,
         **CHECKS,
         **composed.FUNCTIONS,
+        **legacy.NAMES,
+        **NAMED_DTYPES,
+        "_assert": _assert,
         "SymInt": SymInt, "SymFloat": SymFloat, "SymBool": SymBool,
         "dtype": DType, "Size": tuple, "inf": math.inf, "nan": math.nan, "pi": math.pi, "e": math.e,
-        "vmap": func.vmap, "ops": aten.ops, "save": saving.save, "load": saving.load, "GradScaler": amp.GradScaler,
-        "__version__": f"0+cutaway.{cutaway.__version__}",
+        "vmap": func.vmap, "GradScaler": amp.GradScaler, "ops": aten.ops,
+        "save": torch_archive.save, "load": torch_archive_reading.load,
+        "__version__": VERSION,
     }  # fmt: skip
+
+
+def _assert(condition: Any, message: Any) -> None:
+    """Python's assert, as a function."""
+    assert condition, message
 
 
 def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
@@ -87,12 +110,15 @@ def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
         "torch": (cutaway, _top()),
         "torch.nn": (nn, {}),
         "torch.nn.functional": (nn.functional, composed.NN),
-        "torch.nn.init": (nn.init, {}),
+        "torch.nn.init": (nn.init, {"_calculate_fan_in_and_fan_out": nn.init.fans}),
         "torch.nn.utils": (nn.utils, {}),
+        "torch.nn.utils.fusion": (fusion, {}),
         "torch.nn.parameter": (None, {"Parameter": nn.Parameter}),
         "torch.nn.modules": (nn, {}),
+        **{f"torch.nn.modules.{part}": (nn, {}) for part in _PARTS_OF_NN},
+        "torch.nn.modules.utils": (None, {f"_{name}": partial(ntuple, n) for n, name in _TUPLES.items()}),
         "torch.nn.modules.module": (None, {"Module": nn.Module}),
-        "torch.nn.modules.batchnorm": (None, {"_BatchNorm": nn.normalization._BatchNorm}),
+        "torch.nn.modules.batchnorm": (nn, {"_BatchNorm": nn.normalization._BatchNorm}),
         "torch.optim": (optim, {}),
         "torch.optim.optimizer": (None, {"Optimizer": optim.Optimizer}),
         "torch.optim.lr_scheduler": (optim.lr_scheduler, {}),
@@ -105,17 +131,31 @@ def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
         "torch.random": (None, {name: SETTINGS.get(name) or getattr(cutaway, name) for name in _RANDOM}),
         "torch.utils": (None, {}),
         "torch.utils.checkpoint": (checkpoint, {}),
+        "torch.fft": (cutaway.fft, {}),
         "torch.linalg": (cutaway.linalg, {}),
         "torch.special": (cutaway.special, composed.SPECIAL),
         "torch.cuda": (None, torch_machine.CUDA),
+        "torch.accelerator": (None, torch_machine.ACCELERATOR),
+        "torch.xpu": (None, {"is_available": lambda: False, "device_count": lambda: 0}),
         "torch.cpu": (None, {"is_available": lambda: True, "device_count": lambda: 1}),
         **{path: (None, names) for path, names in torch_machine.AMP_PATHS.items()},
         "torch.version": (
             None,
-            {"__version__": f"0+cutaway.{cutaway.__version__}", "cuda": None, "hip": None},
+            {"__version__": VERSION, "cuda": None, "hip": None},
         ),
         **{path: (None, names) for path, names in PROFILER_PATHS.items()},
     }
+
+
+_PARTS_OF_NN = (
+    "activation container conv dropout instancenorm linear loss normalization padding pooling rnn sparse transformer"
+).split()
+_TUPLES = {1: "single", 2: "pair", 3: "triple", 4: "quadruple"}
+
+
+def ntuple(n: int, value: Any) -> tuple:
+    """`value` as a tuple: itself if it is iterable, else n times itself."""
+    return tuple(value) if isinstance(value, Iterable) else (value,) * n
 
 
 _RANDOM = "seed manual_seed initial_seed get_rng_state set_rng_state default_generator".split()
@@ -131,13 +171,23 @@ def modules() -> dict[str, ModuleType]:
             _MODULES.update(distributed.paths(TorchModule, data))
             _MODULES.update(compiler_modules(TorchModule))
             _MODULES.update(torch_machine.backends())
-            _MODULES.update(stubs.modules(TorchModule))
             _MODULES["torch._numpy"] = numpy_eager.module()
+            for paths in (type_names.PATHS, hub.PATHS, jit.PATHS, pytree.PATHS, absent.PATHS):
+                _complete(paths)
             for name, module in _MODULES.items():
                 parent, _, last = name.rpartition(".")
                 if parent:
                     _MODULES[parent].__dict__[last] = module
+            give_specs(_MODULES)
         return _MODULES
+
+
+def _complete(paths: dict[str, dict[str, Any]]) -> None:
+    """Add modules, or names that a module does not have yet."""
+    for path, names in paths.items():
+        module = _MODULES.setdefault(path, TorchModule(path))
+        for name, value in names.items():
+            module.__dict__.setdefault(name, value)
 
 
 def _is_torch(name: str) -> bool:

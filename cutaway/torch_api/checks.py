@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from stage0_eager.functions.unbacked import require, statically_known_true
 from stage0_eager.tensor import Tensor
 
 
@@ -17,9 +18,12 @@ def _check_with(error: type[Exception], cond: Any, message: Callable[[], Any] | 
         raise TypeError("cond must be a bool, but got a Tensor; pass bool(cond.all()) instead")
     if message is not None and not callable(message):
         raise TypeError(f"message must be a callable, but got {message!r}; pass lambda: ... instead")
-    if not cond:
-        text = "Expected cond to be True, but got False. (To explain it, pass message=lambda: ...)"
-        raise error(text if message is None else str(message()))
+    if message is None or statically_known_true(cond):
+        require(
+            cond, error, "Expected cond to be True, but got False. (To explain it, pass message=lambda: ...)"
+        )
+    else:
+        require(cond, error, str(message()))
 
 
 def check(cond: Any, message: Callable[[], Any] | None = None) -> None:

@@ -67,7 +67,7 @@ def _copied(name: str) -> Callable[..., Any]:
 
 _VIEWS = (
     "as_strided detach diagonal expand permute select split split_with_sizes squeeze t transpose unbind unfold "
-    "unsqueeze view view_as_real view_as_complex"
+    "unsqueeze view view_as_complex view_as_real"
 ).split()
 
 

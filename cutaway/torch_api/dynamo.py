@@ -15,6 +15,7 @@ from cutaway.debug.compile_profiler import CompileProfiler
 from cutaway.debug.compile_times import compile_times
 from cutaway.debug.counters import counters
 from cutaway.torch_api.config_modules import TorchConfig
+from stage0_eager.functions import unbacked
 from stage_contracts import python_version
 from stage_contracts.breaks import Unsupported
 from stage_contracts.errors import BackendFailed
@@ -65,6 +66,14 @@ def compiler_modules(make: Any) -> dict[str, ModuleType]:
         "torch.fx.graph": make("torch.fx.graph", Graph=Graph),
         "torch.fx.graph_module": make("torch.fx.graph_module", GraphModule=GraphModule),
         "torch.fx.node": make("torch.fx.node", Node=Node),
+        "torch.fx.experimental": make("torch.fx.experimental"),
+        "torch.fx.experimental.symbolic_shapes": make(
+            "torch.fx.experimental.symbolic_shapes",
+            **{
+                name: getattr(unbacked, name)
+                for name in "statically_known_true guard_or_false guard_or_true".split()
+            },
+        ),
         "torch._higher_order_ops": make(
             "torch._higher_order_ops",
             **{name: getattr(cutaway, name) for name in "cond while_loop scan map".split()},
@@ -85,6 +94,7 @@ def compiler_modules(make: Any) -> dict[str, ModuleType]:
             counters=counters,
             compile_times=compile_times,
             CompileProfiler=CompileProfiler,
+            is_compile_supported=lambda device_type: python_version.known(),
         ),
         "torch._logging": make("torch._logging", set_logs=logs.set_logs),
         "torch._dynamo.exc": make(

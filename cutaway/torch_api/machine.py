@@ -14,6 +14,7 @@ from typing import Any
 from stage0_eager.amp import autocast as autocast_module
 from stage0_eager.namespaces import amp
 from stage0_eager.random.generator import manual_seed
+from stage_contracts.device import Device
 from stage_contracts.dtype import bfloat16, float16
 
 # ---- torch.cuda --------------------------------------------------------------------------------------------------
@@ -72,6 +73,21 @@ def manual_seed_all(seed: int) -> None:
 
 CUDA = {f.__name__: f for f in (device_count, is_available, current_device, synchronize, get_device_name,
                                 is_bf16_supported, empty_cache, manual_seed_all, manual_seed)}  # fmt: skip
+
+
+# ---- torch.accelerator -------------------------------------------------------------------------------------------
+
+
+def current_accelerator(check_available: bool = False) -> Device | None:
+    """The device that is not a CPU, if there is one."""
+    return Device("cuda") if is_available() else None
+
+
+ACCELERATOR: dict[str, Any] = {
+    "current_accelerator": current_accelerator,
+    **{name: CUDA[name] for name in ("is_available", "device_count", "synchronize", "empty_cache")},
+    "current_device_index": current_device,
+}
 
 
 # ---- torch.amp ---------------------------------------------------------------------------------------------------

@@ -11,10 +11,14 @@ from types import CodeType, FrameType
 from typing import Any
 
 from cutaway.subjects import no_import
+from cutaway.torch_api.imported import distributions
 
 
 class _Missing:
-    """A finder of modules that raises, with a reason, for each torch module that Cutaway does not have."""
+    """A finder of modules that raises, with a reason, for each torch module that Cutaway does not have. It also finds
+    the package torch for importlib.metadata."""
+
+    find_distributions = staticmethod(distributions)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         parent = name.rpartition(".")[0]

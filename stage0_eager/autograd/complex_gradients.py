@@ -19,7 +19,7 @@ FOR_COMPLEX = frozenset(
     add sub neg sum cumsum where cast
     reshape permute expand slice diagonal unfold as_strided slice_scatter flip cat constant_pad gather scatter
     scatter_add copy_ clone contiguous to_device detach
-    slogdet qr svd eigh eig cholesky linalg_pinv
+    fft_r2c slogdet qr svd eigh eig cholesky linalg_pinv
     """.split()
 )
 

@@ -301,6 +301,7 @@ less_equal_ = method(in_place_form("less_equal", aliases.less_equal))
 not_equal_ = method(in_place_form("not_equal", aliases.not_equal))
 clip_ = method(in_place_form("clip", aliases.clip))
 fix_ = method(in_place_form("fix", aliases.fix))
+conj_physical_ = method(in_place_form("conj_physical", complex_numbers.conj_physical))
 sgn_ = method(in_place_form("sgn", complex_numbers.sgn))
 mvlgamma_ = method(in_place_form("mvlgamma", special.mvlgamma))
 for _op in (copy_, zero_, fill_, float_power_):

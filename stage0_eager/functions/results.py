@@ -59,6 +59,13 @@ class OldSVD(NamedTuple):
     V: Any
 
 
+class Eig(NamedTuple):
+    """linalg.eig."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
 class Eigh(NamedTuple):
     """linalg.eigh."""
 

@@ -5,7 +5,7 @@ Input: tensors. Views share storage as in torch; the variadic method forms (x.vi
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cache, lru_cache, reduce
 from typing import Any
 
 from numpy import ndarray
@@ -19,6 +19,7 @@ from stage_contracts import core_metas, layouts
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
 from stage_contracts.symbolic import SymInt, statically_known_true
+from stage_contracts.unbacked import expect
 
 
 @operator
@@ -139,6 +140,9 @@ def narrow(input, dim, start, length):
     """`length` elements of `dim` from `start` on, as a view."""
     dim = wrap_dim(dim, input.ndim)
     size = input.shape[dim]
+    if type(start) is not int or type(length) is not int:
+        for holds in (start >= 0, length >= 0, start <= size, start + length <= size):
+            expect(holds)
     start = start + size if start < 0 else start
     if not (0 <= start <= size and 0 <= length <= size - start):
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
@@ -197,10 +201,15 @@ def flip(input, dims):
 
 @operator
 def cat(tensors, dim=0):
-    """Tensors one after another along `dim`."""
+    """Tensors one after another along `dim`. Beside tensors of more dimensions, one of shape (0,) gives only its
+    dtype."""
     tensors = list(tensors)
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
+    if any(t.ndim != tensors[0].ndim for t in tensors):
+        kept = [t for t in tensors if t.ndim != 1 or t.shape[0] != 0]
+        dtype = reduce(dt.promote, [t.dtype for t in tensors])
+        tensors = [t if t.dtype is dtype else c.cast(t, dtype) for t in kept]
     return c.cat(tensors, wrap_dim(dim, tensors[0].ndim))
 
 
@@ -240,6 +249,8 @@ def split(tensor, split_size_or_sections, dim=0):
     pieces: list[Any] = []
     at: Any = 0
     for length in sections:
+        expect(length >= 0)
+        expect(at + length <= size)
         pieces.append(c.slice(tensor, dim, at, at + length, 1))
         at += length
     return tuple(pieces)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from stage0_eager import arrays
+from stage0_eager.kernels import fft as kernels_fft
 from stage0_eager.kernels import formulas
 from stage0_eager.kernels import linalg as kernels_linalg
 from stage0_eager.kernels import special as kernels_special
@@ -26,7 +27,7 @@ from stage_contracts.core_ops import COPY_, CORE_OPS, CoreOp
 from stage_contracts.dtype import DType
 from stage_contracts.tensor_meta import TensorMeta
 
-KERNELS = {**formulas.KERNELS, **kernels_special.KERNELS, **kernels_linalg.KERNELS}
+KERNELS = {**formulas.KERNELS, **kernels_special.KERNELS, **kernels_linalg.KERNELS, **kernels_fft.KERNELS}
 
 
 def run_kernel(op: Any, data: list) -> Any:

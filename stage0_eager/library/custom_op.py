@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -357,6 +358,8 @@ def register_kernel(
 
 def register_fake(op: Any, func: Callable | None = None, /) -> Any:
     """The same as CustomOpDef.register_fake, for an operator or its name. Decorator without func."""
+    if isinstance(op, str) and op.partition("::")[0] in _NOT_LOADED:
+        return func or (lambda unused: unused)
     return lookup(op).register_fake if func is None else lookup(op).register_fake(func)
 
 
@@ -368,6 +371,9 @@ def register_autograd(op: Any, backward: Callable, /, *, setup_context: Callable
 def register_vmap(op: Any, func: Callable | None = None, /) -> Any:
     """The same as CustomOpDef.register_vmap, for an operator or its name. Decorator without func."""
     return lookup(op).register_vmap(func)
+
+
+_NOT_LOADED: set[str] = set()  # namespaces whose operators are in a compiled library that was refused
 
 
 class _Namespace:
@@ -387,7 +393,22 @@ class _Namespace:
         raise AttributeError(f"'_OpNamespace' {self._path[4:]!r} object has no attribute {name!r}")
 
 
-ops = _Namespace("ops")
+class _Ops(_Namespace):
+    """`ops`: the namespaces of operators by name."""
+
+    @staticmethod
+    def load_library(path: str) -> None:
+        """Raises OSError: a library compiled for torch has no operators that run here.
+
+        What a program then registers for the operators of its package is ignored, since nothing can call them.
+        """
+        _NOT_LOADED.add(Path(path).parent.name)
+        raise OSError(
+            f"{path}: operators compiled for torch do not run on Cutaway; custom_op makes one of a function"
+        )
+
+
+ops = _Ops("ops")
 
 
 def triton_op(name: str, fn: Callable | None = None, /, *, mutates_args: str | Iterable[str]) -> Any:

@@ -44,17 +44,4 @@ def vander(x: Any, *, N: int | None = None) -> Any:
     return pointwise.pow(shape.unsqueeze(x, -1), creation.arange(columns, device=x.device))
 
 
-def eig(A: Any) -> Any:
-    """Not here: a general matrix has complex eigenvalues, and tensors are real."""
-    raise NotImplementedError(
-        "linalg.eig gives complex results, and tensors here are real; for a symmetric matrix use linalg.eigh, "
-        "otherwise numpy.linalg.eig(A.numpy())"
-    )
-
-
-def eigvals(A: Any) -> Any:
-    """Not here, as eig."""
-    eig(A)
-
-
-__all__ = ["LinAlgError", "diagonal", "eig", "eigvals", "vander", *_gathered()]
+__all__ = ["LinAlgError", "diagonal", "vander", *_gathered()]

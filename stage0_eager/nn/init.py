@@ -12,26 +12,32 @@ import numpy as np
 
 from stage0_eager.functions import creation
 from stage0_eager.functions.gather_scatter import where
-from stage0_eager.random.generator import randperm
+from stage0_eager.random.generator import Generator, randperm
 from stage0_eager.state import no_grad
 from stage0_eager.tensor import Tensor
 from stage_contracts.dtype import float64
 
 
 @no_grad()
-def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0) -> Tensor:
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Uniform on [a, b)."""
-    return tensor.copy_(creation.rand_like(tensor) * (b - a) + a)
+    return tensor.copy_(_draw(creation.rand, tensor, generator) * (b - a) + a)
 
 
 @no_grad()
-def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
-    return tensor.copy_(creation.randn_like(tensor) * std + mean)
+def normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None
+) -> Tensor:
+    return tensor.copy_(_draw(creation.randn, tensor, generator) * std + mean)
+
+
+def _draw(draw: Any, tensor: Tensor, generator: Generator | None) -> Tensor:
+    return draw(tensor.shape, dtype=tensor.dtype, device=tensor.device, generator=generator)
 
 
 @no_grad()
-def constant_(tensor: Tensor, value: Any) -> Tensor:
-    return tensor.fill_(value)
+def constant_(tensor: Tensor, val: Any) -> Tensor:
+    return tensor.fill_(val)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
@@ -50,10 +56,10 @@ def fans(tensor: Tensor) -> tuple[int, int]:
     return tensor.shape[1] * field, tensor.shape[0] * field
 
 
-def xavier_uniform_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Glorot and Bengio 2010: uniform in +-gain * sqrt(6 / (fan_in + fan_out))."""
     bound = gain * math.sqrt(6 / sum(fans(tensor)))
-    return uniform_(tensor, -bound, bound)
+    return uniform_(tensor, -bound, bound, generator)
 
 
 _GAINS = {"tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
@@ -77,47 +83,60 @@ def _scale(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
 
 
 def kaiming_uniform_(
-    tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu"
+    tensor: Tensor,
+    a: float = 0.0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
 ) -> Tensor:
     """He et al. 2015: uniform in +-gain * sqrt(3 / fan)."""
     bound = math.sqrt(3) * _scale(tensor, a, mode, nonlinearity)
-    return uniform_(tensor, -bound, bound)
+    return uniform_(tensor, -bound, bound, generator)
 
 
 def kaiming_normal_(
-    tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu"
+    tensor: Tensor,
+    a: float = 0.0,
+    mode: str = "fan_in",
+    nonlinearity: str = "leaky_relu",
+    generator: Generator | None = None,
 ) -> Tensor:
     """He et al. 2015: normal with deviation gain / sqrt(fan)."""
-    return normal_(tensor, 0.0, _scale(tensor, a, mode, nonlinearity))
+    return normal_(tensor, 0.0, _scale(tensor, a, mode, nonlinearity), generator)
 
 
-def xavier_normal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Glorot and Bengio 2010: normal with deviation gain * sqrt(2 / (fan_in + fan_out))."""
-    return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(fans(tensor))))
+    return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(fans(tensor))), generator)
 
 
 @no_grad()
 def trunc_normal_(
-    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Generator | None = None,
 ) -> Tensor:
     """Normal, with what falls outside [a, b] drawn again."""
-    draw = creation.randn_like(tensor) * std + mean
+    draw = _draw(creation.randn, tensor, generator) * std + mean
     for _ in range(100):
         outside = (draw < a) | (draw > b)
         if not outside.any().item():
             break
-        draw = where(outside, creation.randn_like(tensor) * std + mean, draw)
+        draw = where(outside, _draw(creation.randn, tensor, generator) * std + mean, draw)
     return tensor.copy_(draw.clamp(a, b))
 
 
 @no_grad()
-def orthogonal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
     """Saxe et al. 2013: rows (or columns, the fewer) orthonormal, times gain; from the QR of a normal matrix."""
     if tensor.ndim < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
     rows = tensor.shape[0]
     columns = math.prod(tensor.shape[1:])
-    flat = creation.randn(max(rows, columns), min(rows, columns), dtype=float64).numpy()
+    flat = creation.randn(max(rows, columns), min(rows, columns), dtype=float64, generator=generator).numpy()
     q, r = np.linalg.qr(flat)
     q = q * np.sign(np.diagonal(r))  # makes the factorisation unique, so that q is uniform
     q = q.T if rows < columns else q
@@ -149,15 +168,15 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 
 
 @no_grad()
-def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01) -> Tensor:
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
     """Martens 2010: normal, with the fraction `sparsity` of each column set to 0."""
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     rows, columns = tensor.shape
     zeros = math.ceil(sparsity * rows)
-    normal_(tensor, 0.0, std)
+    normal_(tensor, 0.0, std, generator)
     for column in range(columns):
-        tensor[randperm(rows)[:zeros], column] = 0
+        tensor[randperm(rows, generator=generator)[:zeros], column] = 0
     return tensor
 
 

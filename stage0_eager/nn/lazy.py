@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stage0_eager.nn import convolution, linear, normalization
-from stage0_eager.nn.module import Buffer, Module, Parameter
+from stage0_eager.nn.module import Module, Parameter
 from stage0_eager.tensor import Tensor
 
 
@@ -51,15 +51,16 @@ class UninitializedParameter(_Uninitialized, Parameter):
         super().__init__(Tensor(np.zeros(0, np.float32)), requires_grad)
 
 
-class UninitializedBuffer(_Uninitialized, Buffer):
+class UninitializedBuffer(_Uninitialized, Tensor):
     """A buffer without a shape."""
 
-    _becomes = Buffer
+    _becomes = Tensor
 
     def __init__(
         self, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
     ):
-        super().__init__(None, persistent=persistent)
+        super().__init__(np.zeros(0, np.float32))
+        self._is_buffer, self.persistent = True, persistent
 
 
 class _Lazy(Module):

@@ -54,12 +54,22 @@ class Parameter(Tensor):
         return f"Parameter containing:\n{super().__repr__()}"
 
 
-class Buffer(Tensor):
-    """A tensor that a Module registers as a buffer when it is assigned to an attribute."""
+class _Buffers(type):
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, Tensor) and "_is_buffer" in vars(value)
 
-    def __init__(self, data: Any = None, *, persistent: bool = True) -> None:
-        super().__init__(data._data if isinstance(data, Tensor) else np.zeros(0, np.float32))
-        self.persistent = persistent
+
+class Buffer(metaclass=_Buffers):
+    """Buffer(data) is a tensor that a Module registers as a buffer when it is assigned to an attribute.
+
+    `persistent=False` keeps it out of state_dict.
+    """
+
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Any:
+        data = Tensor(np.zeros(0, np.float32)) if data is None else data
+        made: Any = data.detach().requires_grad_(data.requires_grad)
+        made._is_buffer, made.persistent = True, persistent
+        return made
 
 
 class IncompatibleKeys(NamedTuple):
@@ -145,7 +155,7 @@ class Module:
         if isinstance(value, Buffer):
             home = "_buffers"
             self.__dict__.setdefault("_non_persistent", set()).difference_update({name})
-            if not value.persistent:
+            if not vars(value)["persistent"]:
                 self.__dict__["_non_persistent"].add(name)
         if home is None and name in self._buffers and (value is None or isinstance(value, Tensor)):
             home = "_buffers"

@@ -138,12 +138,22 @@ def phaseless(vectors):
     return pointwise.mul(abs(vectors), abs(vectors))
 
 
+def in_order(values):
+    """The parts of eigenvalues, in sums that have no order."""
+    return numbers.view_as_real(c.cat([(values * values).sum((0,), True), (values**3).sum((0,), True)], 0))
+
+
+def size_products(values, vectors):
+    return numbers.view_as_real((values * phaseless(vectors)).sum((1,)))
+
+
 LINEAR_ALGEBRA = {
     "eigh": lambda a: [c.eigh(hermitian(a), False)[0], phaseless(c.eigh(hermitian(a), False)[1])],
     "svd": lambda a: [c.svd(a, False)[1], phaseless(c.svd(a, False)[0]), phaseless(c.svd(a, False)[2])],
     "svd, both phases": lambda a: [numbers.real(pointwise.mul(c.svd(a, False)[0], c.permute(c.svd(a, False)[2], (1, 0))))],
     "cholesky": lambda a: [numbers.view_as_real(c.cholesky(hermitian(a), False))],
     "cholesky, upper": lambda a: [numbers.view_as_real(c.cholesky(hermitian(a), True))],
+    "eig": lambda a: [in_order(c.eig(a)[0]), phaseless(c.eig(a)[1]).sum((0,)), size_products(*c.eig(a))],
     "slogdet": lambda a: [numbers.view_as_real(c.slogdet(a)[0]), c.slogdet(a)[1]],
     "det": lambda a: [numbers.view_as_real(c.det(a))],
 }  # fmt: skip

@@ -155,9 +155,15 @@ def test_the_gradient_of_a_determinant_at_a_singular_matrix():
     np.testing.assert_allclose(value(grad([linalg.det(x)], [x])[0]), np.diag([0.0, 0.0, 6.0]), atol=1e-15)
 
 
-def test_complex_results_are_refused_with_what_to_do():
-    with pytest.raises(NotImplementedError, match="linalg.eigh"):
-        linalg.eig(Tensor(A))
+def test_eigenvalues_of_a_general_matrix_are_complex():
+    turned = A + 1j * A.swapaxes(-1, -2)
+    for a in (A, turned, np.array([[0.0, -1.0], [1.0, 0.0]])):
+        values, vectors = linalg.eig(Tensor(a))
+        assert values.dtype.name == vectors.dtype.name == "complex128"
+        assert np.allclose(a @ vectors.numpy(), vectors.numpy() * values.numpy()[..., None, :])
+        assert np.allclose(linalg.eigvals(Tensor(a)).numpy(), values.numpy())
+    with pytest.raises(RuntimeError, match="infs or NaNs"):
+        linalg.eig(Tensor(np.full((2, 2), np.nan)))
 
 
 def test_matrices_by_name():

@@ -269,7 +269,9 @@ RULES: dict[str, Callable[[Call], Any]] = {
     },
     # elementwise composites with their own derivative
     **dict.fromkeys(("relu", "clamp", "hypot", "logit", "hardsigmoid", "hardswish", "softshrink"), pointwise),
-    **dict.fromkeys(("sum", "prod", "amax", "amin", "any", "all", "flip"), dims_shifted),
+    **dict.fromkeys(
+        ("sum", "prod", "amax", "amin", "any", "all", "flip", "fft_c2c", "fft_r2c", "fft_c2r"), dims_shifted
+    ),
     **dict.fromkeys(
         (
             "argmax",
@@ -287,7 +289,7 @@ RULES: dict[str, Callable[[Call], Any]] = {
     ),
     **dict.fromkeys(("gather", "scatter", "scatter_add", "scatter_reduce"), indexed),
     **dict.fromkeys(("clone", "contiguous", "detach", "to_device"), alone),
-    **dict.fromkeys(("cholesky", "inv", "matrix_exp", "det", "slogdet", "qr", "svd", "eigh"), alone),
+    **dict.fromkeys(("cholesky", "inv", "matrix_exp", "det", "slogdet", "qr", "svd", "eigh", "eig"), alone),
     **dict.fromkeys(("matmul", "solve", "triangular_solve"), matrices),
     "convolution": convolution,
     "permute": permute,

@@ -1,12 +1,14 @@
 """Batches of a data set, by torch.utils.data's names: Dataset, TensorDataset, Subset, random_split, DataLoader.
 
-Input: anything with __getitem__ and __len__. Everything happens in the calling thread; the order of a shuffled loader
-comes from the generator, so that a seed fixes it.
+Input: anything with __getitem__ and __len__, or an IterableDataset; samplers.py gives orders. Everything happens in the
+calling thread; the order of a shuffled loader comes from the generator, so that a seed fixes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,15 @@ from stage0_eager.functions import creation
 from stage0_eager.functions.shape import stack
 from stage0_eager.random.generator import Generator, randperm
 from stage0_eager.tensor import Tensor
+from stage0_eager.utils.samplers import (
+    BatchSampler,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+    batches,
+)
 
 
 class Dataset:
@@ -25,6 +36,55 @@ class Dataset:
 
     def __getitem__(self, index: Any) -> Any:
         raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
+
+
+class IterableDataset(Dataset):
+    """Base class of data sets without indices: define __iter__, and __len__ if it is known."""
+
+    def __iter__(self) -> Iterator[Any]:
+        raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
+
+
+class ConcatDataset(Dataset):
+    """The items of several data sets, one after the other."""
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
+        self.datasets = list(datasets)
+        if not self.datasets:
+            raise AssertionError("datasets should not be an empty iterable")
+        if any(isinstance(part, IterableDataset) for part in self.datasets):
+            raise AssertionError("ConcatDataset does not support IterableDataset")
+        self.cumulative_sizes = list(accumulate(map(len, self.datasets)))
+
+    def __len__(self) -> int:
+        return self.cumulative_sizes[-1]
+
+    def __getitem__(self, index: int) -> Any:
+        if index < 0:
+            if -index > len(self):
+                raise ValueError("absolute value of index should not exceed dataset length")
+            index += len(self)
+        part = bisect_right(self.cumulative_sizes, index)
+        before = self.cumulative_sizes[part - 1] if part else 0
+        return self.datasets[part][index - before]
+
+
+class ChainDataset(IterableDataset):
+    """The items of several IterableDatasets, one after the other."""
+
+    def __init__(self, datasets: Iterable[Any]) -> None:
+        self.datasets = datasets
+
+    def __iter__(self) -> Iterator[Any]:
+        for part in self.datasets:
+            yield from part
+
+    def __len__(self) -> int:
+        return sum(map(len, self.datasets))
+
+
+def get_worker_info() -> None:
+    """None: a DataLoader reads in the calling process."""
 
 
 class TensorDataset(Dataset):
@@ -91,6 +151,12 @@ def default_collate(batch: Sequence[Any]) -> Any:
     )
 
 
+_OF_SPEED = {
+    "in_order", "multiprocessing_context", "persistent_workers", "pin_memory_device", "prefetch_factor", "timeout",
+    "worker_init_fn",
+}  # fmt: skip
+
+
 class DataLoader:
     """Batches of `dataset`, in order or shuffled anew at each pass.
 
@@ -113,7 +179,7 @@ class DataLoader:
         generator: Generator | None = None,
         **speed: Any,
     ) -> None:
-        unknown = speed.keys() - {"prefetch_factor", "persistent_workers", "pin_memory_device", "timeout"}
+        unknown = speed.keys() - _OF_SPEED
         if unknown:
             raise TypeError(f"DataLoader got an unexpected keyword argument {unknown.pop()!r}")
         if shuffle and sampler is not None:
@@ -122,11 +188,23 @@ class DataLoader:
             raise ValueError(
                 f"batch_size should be a positive integer value, but got batch_size={batch_size}"
             )
+        if isinstance(dataset, IterableDataset) and (
+            shuffle or sampler is not None or batch_sampler is not None
+        ):
+            raise ValueError(
+                "DataLoader with IterableDataset: expected no shuffle, sampler or batch_sampler option"
+            )
         self.dataset, self.batch_size, self.shuffle, self.drop_last = dataset, batch_size, shuffle, drop_last
         self.sampler, self.batch_sampler, self.generator = sampler, batch_sampler, generator
         self.collate_fn = collate_fn or default_collate
 
     def __iter__(self) -> Iterator[Any]:
+        if isinstance(self.dataset, IterableDataset):
+            if self.batch_size is None:
+                return iter(self.dataset)
+            return (
+                self.collate_fn(items) for items in batches(self.dataset, self.batch_size, self.drop_last)
+            )
         if self.batch_sampler is None and self.batch_size is None:
             return (self.dataset[i] for i in self._order())
         return (self.collate_fn([self.dataset[i] for i in batch]) for batch in self._batches())
@@ -141,11 +219,7 @@ class DataLoader:
         if self.batch_sampler is not None:
             yield from self.batch_sampler
             return
-        order = list(self._order())
-        for start in range(0, len(order), self.batch_size or 1):
-            batch = order[start : start + (self.batch_size or 1)]
-            if len(batch) == self.batch_size or not self.drop_last:
-                yield batch
+        yield from batches(self._order(), self.batch_size or 1, self.drop_last)
 
     def __len__(self) -> int:
         if self.batch_sampler is not None:
@@ -155,4 +229,8 @@ class DataLoader:
         return count // size if self.drop_last else -(-count // size)
 
 
-__all__ = ["DataLoader", "Dataset", "Subset", "TensorDataset", "default_collate", "random_split"]
+__all__ = [
+    "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset", "RandomSampler",
+    "Sampler", "SequentialSampler", "Subset", "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler",
+    "default_collate", "get_worker_info", "random_split",
+]  # fmt: skip

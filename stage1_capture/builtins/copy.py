@@ -15,9 +15,9 @@ from stage0_eager import TABLE
 from stage0_eager.nn import Module
 from stage1_capture.state.machine import Tx, builtin
 from stage1_capture.state.mro import MISSING, class_lookup, has_dict
-from stage1_capture.variables.base import Variable, describe, load_attribute, realize
+from stage1_capture.variables.base import Variable, describe, load_attribute, lookup_quietly, realize
 from stage1_capture.variables.binding import guard_class
-from stage1_capture.variables.builder import class_variable
+from stage1_capture.variables.builder import class_variable, watching
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.derived import blank
 from stage1_capture.variables.function import UserFunctionVariable
@@ -135,7 +135,10 @@ def _object(
 def _copied_attributes(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Any:
     """The attributes of an object that is copied one by one. Breaks where its class has a say in that."""
     cls = type(value.real)
-    if not all(class_lookup(cls, n) in (getattr(object, n, MISSING), MISSING, *more) for n, *more in _ASKED):
+    if watching(cls) is not None and not _sees_nothing(tx, value, name):
+        tx.unsupported("GB0028", f"{name.strip('_')} of {describe(value)}, which has a __getattribute__")
+    theirs = (MISSING, watching(cls) or MISSING)
+    if not all(class_lookup(cls, n) in (getattr(object, n, MISSING), *theirs, *more) for n, *more in _ASKED):
         tx.unsupported("GB0028", f"{name.strip('_')} of {describe(value)}")
     special = isinstance(value.real, types.ModuleType) or hasattr(cls, "__slots__")
     entries = {} if special or not has_dict(value.real) else dict_of(tx.output, value).items
@@ -145,6 +148,14 @@ def _copied_attributes(tx: Tx, value: UserDefinedObjectVariable, name: str) -> A
         if class_lookup(cls, asked) in (MISSING, Module.__getattr__):  # the class may get one later
             guard_class(tx.output, value, asked)
     return entries
+
+
+def _sees_nothing(tx: Tx, value: UserDefinedObjectVariable, name: str) -> bool:
+    """Ask a class's own `__getattribute__` what copying asks it of an object, of which it is to make nothing else."""
+    if name != "__deepcopy__":
+        return False
+    absent = [lookup_quietly(tx, value, n) for n in ("__deepcopy__", "__getnewargs_ex__", "__getnewargs__")]
+    return absent == [None, None, None] and lookup_quietly(tx, value, "__dict__") is dict_of(tx.output, value)
 
 
 # What copying asks of a class, and what else than object's says nothing new. It asks the new object too, so that a

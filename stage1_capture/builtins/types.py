@@ -87,7 +87,9 @@ def _plain_delattr(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
 
 def _plain_getattribute(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     target, name = _given(tx, object.__getattribute__, args, 2)
-    if not isinstance(target, UserDefinedObjectVariable) or isinstance(target.real, (type, types.ModuleType)):
+    if not isinstance(target, UserDefinedObjectVariable) or issubclass(
+        type(target.real), (type, types.ModuleType)
+    ):
         tx.unsupported("GB0071", f"object.__getattribute__ of {describe(target)}")
     found = plain_attribute(tx, target, tx.constant(name, "getattr"))
     if found is None:

@@ -26,7 +26,7 @@ from stage1_capture.state.signature import fresh_name, signature_text
 from stage1_capture.variables.base import Variable
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.controls import registered
-from stage_contracts.source import AttrSource, CallSource, ClosureSource, ItemSource, Source
+from stage_contracts.source import AttrSource, CallSource, ClosureSource, ItemSource, Source, WatchedSource
 
 
 def residualize(
@@ -169,6 +169,11 @@ class PyCodegen:
         match source:
             case ClosureSource(name=name):
                 return name
+            case WatchedSource(base=base):
+                return self._path(base)
+            case AttrSource(base=WatchedSource()):
+                self.globals["registered"] = registered
+                return source.written(self._read(source.base))
             case AttrSource(base=base, name=name):
                 return f"{self._read(base)}.{name}"
             case ItemSource(base=base, key=key):

@@ -18,6 +18,7 @@ from stage0_eager.autograd.backward_pass import spent
 from stage0_eager.tensor import with_base_made_in_inference
 from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.residual.rebuild_classes import data_field, local_class, wrapper
+from stage1_capture.residual.rebuild_numbers import unbacked_answer, unbacked_number
 from stage1_capture.state.graph_builder import is_users
 from stage1_capture.state.mro import class_lookup, made_inside
 from stage1_capture.variables.base import LazyVariable, Variable, describe, from_constant, realize
@@ -48,6 +49,11 @@ from stage1_capture.variables.object_dict import described
 from stage1_capture.variables.sequence import DequeVariable, ListVariable, SliceVariable, TupleVariable
 from stage1_capture.variables.set import SetVariable
 from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.unbacked import (
+    UnbackedBoolVariable,
+    UnbackedFloatVariable,
+    UnbackedIntVariable,
+)
 from stage1_capture.variables.user_object import HandleVariable, SuperVariable, UserDefinedObjectVariable
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.graph import Node
@@ -392,6 +398,9 @@ _MAKE: dict[type, Make] = {
     FieldVariable: data_field,
     GeneratedFunctionVariable: lambda r, v: f"{r.expression(v.owner)}.{v.attribute}",
     UserDefinedObjectVariable: _object,
+    UnbackedIntVariable: unbacked_number,
+    UnbackedFloatVariable: lambda r, v: f"{r.expression(v.tensor)}.item()",
+    UnbackedBoolVariable: unbacked_answer,
     SuperVariable: lambda r, v: f"{r.named(super)}({r.named(v.owner)}, {r.expression(v.receiver)})",
     IteratorVariable: _iterator,
     NestedFunctionVariable: lambda r, v: f"{CapturedFrame.nested_name}({r.expression(v.function)})",

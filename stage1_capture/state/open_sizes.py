@@ -11,9 +11,11 @@ from stage1_capture.state.made import is_watched, made
 from stage_contracts.size_text import python_text
 from stage_contracts.source import Source
 from stage_contracts.symbolic import ShapeEnv, SymInt
+from stage_contracts.unbacked import answered, unbacked_in
 
 if TYPE_CHECKING:
     from stage1_capture.state.graph_builder import OutputGraph
+    from stage1_capture.variables.tensor import TensorVariable
 
 
 class OpenSizes(ShapeEnv):
@@ -25,11 +27,14 @@ class OpenSizes(ShapeEnv):
         self.closed = False  # the guards are made: nothing more may be assumed
         self.sources: dict[Any, Source] = {}  # symbol -> where its value is read
         self.texts: dict[Any, str] = {}  # of `text`
+        self.makers: dict[Any, TensorVariable] = {}  # unbacked symbol -> the tensor that shows it
 
     def assume(self, condition: Any) -> bool:
         known = self.known(condition)
         if known is not None:
             return known
+        if unbacked_in(self, condition):
+            return answered(self, condition)
         if self.closed:
             raise RuntimeError(
                 f"internal error: {condition} was asked after the guards were made; a stage must ask while it compiles"
@@ -73,6 +78,13 @@ class OpenSizes(ShapeEnv):
             self.output.guard("SHAPE", None, f"{source.expression()} <= {high}")
         return sym
 
+    def unbacked(self, made_by: str, low: int | None = None) -> SymInt:
+        """A new symbol for a number that only the data knows; `low`: its least value, if one is certain."""
+        name = f"u{len(self.made_at)}"
+        sym = self.dimension(name, None, -(2**63) if low is None else low)
+        self.made_at[sym.expr] = made_by
+        return sym
+
     def text(self, expr: Any) -> str:
         """A size, or a relation of sizes, as Python over the arguments; ValueError if there is no text."""
         found = self.texts.get(expr)
@@ -83,6 +95,8 @@ class OpenSizes(ShapeEnv):
     def add_guards(self) -> None:
         """The assumptions as guards, each with the line that made it."""
         for entry in self.assumptions:
+            if unbacked_in(self, entry.condition):  # the graph checks it
+                continue
             try:
                 texts = [self.text(entry.condition)]
             except ValueError:  # it holds at least for the sizes of this call

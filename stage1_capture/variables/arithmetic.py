@@ -14,6 +14,7 @@ from typing import Any
 
 from stage1_capture.state.machine import Tx, attempt
 from stage1_capture.state.mro import MISSING, class_lookup
+from stage1_capture.variables import unbacked
 from stage1_capture.variables.base import NotConstant, Variable, as_constant, describe, from_constant, is_same
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.formatting import percent
@@ -142,7 +143,7 @@ def _declines(result: Variable) -> bool:
 
 def unary(tx: Tx, opname: str, value: Variable) -> Variable:
     function, method_name = UNARY[opname]
-    still_open = open_negative(value) if opname == "UNARY_NEGATIVE" else None
+    still_open = open_negative(value) or unbacked.negated(tx, value) if opname == "UNARY_NEGATIVE" else None
     if still_open is not None:
         return still_open
     if value.is_python_constant():
@@ -159,7 +160,11 @@ def unary(tx: Tx, opname: str, value: Variable) -> Variable:
 def compare(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
     """A comparison: a node between tensors, a constant between constants."""
     function, method_name, reflected = COMPARISONS[symbol]
-    decided = open_compare(symbol, function, left, right) or dtype_comparison(function, left, right)
+    decided = (
+        open_compare(symbol, function, left, right)
+        or dtype_comparison(function, left, right)
+        or unbacked.compared(tx, symbol, function, left, right)
+    )
     if decided is not None:
         return decided
     try:

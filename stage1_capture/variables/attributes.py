@@ -27,7 +27,7 @@ from stage1_capture.variables.binding import (
     on_class,
     pending,
 )
-from stage1_capture.variables.builder import REGISTRIES, class_variable
+from stage1_capture.variables.builder import REGISTRIES, class_variable, watching
 from stage1_capture.variables.object_dict import (
     attribute_source,
     dict_of,
@@ -62,6 +62,8 @@ def module_attribute(tx: Tx, module: UserDefinedObjectVariable, name: str) -> Va
 
 def instance_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Variable | None:
     """By the class and the object; where that fails, a property too, by `__getattr__`."""
+    if (asked := watching(type(value.real))) is not None:
+        return _by_watcher(tx, value, asked, name)
     computed = class_lookup(type(value.real), "__getattr__")
     try:
         found = plain_attribute(tx, value, name, registries=computed is Module.__getattr__)
@@ -76,6 +78,22 @@ def instance_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> V
         return found
     if not isinstance(computed, types.FunctionType):
         tx.unsupported("GB0099", f"{name}, which {type(value.real).__name__} computes in __getattr__")
+    getter = tx.wrap(computed, on_class(value, "__getattr__"))
+    return tx.inline(getter, [value, from_constant(name)], {})
+
+
+def _by_watcher(tx: Tx, value: UserDefinedObjectVariable, asked: types.FunctionType, name: str) -> Variable:
+    """What the class's own `__getattribute__` says; where it raises AttributeError, its `__getattr__`."""
+    guard_getters(tx.output, value)
+    try:
+        return tx.inline(
+            tx.wrap(asked, on_class(value, "__getattribute__")), [value, from_constant(name)], {}
+        )
+    except Raised as raised:
+        computed = class_lookup(type(value.real), "__getattr__")
+        if not isinstance(computed, types.FunctionType) or not isinstance(raised.value.real, AttributeError):
+            raise
+        tx.resume_here()
     getter = tx.wrap(computed, on_class(value, "__getattr__"))
     return tx.inline(getter, [value, from_constant(name)], {})
 
@@ -178,7 +196,7 @@ def _guard_absent(tx: Tx, value: UserDefinedObjectVariable, name: str, registrie
         guard_lacking(tx.output, value, name)
         if computed is MISSING:
             guard_lacking(tx.output, value, "__getattr__")
-    elif registries or computed is MISSING:
+    elif (registries or computed is MISSING) and watching(type(value.real)) is None:
         if registries and any(name in own_dict(value.real).get(place, ()) for place in REGISTRIES):
             # the program has just deleted it: when the call begins, it is there
             tx.output.guard("ABSENT_KEY", value.child("__dict__"), name)

@@ -149,7 +149,7 @@ def guard_getters(output: OutputGraph, value: UserDefinedObjectVariable) -> None
 def guard_plain(output: OutputGraph, value: UserDefinedObjectVariable, name: str) -> None:
     """A user-defined class may compute the attribute later: its code is not to run where a guard reads it."""
     cls = type(value.real)
-    if isinstance(value.real, Module) and (name in REGISTRIES or name == "training"):
+    if issubclass(cls, Module) and (name in REGISTRIES or name == "training"):
         return  # what Module itself has, not to be described anew
     if (place := class_place(output, value)) is not None:
         output.guard_plain(place, cls, name)

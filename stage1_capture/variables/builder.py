@@ -7,6 +7,7 @@ looked at, and the values of Python constants; no user code runs.
 
 from __future__ import annotations
 
+import dis
 import types
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +16,8 @@ from stage1_capture.state.graph_builder import OutputGraph, is_users
 from stage1_capture.state.machine import KINDS, Tx
 from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.base import LazyVariable, Variable
-from stage_contracts.source import ArgSource, AttrSource, ItemSource, KeySource, Source
+from stage_contracts.controls import register
+from stage_contracts.source import ArgSource, AttrSource, ItemSource, KeySource, Source, WatchedSource
 
 # Every write to these dicts of a Module bumps the structure epoch.
 REGISTRIES = ("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks")
@@ -42,15 +44,46 @@ def wrap(output: OutputGraph, real: Any, source: Source | None) -> Variable:
     """The abstract value of `real`. `source` None: an object of the library, trusted not to change."""
     builder = BUILDERS.get(type(real))
     if builder is None:
-        refuse_watched(output, type(real))
         builder = next(BUILDERS_BY_CLASS[c] for c in type(real).__mro__ if c in BUILDERS_BY_CLASS)
+        if builder is BUILDERS_BY_CLASS[object] and watches_quietly(type(real)):
+            source = source and WatchedSource(source, register(object.__getattribute__))
+        else:
+            refuse_watched(output, type(real))
     return builder(output, real, source)
+
+
+def watching(cls: type) -> types.FunctionType | None:
+    """The `__getattribute__` of a user-defined class, which sees every read of an attribute."""
+    asked = class_lookup(cls, "__getattribute__")
+    return asked if isinstance(asked, types.FunctionType) and is_users(asked.__globals__) else None
+
+
+def watches_quietly(cls: type) -> bool:
+    """Whether a class sees reads, but only says by another name what object.__getattribute__ says: such a function may
+    be run by capture's own reads, and be followed. It is known by its code, which asks and calls nothing else."""
+    told = [vars(c).get("__getattribute__") for c in cls.__mro__ if c is not object]
+    plain = all(c.__flags__ & _HEAP for c in cls.__mro__ if c is not object)
+    return watching(cls) is not None and plain and all(asked is None or _is_quiet(asked) for asked in told)
+
+
+def _is_quiet(asked: Any) -> bool:
+    if not isinstance(asked, types.FunctionType) or not _ASKS.issuperset(asked.__code__.co_names):
+        return False
+    code = asked.__code__
+    writes = any(
+        i.opname in ("STORE_SUBSCR", "DELETE_SUBSCR", "IMPORT_NAME") for i in dis.get_instructions(code)
+    )
+    inner = any(isinstance(constant, types.CodeType) for constant in code.co_consts)
+    return not writes and not inner and {"__class__"}.issuperset(code.co_freevars)
+
+
+_ASKS = frozenset(("__getattribute__", "object", "super"))
+_HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made
 
 
 def refuse_watched(output: OutputGraph, cls: type) -> None:
     """A user-defined class that sees every read of an attribute would see those of guards, and of capture, too."""
-    asked = class_lookup(cls, "__getattribute__")
-    if isinstance(asked, types.FunctionType) and is_users(asked.__globals__):
+    if watching(cls) is not None:
         output.unsupported("GB0052", f"an object of class {cls.__name__}, which has a __getattribute__")
     if class_lookup(type(cls), "__getattribute__") is not type.__getattribute__:
         output.unsupported(

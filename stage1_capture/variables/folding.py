@@ -12,6 +12,7 @@ from typing import Any
 from stage1_capture.state.machine import Args, Kwargs, Raised, Tx, attempt
 from stage1_capture.variables.base import Variable, from_constant, realize
 from stage1_capture.variables.number import open_conversion
+from stage1_capture.variables.unbacked import converted
 from stage_contracts.breaks import Unsupported
 
 
@@ -19,6 +20,8 @@ def fold(tx: Tx, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Va
     """Compute a pure function of constants now. What it raises, the program raises."""
     name = getattr(function, "__name__", "a function")
     still_open = open_conversion(function, [realize(a) for a in args]) if not kwargs else None
+    if still_open is None and len(args) == 1 and not kwargs:
+        still_open = converted(tx, function, realize(args[0]))
     if still_open is not None:
         return still_open
     values = [tx.constant(a, name) for a in args]

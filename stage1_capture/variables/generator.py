@@ -6,11 +6,13 @@ goes on when the next value is asked for. One that is alive at a break is made a
 
 from __future__ import annotations
 
+import builtins
 import types
 from dataclasses import dataclass, field
 from typing import Any
 
 from stage1_capture.state import entry
+from stage1_capture.state.graph_builder import is_users
 from stage1_capture.state.machine import Raised, Tx
 from stage1_capture.variables.base import NULL, Variable, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
@@ -129,13 +131,16 @@ class GeneratorVariable(IteratorVariable):
         return frame.yielded
 
     def inside_a_block(self) -> bool:
-        """Whether it stands in a try or with block, whose end runs when the generator is dropped."""
+        """Whether it stands in a try or with block that does something when the generator is dropped."""
         assert self.frame is not None
         program = self.frame.program
         handler = program[self.frame.index - 1].handler if self.state == "suspended" else None
-        while handler is not None and program[handler.target].opname == "CLEANUP_THROW":  # of a yield from
-            handler = program[handler.target].handler
-        return handler is not None and program[handler.target].opname != "CALL_INTRINSIC_1"  # StopIteration's
+        while handler is not None and program[handler.target].opname != "CALL_INTRINSIC_1":  # StopIteration's
+            after = _passing_on(self.frame, handler.target)
+            if after is None:
+                return True
+            handler = program[after].handler
+        return False
 
     # ---- alive at a break ------------------------------------------------------------------------
 
@@ -186,6 +191,24 @@ class GeneratorVariable(IteratorVariable):
                 )
                 last += 1
         return f"{r.expression(function)}({', '.join([*words, *keywords])})"
+
+
+def _passing_on(frame: Any, index: int) -> int | None:
+    """Where a handler that begins at `index` passes on the GeneratorExit of a dropped generator, having done nothing:
+    that of a `yield from`, and `except` clauses of the library for other exceptions. None if it may do something."""
+    program, names = frame.program, frame.function.globals
+    if program[index].opname in ("CLEANUP_THROW", "COPY"):  # COPY, POP_EXCEPT, RERAISE: after the clauses
+        return index if program[index].opname == "CLEANUP_THROW" else index + 2
+    if program[index].opname != "PUSH_EXC_INFO" or is_users(names):
+        return None
+    index += 1
+    while (program[index].opname, program[index + 1].opname) == ("LOAD_GLOBAL", "CHECK_EXC_MATCH"):
+        name = program[index].argval
+        kind = None if name in names else getattr(builtins, name, None)
+        if not isinstance(kind, type) or issubclass(GeneratorExit, kind):
+            return None
+        index = program[index + 2].target
+    return index if program[index].opname == "RERAISE" else None
 
 
 def _plain(value: Variable) -> Variable:

@@ -81,7 +81,7 @@ def attribute_source(output: OutputGraph, owner: UserDefinedObjectVariable, name
     ):
         child = ItemSource(AttrSource(owner.source, "__dict__"), name)
     own = name in REGISTRIES or name == "training" or is_library_class(cls)
-    if isinstance(owner.real, Module) and own:  # what else lies there is written past Module.__setattr__ too
+    if issubclass(cls, Module) and own:  # what else lies there is written past Module.__setattr__ too
         output.epoch_sources.add(child)
     return child
 

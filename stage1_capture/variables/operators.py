@@ -32,6 +32,12 @@ from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Node
 from stage_contracts.source import ArraySource, AttrSource, RegisteredSource
 from stage_contracts.tensor_meta import TensorMeta
+from stage_contracts.unbacked import DataDependentError
+
+# Of numbers that only the data knows: what variables/unbacked.py has to say before a call, and before its node.
+UNKNOWN: dict[str, Callable[..., Any]] = {}
+# Operators whose result the data sizes -> how they are recorded (builtins/torch/data_sized.py); None: as any other.
+DATA_SIZED: dict[str, Callable[[Tx, Operator, list[Variable], dict[str, Variable]], Variable | None]] = {}
 
 
 def call_operator(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
@@ -44,6 +50,9 @@ def call_operator(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, 
     if tx.output.modes["autocast"]:
         args, kwargs = autocast.with_casts(tx, op, args, kwargs, _call_in_mode)
     autocast.check_inference(tx, op, args, kwargs)
+    args, kwargs = UNKNOWN["operands"](tx, op, args, kwargs)
+    if op.name in DATA_SIZED and (found := DATA_SIZED[op.name](tx, op, args, kwargs)) is not None:
+        return found
     args, kwargs = scalars_as_inputs(tx, op, args, kwargs)
     result = _call_in_mode(tx, op, args, kwargs)
     autocast.mark_inference(tx, result, args, kwargs)
@@ -93,6 +102,8 @@ def _call(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable
     except Unsupported as refusal:
         broken = refusal.graph_break
         tx.unsupported(broken.code, broken.reason)
+    except DataDependentError as question:
+        tx.unsupported("GB0016", f"{op.name}: {question}")
     except Exception as error:  # the user's mistake, such as shapes that do not fit: eager raises it
         tx.unsupported("GB0066", f"{op.name} raises {type(error).__name__}: {error}")
     if op.mutates:
@@ -146,6 +157,8 @@ def known_scalar(tx: Tx, scalar: NumpyNdarrayVariable) -> Any:
 
 
 def _record(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable], val: Any) -> Any:
+    if tx.output.sizes.deferred and op.name != "check":
+        UNKNOWN["deferred"](tx)
     nodes = [argument(tx, op, a, tx.output.node_of) for a in args]
     kwnodes = {k: argument(tx, op, v, tx.output.node_of) for k, v in kwargs.items()}
     silent = tx.output.graph_mode and not tx.output.grad_enabled

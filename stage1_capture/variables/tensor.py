@@ -30,6 +30,9 @@ from stage_contracts.guards import OpenMeta, TensorOf
 from stage_contracts.source import AttrSource, ItemSource, RegisteredSource, Source
 from stage_contracts.tensor_meta import TensorMeta
 
+# The methods that read data, and what they give where the data need not be known: variables/unbacked.py.
+DATA_READS: dict[str, Callable[[Tx, Any], Variable]] = {}
+
 
 def can_be_array(tensor: TensorVariable) -> bool:
     """Whether `tensor.numpy()` gives an array that can be followed."""
@@ -109,6 +112,8 @@ class TensorVariable(DataVariable):
     def call_method(self, tx: Tx, name: str, args: Args, kwargs: Kwargs) -> Variable:
         if name == "numpy" and can_be_array(self):
             return KINDS["array"](self)
+        if name in DATA_READS and config.current().capture.capture_scalar_outputs:
+            return DATA_READS[name](tx, self)
         if name in TENSOR_REFUSALS:
             refuse(tx, name, self)
         return tx.fold(lambda *a, **k: TENSOR_FACT_METHODS[name](self.meta, *a, **k), args, kwargs)

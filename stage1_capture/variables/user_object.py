@@ -127,16 +127,16 @@ class UserDefinedObjectVariable(Variable):
     # ---- attributes --------------------------------------------------------------------------------------
 
     def var_getattr(self, tx: Tx, name: str) -> Variable | None:
-        real = self.real
-        if isinstance(real, types.ModuleType):
+        real, cls = self.real, type(self.real)  # isinstance would ask a `__getattribute__` for `__class__`
+        if issubclass(cls, types.ModuleType):
             return module_attribute(tx, self, name)
-        if isinstance(real, type):
+        if issubclass(cls, type):
             return class_attribute(tx, self, name)
         if real is STATE and name == "grad_enabled":
             return from_constant(tx.output.grad_enabled)
         if real is STATE and name in tx.output.modes:
             return from_constant(tx.output.modes[name])
-        if isinstance(real, FUNCTION_KINDS):
+        if issubclass(cls, FUNCTION_KINDS):
             return function_attribute(self, name)
         if self.private and isinstance(real, (np.finfo, np.iinfo)) and name in self.attrs:
             return self.attrs[name]  # which NumPy would compute

@@ -17,8 +17,7 @@ from stage0_eager.tensor import Tensor
 from stage0_eager.transforms.trace import TracedArray, Tracer
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph, GraphError, Node, map_args
-from stage_contracts.joint import FunctionalGraph, JointGraph
-from stage_contracts.layouts import is_dense
+from stage_contracts.joint import FunctionalGraph, JointGraph, tangent_meta
 from stage_contracts.tensor_meta import TensorMeta
 
 Edges = list[tuple[Derivative, Any]]  # (rule, the argument that it is for: a node, or a sequence of nodes)
@@ -75,12 +74,6 @@ def differentiate(functional: FunctionalGraph) -> JointGraph:
     graph.output([*outputs, *(None if g is None else tracer.node_of(g) for g in slopes)])
     graph.eliminate_dead_code()
     return JointGraph(graph, len(primals), len(outputs), tangents).verify()
-
-
-def tangent_meta(output: TensorMeta) -> TensorMeta:
-    """The meta of the gradient of `output`: the same layout, or row-major if its elements share memory or have gaps."""
-    strides = output.strides if is_dense(output.shape, output.strides) else None
-    return output.with_(strides=strides, requires_grad=False)
 
 
 def _on_tape(graph: Graph) -> dict[Node, Edges | None]:

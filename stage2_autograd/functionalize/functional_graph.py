@@ -16,7 +16,12 @@ from stage0_eager.table.core import core as c
 from stage0_eager.tensor import Tensor
 from stage2_autograd.functionalize.functional_tracer import FunctionalTracer, storage_of
 from stage2_autograd.functionalize.gradient_nodes import expand_gradients, has_gradient_nodes
-from stage2_autograd.functionalize.output_aliases import plan_results, with_own_storage, with_views_apart
+from stage2_autograd.functionalize.output_aliases import (
+    plan_results,
+    symbols_shown,
+    with_own_storage,
+    with_views_apart,
+)
 from stage2_autograd.retrace import placeholders_like, retrace
 from stage2_autograd.subgraphs import functional, within
 from stage_contracts.breaks import Unsupported
@@ -55,6 +60,7 @@ def _functional(graph: Graph) -> FunctionalGraph:
         inputs = placeholders_like(graph, tracer, role="primal")
         outputs = retrace(graph, tracer, inputs)
         computed, results = plan_results(tracer, inputs, outputs)
+        computed += symbols_shown(tracer, results)
         written = tuple(i for i, t in enumerate(inputs) if storage_of(tracer, t).generation)
         silent = tuple(i for i in written if not storage_of(tracer, inputs[i]).recorded)
         versions = tuple(storage_of(tracer, t).generation for t in (*computed, *(inputs[i] for i in written)))

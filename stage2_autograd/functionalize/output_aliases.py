@@ -11,7 +11,7 @@ from typing import Any
 from stage0_eager.state import interpreting
 from stage0_eager.table.core import core as c
 from stage0_eager.tensor import Tensor
-from stage0_eager.transforms.trace import Tracer
+from stage0_eager.transforms.trace import TracedArray, Tracer
 from stage2_autograd.aliasing import base
 from stage2_autograd.functionalize.functional_tracer import FunctionalTracer, storage_of
 from stage2_autograd.functionalize.storages import (
@@ -20,6 +20,8 @@ from stage2_autograd.functionalize.storages import (
 from stage_contracts.graph import Graph, Node
 from stage_contracts.joint import ResultPlan
 from stage_contracts.layouts import is_dense, turns_contiguous
+from stage_contracts.symbol_bindings import open_sizes_in, symbols_of
+from stage_contracts.unbacked import makers
 
 
 def plan_results(
@@ -62,6 +64,15 @@ def plan_results(
         views = [(op, rest) for op, rest in chain if not (isinstance(op, Silently) and op.name == "detach")]
         plans.append((kind, which, *(views or chain)))
     return computed, tuple(plans)
+
+
+def symbols_shown(tracer: FunctionalTracer, results: tuple[ResultPlan, ...]) -> list[Tensor]:
+    """The tensors that show the unbacked symbols in the views of these results: further outputs, for the wrapper."""
+    assert tracer.graph is not None
+    made = makers(tracer.graph.nodes)
+    used = {s for size in open_sizes_in(results) for s in symbols_of(size)}
+    nodes = [made[s] for s in sorted(used & made.keys(), key=str)]
+    return [Tensor(TracedArray(node.val, node)) for node in nodes if not isinstance(node.val, tuple)]
 
 
 def with_views_apart(graph: Graph, results: tuple[ResultPlan, ...]) -> tuple[ResultPlan, ...]:

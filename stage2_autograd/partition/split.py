@@ -12,6 +12,8 @@ from typing import Any
 from stage_contracts.graph import Graph, GraphError, Node, map_args, meta_of, nodes_in
 from stage_contracts.joint import JointGraph, Partition, SavedTensor
 from stage_contracts.node_meta import input_marks
+from stage_contracts.symbol_bindings import makers_read
+from stage_contracts.unbacked import has_effect, makers
 
 
 def split(joint: JointGraph, saved: dict[Node, str]) -> Partition:
@@ -33,12 +35,13 @@ def extract(graph: Graph, name: str, inputs: Sequence[Node], outputs: Iterable[A
     part = Graph(name)
     images: dict[Node, Node] = {}
     outputs = tuple(outputs)
+    checks = [n for n in graph.calls if has_effect(n)] if name == "forward" else []
     for node in inputs:
         marks = input_marks(node)
         if name == "backward" and marks.get("role") != "tangent":
             marks |= {"role": "saved", "val": _plain(node)}
         images[node] = part.placeholder(node.name, **marks)
-    for node in _needed(graph, images, outputs):
+    for node in _needed(graph, images, (*outputs, *checks), name):
         if node.op == "placeholder":
             raise GraphError(
                 f"the {name} graph reads {node.name}, which is neither its input nor saved for it"
@@ -55,15 +58,20 @@ def extract(graph: Graph, name: str, inputs: Sequence[Node], outputs: Iterable[A
     return part
 
 
-def _needed(graph: Graph, given: Iterable[Node], outputs: Iterable[Any]) -> list[Node]:
-    """The nodes, in the graph's order, that `outputs` need and that are not `given`."""
+def _needed(graph: Graph, given: Iterable[Node], outputs: Iterable[Any], name: str) -> list[Node]:
+    """The nodes, in the graph's order, that `outputs` need and that are not `given`.
+
+    A backward gets the sizes that only the data knows as saved values, so it needs no node that makes one.
+    """
     stop, needed = set(given), set()
+    made = makers(graph.nodes) if name == "forward" else {}
     stack = list(nodes_in(list(outputs)))
     while stack:
         node = stack.pop()
         if node not in stop and node not in needed:
             needed.add(node)
             stack += node.all_input_nodes
+            stack += makers_read(node, made) if made else ()
     return [n for n in graph.nodes if n in needed]
 
 

@@ -15,9 +15,15 @@ from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor
 from stage2_autograd.aliasing import base
 from stage_contracts.graph import Node, meta_of
-from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
+from stage_contracts.joint import FunctionalGraph, JointGraph, Partition, tangent_meta
 from stage_contracts.layouts import is_dense
-from stage_contracts.symbol_bindings import open_sizes_in, size_reader, symbol_bindings, with_sizes
+from stage_contracts.symbol_bindings import (
+    expression,
+    open_sizes_in,
+    size_reader,
+    symbol_bindings,
+    with_sizes,
+)
 from stage_contracts.tensor_meta import TensorMeta
 
 DOUBLE_BACKWARD = (
@@ -115,6 +121,9 @@ class SavingPlan:
         # from the inputs, because the shapes of results do not show every size
         shown = symbol_bindings([n.val for n in functional.graph.placeholders]) if self.open else []
         self.read_sizes = size_reader(shown) if self.open else None
+        known = {s.symbol for s in shown}
+        used = {s for size in open_sizes_in(self.tangents) for s in expression(size).free_symbols}
+        self.by_data = not used <= known  # only the data decides a size: the layout is that of the output
         self.metas = () if self.open else tuple(metas)
         self.layouts = [] if self.open else [_layout(meta) for meta in self.tangents]
 
@@ -122,10 +131,12 @@ class SavingPlan:
         """The metas of the outputs that get gradients."""
         return tuple(outputs[i].meta for i in self.tangent_outputs) if self.open else self.metas
 
-    def layouts_of(self, tensors: Sequence[Tensor]) -> list[Layout]:
-        """For these inputs: the layout of each incoming gradient that the backward was compiled for."""
+    def layouts_of(self, tensors: Sequence[Tensor], outputs: Sequence[Tensor]) -> list[Layout]:
+        """For these inputs and outputs: the layout of each incoming gradient that the backward was compiled for."""
         if self.read_sizes is None:
             return self.layouts
+        if self.by_data:
+            return [_layout(tangent_meta(outputs[i].meta)) for i in self.tangent_outputs]
         sizes = self.read_sizes(tensors)
         return [_layout(with_sizes(meta, sizes)) for meta in self.tangents]
 

@@ -126,7 +126,7 @@ def _on_tape(
             made = forward(*[t._data for t in tensors], *state)
             outputs = [Tensor(a) for a in made[:count]]
             edges = [Edge(tensors[i], position=i) for i in wanted if tensors[i].requires_grad]
-            layouts = plan.layouts_of(tensors)
+            layouts = plan.layouts_of(tensors, outputs)
             node = CompiledBackward(backward, layouts, edges, plan.out_metas(outputs), recover_backward)
             node.saved = plan.save(tensors, outputs, made)
             for index, i in enumerate(joint.tangent_outputs):

@@ -14,8 +14,10 @@ from typing import Any
 from stage0_eager.autograd.tape import version_of
 from stage0_eager.autograd.views import write_through
 from stage0_eager.tensor import Tensor, root
+from stage_contracts.graph import Node
 from stage_contracts.joint import FunctionalGraph, ResultPlan
 from stage_contracts.symbol_bindings import open_sizes_in, size_reader, symbol_bindings, with_sizes
+from stage_contracts.unbacked import symbol_made, value_made
 
 # (input tensors, the graph's arrays, tensors made of them, a function to call before memory is written) -> results.
 # There is a tensor for each output of the user; on the tape, also for each new value.
@@ -178,16 +180,28 @@ def _undoing(target: Tensor) -> Undo:
     return undo
 
 
+def _shown_by(node: Any) -> tuple[Any, int] | None:
+    """The unbacked symbol that an output shows, if there is one; the output may be a copy."""
+    if not isinstance(node, Node) or node.op != "call_function":
+        return None
+    return symbol_made(node) or (_shown_by(node.args[0]) if node.target.name == "clone" else None)
+
+
 def _result_maker(functional: FunctionalGraph, results: tuple[ResultPlan, ...]) -> Finish:
     """A function that makes the user's results: outputs, inputs and constants, some of them through views."""
     constants = functional.graph.attributes
     open_results = next(open_sizes_in(results), None) is not None
     read_sizes = size_reader(symbol_bindings([n.val for n in functional.graph.placeholders]))
+    shown = [(*made, i) for i, node in enumerate(functional.graph.outputs) if (made := _shown_by(node))]
 
     def lay_out(tensors: Sequence[Tensor], outputs: list[Tensor]) -> tuple[Tensor, ...]:
         sources: dict[str, Any] = {"output": outputs, "input": tensors, "constant": constants}
         made = []
-        plan = with_sizes(results, read_sizes(tensors)) if open_results else results
+        plan = results
+        if open_results:
+            sizes = read_sizes(tensors)
+            sizes |= {symbol: value_made(outputs[i]._data, dim) for symbol, dim, i in shown}
+            plan = with_sizes(results, sizes)
         for kind, which, *views in plan:
             tensor = sources[kind][which]
             for (

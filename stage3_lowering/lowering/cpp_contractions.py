@@ -32,7 +32,7 @@ def contraction_text(of: Contraction, beta: str = "") -> Iterator[str]:
         step = of.b.row if not of.b.transposed else 1
         words = [*_lies(of.a, of.m, of.k), scalar, a, _row(of.a), b, _row_of(step), zero, c, "1"]
         words[-1] = _row_of(of.c.row)
-        call = f"host.{of.letter}gemv(RowMajor, {', '.join(words)});"
+        call = _or_zeros(of, f"host.{of.letter}gemv(RowMajor, {', '.join(words)});", words[-1], beta)
     elif of.m == 1 and not is_open(of.m):
         step = 1 if not of.a.transposed else of.a.row
         words = [
@@ -46,13 +46,22 @@ def contraction_text(of: Contraction, beta: str = "") -> Iterator[str]:
             c,
             "1",
         ]
-        call = f"host.{of.letter}gemv(RowMajor, {', '.join(words)});"
+        call = _or_zeros(of, f"host.{of.letter}gemv(RowMajor, {', '.join(words)});", "1", beta)
     else:
         lies = [_TRANSPOSED[of.a.transposed], _TRANSPOSED[of.b.transposed]]
         sizes = [cpp_index(size) for size in (of.m, of.n, of.k)]
         words = [*lies, *sizes, scalar, a, _row(of.a), b, _row(of.b), zero, c, _row(of.c)]
         call = f"host.{of.letter}gemm(RowMajor, {', '.join(words)});"
     yield f"{INDENT * depth}{call}"
+
+
+def _or_zeros(of: Contraction, call: str, step: str, beta: str) -> str:
+    """The call of gemv; with nothing to add up, gemv writes nothing, so zeros are written instead."""
+    if beta or not is_open(of.k):
+        return call
+    count, into = cpp_index(of.m if of.n == 1 else of.n), _place(of.c)
+    zeros = f"for (int64_t z = 0; z < {count}; ++z) ({into})[z * {step}] = 0;"
+    return f"if ({cpp_index(of.k)} > 0) {call} else {zeros}"
 
 
 _TRANSPOSED = {False: "AsIs", True: "Transposed"}

@@ -24,6 +24,7 @@ from stage_contracts.loop_ir import ExternCall, LoopNest, LoweredGraph, buffer_r
 from stage_contracts.passes import Pass, PassTable, keep_made
 from stage_contracts.program import Buffer, External, Kernel, Launch, Program, Return, step_accesses
 from stage_contracts.scheduler_ir import FusedSchedulerNode, FusionDecision
+from stage_contracts.size_vars import late_sizes
 
 
 def fuse(lowered: LoweredGraph) -> Program:
@@ -101,7 +102,7 @@ def unless_off(function: Callable[[Program], Program]) -> Callable[[Program], Pr
 def groups(lowered: LoweredGraph) -> Grouped:
     """Each nest joined to the earlier ones it may share loops with. A round is one nest against all of those."""
     nodes = [scheduler_node(node) for node in lowered.nodes]
-    schedule = Schedule(lowered.buffers, nodes)
+    schedule = Schedule(lowered.buffers, nodes, late_sizes(lowered.sizes, lowered.inputs))
 
     def so_far() -> Grouped:
         return Grouped(lowered, tuple(schedule.ordered()), tuple(schedule.decisions))

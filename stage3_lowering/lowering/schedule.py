@@ -7,6 +7,7 @@ what the other writes at the same index, and no dependency runs from one to the 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from stage3_lowering.lowering.legality import (
@@ -25,10 +26,12 @@ from stage3_lowering.lowering.legality import (
 from stage_contracts.events import record
 from stage_contracts.loop_ir import LoopNest
 from stage_contracts.scheduler_ir import FusedSchedulerNode, FusionDecision, SchedulerNode
-from stage_contracts.size_vars import is_open
+from stage_contracts.size_vars import is_open, sizes_in
 from stage_contracts.symbolic import hinted
 from stage_contracts.tensor_meta import TensorMeta
 
+MAKES = "unbacked."  # calls whose result only the data sizes
+CHECK = "unbacked.check"  # the call that raises an error if the data is not as the program says
 FEW_READERS = 8  # of one number; what more nests read alike, as a rate of learning, says nothing about them
 LARGEST_KERNEL = 1024  # instructions; g++ takes more than twice as long for twice as many
 
@@ -36,12 +39,21 @@ LARGEST_KERNEL = 1024  # instructions; g++ takes more than twice as long for twi
 class Schedule:
     """The groups so far, by the buffers they write, and the decisions taken."""
 
-    def __init__(self, buffers: Mapping[str, TensorMeta], nodes: list[SchedulerNode]) -> None:
+    def __init__(
+        self,
+        buffers: Mapping[str, TensorMeta],
+        nodes: list[SchedulerNode],
+        late: Mapping[str, frozenset[str]] = MappingProxyType({}),
+    ) -> None:
         self.buffers = buffers
+        self.late = late  # sizes that only the data decides -> the buffers that show them
         self.readers: dict[str, list[str]] = {}  # buffer -> the nodes that read it
         for node in nodes:
             for name in dict.fromkeys(d.buffer for d in node.reads):
                 self.readers.setdefault(name, []).append(node.name)
+        calls = [node.node for node in nodes if node.is_extern]
+        self.made = {n for call in calls if call.target.startswith(MAKES) for n in call.outputs}  # type: ignore[union-attr]
+        self.checks = [node.name for node in nodes if getattr(node.node, "target", "") == CHECK]
         self.position = {node.name: k for k, node in enumerate(nodes)}
         # one each: a call with several results runs once
         alone = [FusedSchedulerNode((node,)) for node in nodes]
@@ -195,9 +207,24 @@ class Schedule:
 
     def _producers(self, group: FusedSchedulerNode) -> list[FusedSchedulerNode]:
         if id(group) not in self.above:
-            found = (self.group_of[name] for name in sorted(read_by(group)) if name in self.group_of)
+            needed = read_by(group) | self._showing(group)
+            found = (self.group_of[name] for name in sorted(needed) if name in self.group_of)
             self.above[id(group)] = list({id(g): g for g in found if g is not group}.values())
         return self.above[id(group)]
+
+    def _showing(self, group: FusedSchedulerNode) -> set[str]:
+        """The buffers that show the sizes of this group, and the checks of the data above it: they come before it.
+
+        Without the checks, a kernel might read past the end of a tensor.
+        """
+        found: set[str] = set()
+        for node in (each.node for each in group.nodes) if self.made else ():
+            used = sizes_in([self.buffers[name] for name in node.writes])
+            used |= set(node.sizes) if isinstance(node, LoopNest) else sizes_in((node.args, node.kwargs))
+            showing = {name for size in used for name in self.late.get(size, ())}
+            if showing or not self.made.isdisjoint(node.reads):
+                found |= showing | {n for n in self.checks if self.position[n] < self.position[node.name]}
+        return found - written_by(group)
 
     def ordered(self) -> list[FusedSchedulerNode]:
         """Groups after the groups they read, else in the graph's order."""

@@ -20,6 +20,7 @@ from stage_contracts.size_vars import plain
 from stage_contracts.symbol_bindings import expression, symbol_bindings
 from stage_contracts.symbolic import SymFloat, SymInt, hinted, same_shape, same_size
 from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
+from stage_contracts.unbacked import makers
 
 
 class Sizes:
@@ -28,9 +29,14 @@ class Sizes:
     def __init__(self, graph: Graph, fresh: Callable[[str], str]) -> None:
         self.fresh = fresh
         self.shown = {s.symbol: s for s in symbol_bindings([n.val for n in graph.placeholders])}
+        self.unbacked = {symbol: fresh(str(symbol)) for symbol in makers(graph.nodes)}  # -> its name here
+        self.made_in: dict[
+            Any, tuple[str, int]
+        ] = {}  # unbacked symbol -> the buffer and dimension that show it
         self.inputs: list[str] = []  # the buffers of the placeholders so far
         self.made: dict[Any, Any] = {}  # what a size was -> its symbol here
-        self.vars: list[tuple[str, int | None, int, Any]] = []  # name, input, dimension, expression
+        # name, input (or unbacked symbol), dimension, expression
+        self.vars: list[tuple[str, Any, int, Any]] = []
 
     def size(self, size: Any) -> Any:
         """A size, or a number made of sizes, as an int or a product of symbols."""
@@ -77,13 +83,19 @@ class Sizes:
     def listed(self) -> tuple[SizeVar, ...]:
         """Every size that is used, in the order to compute them."""
         return tuple(
-            SizeVar(name, expr=expr) if at is None else SizeVar(name, self.inputs[at], dim)
+            SizeVar(name, expr=expr) if at is None
+            else SizeVar(name, self.inputs[at], dim) if isinstance(at, int)
+            else SizeVar(name, *self.made_in[at])
             for name, at, dim, expr in self.vars
-        )
+        )  # fmt: skip
 
     def _symbol(self, known: Any) -> Any:
         """The symbol here for one of the graph's, which an input must show."""
         if known in self.made:
+            return self.made[known]
+        if known in self.unbacked:
+            self.vars.append((self.unbacked[known], known, 0, None))
+            self.made[known] = symbol(self.unbacked[known])
             return self.made[known]
         if known not in self.shown:
             raise Unsupported(f"the open size {known}, which no input of the graph shows", code="GB0011")

@@ -25,6 +25,7 @@ from stage_contracts.loop_ir import BufferRef, ExternCall, LoopNest, LoweredGrap
 from stage_contracts.origin import Origin
 from stage_contracts.symbolic import hinted
 from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
+from stage_contracts.unbacked import symbol_made
 
 # Names that the loop IR, C++ or Triton use themselves.
 _WORDS = """
@@ -182,6 +183,8 @@ class State:
         several = isinstance(node.val, (tuple, list))
         metas = [self.sizes.meta(m) for m in node.val] if several else [self.meta(node)]
         names = tuple(self.new_buffer(dense(m)) for m in metas)
+        if made := symbol_made(node):
+            self.sizes.made_in[made[0]] = names[0], made[1]
         qualified = getattr(node.target, "qualname", str(node.target))
         target = node.target.name if getattr(node.target, "namespace", "") == "core" else qualified
         self.nodes.append(ExternCall(names, target, args, kwargs, node.origins))

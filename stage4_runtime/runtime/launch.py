@@ -23,6 +23,7 @@ from stage_contracts.dtype import DTYPES
 from stage_contracts.errors import OutOfRange
 from stage_contracts.loop_ir import SubgraphRef
 from stage_contracts.program import External, Kernel, Program, RowBlocks
+from stage_contracts.size_vars import late_sizes
 from stage_contracts.tensor_meta import TensorMeta
 
 
@@ -41,6 +42,9 @@ def launch(
     `library` says how memory is allocated and addressed; the default is NumPy's or CuPy's own way.
     """
     graphs_asked = config.current().runtime.cuda_graphs if cuda_graph is None else cuda_graph
+    if graphs_asked and late_sizes(program.sizes, program.inputs):
+        events.record("fallback", "cuda_graph", program=program.name, reason="the data decides its sizes")
+        graphs_asked = False
     if program.device.type == "cpu":
         if graphs_asked:
             events.record("fallback", "cuda_graph", program=program.name, reason="it runs on the CPU")
@@ -122,7 +126,7 @@ def _metas_at(program: Program) -> Callable[..., TensorMeta]:
     fixed = {name: buffer.meta for name, buffer in program.buffers.items()}
     made: dict[tuple, TensorMeta] = {}
 
-    def meta(buffer: str, shape: tuple | None = None, strides: tuple = ()) -> TensorMeta:
+    def meta(buffer: str, shape: tuple | None = None, strides: tuple | None = None) -> TensorMeta:
         if shape is None:
             return fixed[buffer]
         found = made.get((buffer, shape))

@@ -6,7 +6,7 @@ call; each step is one line. It reads open sizes first, from the inputs' shapes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -40,8 +40,11 @@ from stage_contracts.program import (
     WaitEvent,
 )
 from stage_contracts.segments import Segment, segments
-from stage_contracts.size_vars import is_open, plain
+from stage_contracts.size_vars import is_open, late_sizes, plain
 from stage_contracts.tensor_meta import TensorMeta
+from stage_contracts.unbacked import VALUE
+
+MAKES = "unbacked."  # external calls whose result only the data sizes
 
 
 @dataclass
@@ -59,6 +62,11 @@ class LaunchText:
     addresses: set[str] = field(default_factory=set)  # buffers that a kernel needs as an address
     pools: list[str] = field(default_factory=list)  # where each pool begins, for calls of C++
     poison: bool = False
+    late: Mapping[str, frozenset[str]] = field(default_factory=dict)  # sizes that a call of the program shows
+    known: set[str] = field(default_factory=set)  # those of them that are computed so far
+    shown: set[str] = field(
+        default_factory=set
+    )  # the buffers that are there so far, of those that show sizes
 
     def name(self, buffer: str) -> str:
         return self.names[buffer]
@@ -102,6 +110,7 @@ def write_launch_text(
         arrays, addresses = _wanted(step)
         out.arrays.update(arrays)
         out.addresses.update(addresses)
+    out.late = late_sizes(program.sizes, program.inputs)
     pooled = [b for b in program.buffers.values() if b.slot is not None]
     out.pools = [f"pool{number}" for number, _ in enumerate(program.pools)] if calls or poison else []
     out.poison = poison
@@ -208,11 +217,29 @@ def _arena_sizes(program: Program, pooled: list[Buffer], out: LaunchText) -> lis
 
 
 def _size_lines(program: Program, out: LaunchText) -> Iterable[str]:
-    """Every open size, read from a shape or computed."""
+    """Every open size, read from a shape or computed. One that a later call shows is 0 before it."""
     for size in program.sizes:
         name = out.sizes[size.name]
-        if size.buffer:
+        if size.name in out.late:
+            yield f"{name} = 0  # until it is known"
+        elif size.buffer:
             yield f"{name} = read_size({size.buffer!r}, {out.name(size.buffer)}, {size.dim})"
+        else:
+            yield f"{name} = {out.size(size.expr)}"
+
+
+def _late_size_lines(made: Iterable[str], program: Program, out: LaunchText) -> Iterable[str]:
+    """The sizes that are known when these buffers are there, too."""
+    if out.late.keys() <= out.known or not {*made} & {b for after in out.late.values() for b in after}:
+        return
+    out.shown.update(made)
+    for size in program.sizes:
+        if size.name in out.known or not out.late.get(size.name, {""}) <= out.shown:
+            continue
+        out.known.add(size.name)
+        name, buffer = out.sizes[size.name], size.buffer and out.name(size.buffer)
+        if buffer:
+            yield f"{name} = {f'int({buffer})' if size.dim == VALUE else f'{buffer}.shape[{size.dim}]'}"
         else:
             yield f"{name} = {out.size(size.expr)}"
 
@@ -288,9 +315,12 @@ def _external(step: External, program: Program, out: LaunchText) -> Iterable[str
         return
     results = ", ".join(map(out.name, step.outputs))
     yield f"{results} = {EXTERNAL_PREFIX}{identifier(step.target)}({', '.join(words)})"
+    yield from _late_size_lines(step.outputs, program, out)
     for name in step.outputs:
         meta = program.buffers[name].meta
-        yield f"{out.name(name)} = conform({name!r}, {out.name(name)}{out.at(meta)})  # {meta}"
+        # a size that only the data decides is what it is here; the program's checks come next
+        at = f", {out.name(name)}.shape" if step.target.startswith(MAKES) else out.at(meta)
+        yield f"{out.name(name)} = conform({name!r}, {out.name(name)}{at})  # {meta}"
         if name in out.addresses:
             yield f"{out.pointer(name)} = address({out.name(name)})"
 

@@ -29,7 +29,7 @@ from stage_contracts.program import (
     Program,
     step_accesses,
 )
-from stage_contracts.size_vars import is_open, never_below
+from stage_contracts.size_vars import is_open, late_sizes, never_below, sizes_in
 from stage_contracts.symbolic import hinted
 
 # Kinds of core operator whose eager kernel always makes a new array. Any other result may share memory with
@@ -67,9 +67,15 @@ def calls_into_memory(program: Program) -> Program:
 
 
 def slots(program: Program) -> Program:
-    """A place in a pool for every buffer that a step writes to and that does not escape."""
+    """A place in a pool for every buffer that a step writes to and that does not escape.
+
+    A buffer whose size is known only in the middle of a run gets memory of its own then.
+    """
     lives = lifetimes(program)
-    needs_memory = _written_in_place(program)
+    late = late_sizes(program.sizes, program.inputs).keys()
+    needs_memory = [
+        n for n in _written_in_place(program) if late.isdisjoint(sizes_in(program.buffers[n].meta))
+    ]
     spans = {name: span(program.buffers[name].meta) for name in needs_memory if not lives[name].escapes}
     pooled = {name: lives[name] for name, nbytes in spans.items() if not is_open(nbytes)}
     alignment = slot_alignment(program.device)

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from stage_contracts.origin import Origin
 from stage_contracts.size_values import value_at
 from stage_contracts.symbolic import Assumption, DataDependentError, ShapeEnv, SymBool, SymFloat, SymInt
+from stage_contracts.unbacked import learn
 
 
 def env_with(**hints):
@@ -117,12 +118,24 @@ def test_an_unbacked_size_computes_but_answers_nothing():
     u = env.dimension("u0", None)
     assert str(u * 2 + 1) == "2*u0 + 1"
     assert bool(u >= 0)  # every size is
-    for ask in (lambda: bool(u > 3), lambda: int(u), lambda: (u + 1).hint, lambda: bool(u)):
-        with pytest.raises(
-            DataDependentError, match="depends on the data .u0 has no value at compile time.; rewrite"
-        ):
+    for ask in (lambda: bool(u > 3), lambda: int(u), lambda: (u + 1).hint):
+        with pytest.raises(DataDependentError, match="depends on the data: u0 has no value at compile time"):
             ask()
     assert env.assumptions == []
+
+
+def test_an_unbacked_size_is_two_or_more_and_equal_where_it_must_be():
+    env = ShapeEnv()
+    u, v, i = env.dimension("u0", None), env.dimension("u1", None), env.dimension("u2", None, low=-9)
+    assert bool(u) and not bool(u == 1) and not bool(u == v) and env.deferred == []
+    assert not bool(u != v) and bool(u == v) and [str(c) for c in env.deferred] == ["Eq(u0, u1)"]
+    assert not bool(i < 0) and [str(c) for c in env.deferred[1:]] == ["u2 >= 0"]
+    learn(env, (u + i <= 7).expr)
+    assert bool(u + i < 8) and bool(5 - u - i >= -2)
+    with pytest.raises(
+        DataDependentError, match=r"torch._check\(u1 \+ u2 <= 6\)|torch._check\(u0 \+ u2 <= 6\)"
+    ):
+        bool(u + i <= 6)
 
 
 def test_ranges_and_equality():

@@ -91,3 +91,25 @@ def with_real_numbers(x, y):
 @program
 def random_numbers(x, y):
     return x * ct.randn(3, 3, dtype=ct.complex64), ct.rand(2, dtype=ct.complex128)
+
+
+@program
+def transforms(x, y):
+    half = ct.fft.rfft(x.real, norm="ortho")
+    return (
+        ct.fft.ifft2(ct.fft.fft2(x) * y),
+        ct.fft.irfft(half * 2, 3),
+        ct.fft.fftshift(ct.fft.fft(y, 4, 0)),
+        half,
+    )
+
+
+@program
+def eigenvalues(x, y):
+    values, vectors = ct.linalg.eig(x)
+    return (
+        ct.linalg.eigvals(y).sum(),
+        values.abs().sum(),
+        (vectors.abs() ** 2).sum(),
+        ct.linalg.eigvals(x.real).prod().real,
+    )

@@ -143,9 +143,9 @@ def test_configuration_that_is_kept_fixed_or_unknown():
     dynamo.config.verbose = True
     assert dynamo.config.verbose and dynamo.config.inline_inbuilt_nn_modules
     dynamo.config.verbose = False
-    dynamo.config.capture_scalar_outputs = False
-    with pytest.raises(NotImplementedError, match="capture_scalar_outputs is always False"):
-        dynamo.config.capture_scalar_outputs = True
+    dynamo.config.specialize_int = False
+    with pytest.raises(NotImplementedError, match="specialize_int is always False"):
+        dynamo.config.specialize_int = True
     with pytest.raises(AttributeError, match="the nearest it has is torch._dynamo.config.recompile_limit"):
         print(dynamo.config.recompile_limits)
     with pytest.raises(AttributeError, match="no torch._dynamo.config.nonsense"):

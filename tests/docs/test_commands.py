@@ -60,7 +60,10 @@ SMALL_TARGETS = {
     "distributed": "QUICK=1",
 }
 # What no test and no step of CI runs. Its recipe is printed, and the files in it are there.
-NOT_RUN = {"make gpu": "needs a GPU", "make gpu-speed": "needs a GPU"}
+NOT_RUN = {
+    "make gpu": "needs a GPU", "make gpu-speed": "needs a GPU",
+    "make libraries": "installs three libraries, and compiles each model twice",
+}  # fmt: skip
 LARGE = {
     "--programs 20000": "--programs 5",
     "--jobs 16": "--jobs 1",

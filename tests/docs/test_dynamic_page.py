@@ -19,3 +19,6 @@ def test_the_texts_of_the_page_have_open_sizes():
     assert "float32[?, ?]" in texts["<!-- open guards -->"] and "== 64" in texts["<!-- open guards -->"]
     assert "s0 = size(x, 0)" in texts["<!-- open program -->"]
     assert "int64_t s0" in texts["<!-- open kernel -->"] and "i0 < s0" in texts["<!-- open kernel -->"]
+    assert "unbacked.item(n, 'u0')" in texts["<!-- unbacked graph -->"]
+    assert "torch._check(u0 > 3)" in texts["<!-- unbacked question -->"]
+    assert "u0 = item(" in texts["<!-- unbacked program -->"]

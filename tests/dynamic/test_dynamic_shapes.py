@@ -263,3 +263,14 @@ def test_a_backward_that_needs_sizes_and_no_values(backend):
         compiled(x).backward()
         np.testing.assert_array_equal(x.grad.numpy(), np.full(shape, 2, np.float32))
     assert len(compiled.entries) == 1 and not list(events.EVENT_LOG.since(mark, "fallback"))
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_products_with_nothing_to_add_up_are_zeros(backend):
+    """BLAS's gemv writes nothing then. The programs with masks that pick no row (unbacked_programs.py) found it:
+    mask_then_product with inputs(3); before the fix, a vector times a matrix held what was in memory."""
+    product = cutaway.compile(lambda a, b: (a @ b * 3, b.T @ (a * 2) * 3), backend=backend, dynamic=True)
+    for k in (3, 0, 5, 0):
+        a, b = cutaway.randn(k), cutaway.randn(k, 3)
+        for found, wanted in zip(product(a, b), (a @ b * 3, b.T @ (a * 2) * 3), strict=True):
+            np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-5, atol=1e-6)

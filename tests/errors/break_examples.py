@@ -165,6 +165,16 @@ def logged(x):
     return x + 1
 
 
+def gb0016(x):
+    count = (x > 0).sum().item()
+    return x * 2 if count > 2 else x
+
+
+def gb0016_instead(x):
+    count = (x > 0).sum()
+    return cutaway.where(count > 2, x * 2, x)
+
+
 def gb0020(x):
     return logged(x * 2)
 
@@ -338,4 +348,5 @@ SETTINGS = {
     "gb0011": {"backend": "inductor", "dynamic": True},
     "gb0012": {"backend": without_square, "options": {"capture.suppress_errors": True}},
     "gb0015": {"backend": "aot_eager"},
+    "gb0016": {"backend": "eager", "options": {"capture.capture_scalar_outputs": True}},
 }

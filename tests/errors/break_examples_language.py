@@ -300,7 +300,7 @@ class Watched:
     scale = 2
 
     def __getattribute__(self, name):
-        return object.__getattribute__(self, name)
+        return object.__getattribute__(self, str(name))
 
 
 def gb0052(x, watched):

@@ -73,7 +73,7 @@ def values_of(source, count=400):
     return np.concatenate([RNG.permutation(known), bits])[:count]
 
 
-SOURCES = {source: values_of(source) for source in DTYPES}
+SOURCES = {source: values_of(source) for source, dtype in DTYPES.items() if not dtype.is_complex}
 
 
 def assert_cast(found, given, target, what):

@@ -125,6 +125,12 @@ OWN: dict[str, tuple[str, ...]] = {
                                 for left, turned in ((True, False), (True, True), (False, True))),
     "torch.linalg.ldl_solve": ("torch.linalg.ldl_solve(*torch.linalg.ldl_factor(m), w)",),
     "torch.orgqr": ("torch.orgqr(w, u)",),
+    **{f"torch.{name}": (f"torch.{name}(torch.complex(x, y))",) for name in ("imag", "view_as_real", "view_as_real_copy", "is_conj")},
+    **{f"torch.view_as_complex{copy}": (f"torch.view_as_complex{copy}(torch.view_as_real(torch.complex(x, y)))",) for copy in ("", "_copy")},
+    **{f"torch.linalg.{name}": (f"torch.linalg.{name}(m)", f"torch.linalg.{name}(torch.complex(w, m) @ w)") for name in ("eig", "eigvals")},
+    "torch.Tensor.imag": ("torch.complex(x, y).imag",), "torch.Tensor.conj_physical_": ("torch.complex(x, y).conj_physical_()",),
+    "torch.Tensor.stft": ("line[0].stft(4, window=torch.ones(4), return_complex=True)",),
+    "torch.Tensor.istft": ("line[0].stft(4, window=torch.ones(4), return_complex=True).istft(4, window=torch.ones(4))",),
     "torch.stft": ("torch.view_as_real(torch.stft(line[0], 4, window=torch.ones(4), return_complex=True))",),
     "torch.istft": ("torch.istft(torch.stft(line[0], 4, window=torch.ones(4), return_complex=True), 4, window=torch.ones(4))",),
     "torch.poisson": ("torch.poisson(x)",), "torch.rrelu_": ("torch.rrelu_(x, training=False)",),
@@ -244,7 +250,7 @@ OWN: dict[str, tuple[str, ...]] = {
     "torch.linalg.svd": ("torch.linalg.svd(image)[1]", "(lambda a, s, b: a * s.unsqueeze(-2) @ b)(*torch.linalg.svd(p, full_matrices=False))"),
     **{f"torch.special.{name}": (f"torch.special.{name}(x)", f"torch.special.{name}(40 * x)", f"torch.special.{name}(torch.tensor([0.0, -1.0, -9.0, 3.0]))")
        for name in "airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_k0 modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1".split()},
-    "torch.imag": ("torch.imag(torch.complex(x, y))",), "torch.Tensor.imag": ("torch.complex(x, y).imag",),
+    "torch.imag": ("torch.imag(torch.complex(x, y))",),
     "torch.is_conj": ("torch.is_conj(x)",),
     **{f"torch.view_as_{form}": (f"torch.view_as_{form}({given})",) for form, given in (
         ("real", "torch.complex(x, y)"), ("complex", "x.reshape(3, 2, 2)"), ("real_copy", "torch.complex(x, y)"),

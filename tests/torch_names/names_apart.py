@@ -30,7 +30,7 @@ INTERNAL = (
 
 # Why a name that is counted is not here.
 REASONS: dict[str, str] = {
-    "*stft *.chalf *conj_physical_": "not yet",
+    "*.chalf": "there is no complex number of two halves",
     "torch.linalg.ldl_*": "not yet: use linalg.lu_factor or linalg.eigh",
     "torch.hash_tensor": "its numbers are unsigned of 64 bits, a dtype that is not here",
     "torch.Tensor.storage*": "there are no storages; read a tensor's memory with numpy()",

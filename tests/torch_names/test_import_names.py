@@ -47,40 +47,13 @@ def test_a_library_written_for_torch_is_imported():
         handle_torch_function(double, (), 1)
 
 
-@pytest.mark.parametrize(
-    "path", ["onnx.export", "ao.quantization.quantize_dynamic", "jit.trace", "utils.model_zoo.load_url",
-             "hub.load_state_dict_from_url"],
-)  # fmt: skip
+@pytest.mark.parametrize("path", ["onnx.export", "ao.quantization.quantize_dynamic", "jit.trace"])
 def test_a_stub_raises_when_it_is_used(path):
     found = torch
     for part in path.split("."):
         found = getattr(found, part)
-    with pytest.raises(NotImplementedError, match=f"^torch.{path}: .* planned"):
+    with pytest.raises(NotImplementedError, match=f"torch.{path}"):
         found("anything")
-
-
-def test_trees():
-    tree = torch.utils._pytree
-    given = {"a": [1, (2, 3)], "b": 4}
-    leaves, spec = tree.tree_flatten(given)
-    assert leaves == [1, 2, 3, 4] and spec.num_leaves == 4 and spec == tree.tree_structure(given)
-    assert tree.tree_unflatten([x * 2 for x in leaves], spec) == {"a": [2, (4, 6)], "b": 8}
-    assert tree.tree_map(lambda x, y: x + y, given, given) == {"a": [2, (4, 6)], "b": 8}
-    assert tree.tree_map_only(int, str, [1, 2.5]) == ["1", 2.5] and tree.tree_all(lambda x: x > 0, given)
-    assert spec != tree.tree_structure([1, 2, 3, 4])
-    with pytest.raises(ValueError, match="expected 4 leaves"):
-        spec.unflatten([1])
-
-
-def test_hub_reads_local_folders_only(tmp_path):
-    (tmp_path / "hubconf.py").write_text('def tiny(width=3):\n    "A model."\n    return ["tiny", width]\n')
-    assert torch.hub.load(tmp_path, "tiny", source="local", width=5) == ["tiny", 5]
-    assert torch.hub.list(tmp_path, source="local") == ["tiny"]
-    assert torch.hub.help(tmp_path, "tiny", source="local") == "A model."
-    with pytest.raises(NotImplementedError, match="source='local'"):
-        torch.hub.load("pytorch/vision", "resnet18")
-    with pytest.raises(FileNotFoundError, match=r"hubconf\.py"):
-        torch.hub.load(tmp_path / "none", "tiny", source="local")
 
 
 def test_a_library_defines_operators_that_compile_and_differentiate():

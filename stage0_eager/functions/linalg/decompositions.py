@@ -274,6 +274,18 @@ def linalg_eigvalsh(A, UPLO="L"):
     return c.eigh(A, _uplo(UPLO))[0]
 
 
+@operator
+def linalg_eig(A):
+    """(eigenvalues, eigenvectors as columns of length 1) of square matrices, complex, in no order."""
+    return results.Eig(*c.eig(A))
+
+
+@operator
+def linalg_eigvals(A):
+    """The eigenvalues of square matrices, complex, in no order."""
+    return c.eig(A)[0]
+
+
 # ---- products --------------------------------------------------------------------------------------------------
 
 

@@ -19,7 +19,7 @@ REASONS = {
     "it belongs to a thread or the process, and may change at any time": """
         functools.get_cache_token others.threading.local others.threading.get_ident others.time.time others.time.sleep
         others.os.environ others.os.path others.os.getpid others.datetime.now others.sys.version_info contextlib.chdir
-        others.warnings.warn builtins.open others.dataclasses.is_dataclass others.inspect.signature""",
+        others.warnings.warn builtins.open others.dataclasses.is_dataclass""",
     "a class is made, or code": """
         functools.namedtuple collections.namedtuple builtins.type:made builtins.compile builtins.eval builtins.exec""",
     "it asks for the frame": "builtins.dir builtins.globals builtins.locals",

@@ -6,6 +6,7 @@ Input: nothing. A new operator is one `declare` in the file of its group.
 from tests.oracle.samples import (  # noqa: F401
     complex_numbers,
     creation,
+    fourier,
     indexing,
     margins,
     matrices,

@@ -1,0 +1,467 @@
+"""Numbers that only the data knows, in the graph instead of a break: what item() reads, and sizes of nonzero's result.
+
+Input: a tensor whose item is read (config capture_scalar_outputs), or a size made of unbacked symbols. A whole number
+is an expression of symbols (u0 + 1), and a tensor without dimensions where an operator takes it as an operand; a float
+is such a tensor. A question that needs the value is a break, which names the call that made it and the check to write.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from stage0_eager import TABLE
+from stage0_eager.functions import unbacked as ops
+from stage1_capture.state.graph_builder import OutputGraph
+from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
+from stage1_capture.state.open_sizes import OpenSizes
+from stage1_capture.variables.base import FROM_CONSTANT, Variable, realize
+from stage1_capture.variables.constant import NONE, ConstantVariable
+from stage1_capture.variables.function import function_variable
+from stage1_capture.variables.number import NumberVariable, size_number
+from stage1_capture.variables.open_scalars import FLOATS, TAKEN
+from stage1_capture.variables.operators import UNKNOWN, call_operator, record_node
+from stage1_capture.variables.sequence import ListVariable, TupleVariable
+from stage1_capture.variables.tensor import DATA_READS, TensorVariable
+from stage_contracts import config
+from stage_contracts import dtype as dt
+from stage_contracts.size_text import python_text
+from stage_contracts.symbolic import SymBool, SymInt
+from stage_contracts.unbacked import SymbolName, has_effect, learn, question, unbacked_in
+
+# ---- the kinds of value ----------------------------------------------------------------------------------------
+
+
+class UnknownVariable(Variable):
+    """What the kinds have in common: the value is not there while the program is captured."""
+
+    def needs_value(self, what: str = "it") -> NoReturn:
+        raise NotImplementedError
+
+    def as_constant(self) -> Any:
+        self.needs_value()
+
+    def truth(self, tx: Tx) -> bool:
+        self.needs_value("a branch")
+
+    def iterator(self, tx: Tx) -> Variable:
+        self.needs_value("a loop")
+
+    def hash_key(self, tx: Tx) -> Any:
+        self.needs_value("a key")
+
+    def describe(self) -> str:
+        return "a number that only the data knows"
+
+
+@dataclass(eq=False)
+class UnbackedIntVariable(UnknownVariable):
+    """A whole number: an expression with unbacked symbols in it."""
+
+    sym: SymInt
+
+    def python_type(self, tx: Tx) -> type:
+        return int
+
+    def operand_class(self) -> type | None:
+        return int
+
+    def class_name(self) -> str:
+        return "int"
+
+    def is_plain_data(self) -> bool:
+        return True
+
+    def needs_value(self, what: str = "it") -> NoReturn:
+        env = _env(self.sym)
+        env.output.unsupported("GB0016", f"{what} needs a value: {question(env, self.sym.expr)}")
+
+    def truth(self, tx: Tx) -> bool:
+        return compared(tx, "!=", operator.ne, self, ConstantVariable(0)).truth(tx)  # type: ignore[union-attr]
+
+    def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
+        return self.sym
+
+    def parts(self) -> list[Variable]:
+        env: Any = self.sym.env
+        return [env.makers[s] for s in unbacked_in(env, self.sym.expr)]
+
+    def binary(self, tx: Tx, symbol: str, function: Callable[..., Any], right: Variable) -> Variable | None:
+        return combined(tx, symbol.removesuffix("="), self, right)
+
+    def reflected(self, tx: Tx, symbol: str, function: Callable[..., Any], left: Variable) -> Variable | None:
+        return combined(tx, symbol.removesuffix("="), left, self)
+
+    def special_method(self, tx: Tx, name: str) -> Variable | None:
+        return None
+
+    def var_getattr(self, tx: Tx, name: str) -> Variable | None:
+        self.needs_value(f"the attribute {name}")
+
+    def describe(self) -> str:
+        return f"the number {self.sym}, which only the data knows"
+
+
+@dataclass(eq=False)
+class UnbackedFloatVariable(UnknownVariable):
+    """A float: a tensor of float64 without dimensions."""
+
+    tensor: TensorVariable
+    made_at: str
+    output: OutputGraph
+
+    def python_type(self, tx: Tx) -> type:
+        return float
+
+    def operand_class(self) -> type | None:
+        return float
+
+    def class_name(self) -> str:
+        return "float"
+
+    def is_plain_data(self) -> bool:
+        return True
+
+    def needs_value(self, what: str = "it") -> NoReturn:
+        _refuse_float(self.output, self.made_at, what)
+
+    def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
+        return leaf(self.tensor)
+
+    def parts(self) -> list[Variable]:
+        return [self.tensor]
+
+    binary = UnbackedIntVariable.binary
+    reflected = UnbackedIntVariable.reflected
+
+    def special_method(self, tx: Tx, name: str) -> Variable | None:
+        return None
+
+
+@dataclass(eq=False)
+class UnbackedBoolVariable(UnknownVariable):
+    """An answer that only the data gives: a condition on symbols, or a tensor of bool without dimensions."""
+
+    sym: SymBool | None = None
+    tensor: TensorVariable | None = None
+    made_at: str = ""
+    output: Any = None
+
+    def python_type(self, tx: Tx) -> type:
+        return bool
+
+    def needs_value(self, what: str = "it") -> NoReturn:
+        if self.sym is None:
+            _refuse_float(self.output, self.made_at, what)
+        env = _env(self.sym)
+        env.output.unsupported("GB0016", f"{what} on {question(env, self.sym.expr)}")
+
+    def parts(self) -> list[Variable]:
+        if self.sym is None:
+            return [self.tensor]  # type: ignore[list-item]
+        env: Any = self.sym.env
+        return [env.makers[s] for s in unbacked_in(env, self.sym.expr)]
+
+    def describe(self) -> str:
+        return "an answer that only the data gives"
+
+
+def _env(sym: SymInt | SymBool) -> OpenSizes:
+    return sym.env  # type: ignore[return-value]
+
+
+def _refuse_float(output: OutputGraph, made_at: str, what: str) -> NoReturn:
+    output.unsupported(
+        "GB0016",
+        f"{what} on a float that only the data knows, made at {made_at}; use cutaway.where, or read it outside",
+    )
+
+
+def _of_size(size: SymInt) -> Variable:
+    """A size as a value of the program."""
+    if unbacked_in(size.env, size.env.simplify(size.expr)):
+        return UnbackedIntVariable(size)
+    return size_number(size.env, size)  # type: ignore[arg-type]
+
+
+FROM_CONSTANT[SymInt] = _of_size
+
+# ---- reading a tensor ------------------------------------------------------------------------------------------
+
+
+def new_symbol(tx: Tx, low: int | None = None) -> SymInt:
+    """A symbol that the call under way makes."""
+    return tx.output.sizes.unbacked(tx.output.origin().describe(), low)
+
+
+def maker(tx: Tx, op: Any, args: Args, symbol: SymInt) -> Variable:
+    """Record a call of an operator that makes `symbol`; the first tensor of its result shows it."""
+    metas = [a.meta if a.is_tensor() else a.as_constant() for a in args]
+    name = SymbolName(symbol)
+    found = record_node(tx, op, [*args, ConstantVariable(name)], {}, op.meta(*metas, name))
+    shown: Any = found.items[0] if isinstance(found, TupleVariable) else found
+    tx.output.sizes.makers[symbol.expr] = shown
+    return found
+
+
+def read_item(tx: Tx, tensor: TensorVariable) -> Variable:
+    """`tensor.item()`."""
+    meta = tensor.meta
+    if meta.numel != 1 or not (meta.dtype.is_floating_point or meta.dtype.category == dt.INTEGER):
+        tx.unsupported("GB0004", "the tensor's item reads its data")
+    if meta.dtype.is_floating_point:
+        plain = call_operator(tx, TABLE["cutaway.detach"], [tensor], {})
+        plain = (
+            call_operator(tx, TABLE["core.reshape"], [plain, ConstantVariable(())], {})
+            if meta.shape
+            else plain
+        )
+        wide = call_operator(tx, TABLE["core.cast"], [plain, ConstantVariable(dt.float64)], {})
+        return UnbackedFloatVariable(wide, tx.output.origin().describe(), tx.output)  # type: ignore[arg-type]
+    low = 0 if meta.dtype is dt.uint8 else None
+    symbol = new_symbol(tx, low)
+    maker(tx, ops.item, [tensor], symbol)
+    return UnbackedIntVariable(symbol)
+
+
+def read_list(tx: Tx, tensor: TensorVariable) -> Variable:
+    """`tensor.tolist()`: an item for each element."""
+    if not tensor.meta.shape:
+        return read_item(tx, tensor)
+    if not all(isinstance(size, int) for size in tensor.meta.shape):
+        tx.unsupported(
+            "GB0004", "the tensor's tolist reads its data, and only the data knows how long the list is"
+        )
+    rows = [tensor.subscript(tx, ConstantVariable(i)) for i in range(tensor.meta.shape[0])]
+    return ListVariable([read_list(tx, row) for row in rows])  # type: ignore[arg-type]
+
+
+def _as_int(tx: Tx, tensor: TensorVariable) -> Variable:
+    found = read_item(tx, tensor)
+    if isinstance(found, UnbackedIntVariable):
+        return found
+    whole = call_operator(tx, TABLE["core.cast"], [tensor, ConstantVariable(dt.int64)], {})
+    return read_item(tx, whole)  # type: ignore[arg-type]
+
+
+def _as_float(tx: Tx, tensor: TensorVariable) -> Variable:
+    found = read_item(tx, tensor)
+    return found if isinstance(found, UnbackedFloatVariable) else as_float(tx, found)
+
+
+# The methods that read a tensor's data, and what they give. Others stay a break.
+DATA_READS.update(item=read_item, tolist=read_list, __int__=_as_int, __index__=_as_int, __float__=_as_float)
+
+# ---- arithmetic ------------------------------------------------------------------------------------------------
+
+_EXACT = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod}
+_OF_TENSORS = {
+    "+": "cutaway.add", "-": "cutaway.sub", "*": "cutaway.mul", "/": "cutaway.div", "//": "cutaway.floor_divide",
+    "%": "cutaway.remainder", "**": "cutaway.pow",
+    "<": "cutaway.lt", "<=": "cutaway.le", ">": "cutaway.gt", ">=": "cutaway.ge", "==": "cutaway.eq",
+    "!=": "cutaway.ne",
+}  # fmt: skip
+
+
+def _is_unknown(value: Variable) -> bool:
+    return isinstance(value, (UnbackedIntVariable, UnbackedFloatVariable))
+
+
+def _as_size(value: Variable) -> Any:
+    """A whole number as a size; None for any other value."""
+    if isinstance(value, (UnbackedIntVariable, NumberVariable)):
+        return value.sym
+    known = value.is_python_constant() and type(value.value) in (int, bool)
+    return int(value.value) if known else None
+
+
+def combined(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable | None:
+    """`left + right` of numbers; None if one is something else."""
+    sizes = _as_size(left), _as_size(right)
+    if None not in sizes and symbol in _EXACT:
+        if symbol in ("//", "%") and not (isinstance(sizes[1], int) and sizes[1] > 0):
+            return _of_tensors(tx, symbol, left, right)
+        found = _EXACT[symbol](*sizes)
+        return _of_size(found) if isinstance(found, SymInt) else ConstantVariable(found)
+    return _of_tensors(tx, symbol, left, right)
+
+
+def _of_tensors(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable | None:
+    """The same in float64, by operators: a float, or None where Python would give something else."""
+    numbers = [as_float(tx, v) for v in (left, right)]
+    whole = all(_as_size(v) is not None for v in (left, right))
+    if None in numbers or symbol not in _OF_TENSORS or (whole and symbol != "/"):
+        return None
+    a, b = (n.tensor if isinstance(n, UnbackedFloatVariable) else n for n in numbers)
+    found = call_operator(tx, TABLE[_OF_TENSORS[symbol]], [a, b], {})
+    places = [n.made_at for n in numbers if isinstance(n, UnbackedFloatVariable)]
+    return UnbackedFloatVariable(found, places[0], tx.output)  # type: ignore[arg-type]
+
+
+def as_float(tx: Tx, value: Variable) -> Any:
+    """A number as an operand in float64: a known float, or a tensor. None for what is no number."""
+    if isinstance(value, UnbackedFloatVariable):
+        return value
+    if isinstance(value, UnbackedIntVariable):
+        wide = call_operator(tx, TABLE["core.cast"], [as_tensor(tx, value), ConstantVariable(dt.float64)], {})
+        return UnbackedFloatVariable(wide, str(value.sym), tx.output)  # type: ignore[arg-type]
+    known = value.is_python_constant() and type(value.value) in (int, float, bool)
+    return ConstantVariable(float(value.value)) if known else None
+
+
+def as_tensor(tx: Tx, value: Variable) -> TensorVariable:
+    """A number as a tensor without dimensions, which an operator takes as an operand."""
+    if isinstance(value, UnbackedFloatVariable):
+        return value.tensor
+    assert isinstance(value, UnbackedIntVariable)
+    own = value.sym.env.makers.get(value.sym.expr)  # type: ignore[attr-defined]
+    if own is not None and not own.meta.shape:
+        return own
+    return record_node(tx, ops.scalar, [value], {}, ops.scalar.meta(value.sym))  # type: ignore[return-value]
+
+
+def compared(
+    tx: Tx, symbol: str, function: Callable[..., Any], left: Variable, right: Variable
+) -> Variable | None:
+    """A comparison with a number that only the data knows; None for any other."""
+    if not (_is_unknown(left) or _is_unknown(right)):
+        return None
+    sizes = _as_size(left), _as_size(right)
+    if None not in sizes:
+        found = function(*sizes)
+        env = next(s.env for s in sizes if isinstance(s, SymInt))
+        known = env.known(found.expr) if isinstance(found, SymBool) else bool(found)
+        return UnbackedBoolVariable(found) if known is None else ConstantVariable(known)
+    numbers = [as_float(tx, v) for v in (left, right)]
+    if None in numbers:
+        return None
+    places = [n.made_at for n in numbers if isinstance(n, UnbackedFloatVariable)]
+    a, b = (n.tensor if isinstance(n, UnbackedFloatVariable) else n for n in numbers)
+    found = call_operator(tx, TABLE[_OF_TENSORS[symbol]], [a, b], {})
+    return UnbackedBoolVariable(tensor=found, made_at=places[0], output=tx.output)  # type: ignore[arg-type]
+
+
+def negated(tx: Tx, value: Variable) -> Variable | None:
+    return combined(tx, "*", value, ConstantVariable(-1)) if _is_unknown(value) else None
+
+
+def converted(tx: Tx, function: Any, value: Variable) -> Variable | None:
+    """`int(n)` and `float(n)` of a tensor or of such a number; None for any other call."""
+    method = {int: "__int__", operator.index: "__index__", float: "__float__"}.get(function)
+    if value.is_tensor() and method and config.current().capture.capture_scalar_outputs:
+        return DATA_READS[method](tx, value)
+    if isinstance(value, UnbackedIntVariable) and function in (int, operator.index):
+        return value
+    if _is_unknown(value) and function is float:
+        return as_float(tx, value)
+    if isinstance(value, UnbackedFloatVariable) and function is int:
+        return _as_int(tx, value.tensor)
+    return None
+
+
+# ---- operands of operators -------------------------------------------------------------------------------------
+
+
+def as_operands(tx: Tx, op: Any, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
+    """The arguments, with a tensor in place of each number that only the data knows, where the operator takes one."""
+
+    taken = {*TAKEN.get(op.name, ()), *FLOATS.get(op.name, ())}
+
+    def placed(name: str, value: Variable) -> Variable:
+        value = realize(value)
+        if isinstance(value, UnbackedFloatVariable) or (
+            isinstance(value, UnbackedIntVariable) and name in taken
+        ):
+            return as_tensor(tx, value)
+        return value
+
+    if not any(_is_unknown(realize(a)) for a in (*args, *kwargs.values())):
+        return args, kwargs
+    named = [placed(name, a) for name, a in zip(op.params, args)]
+    return [*named, *args[len(named) :]], {name: placed(name, a) for name, a in kwargs.items()}
+
+
+# ---- checks ----------------------------------------------------------------------------------------------------
+
+
+def record_deferred(tx: Tx) -> None:
+    """What rules have learnt about unbacked symbols as checks in the graph."""
+    sizes = tx.output.sizes
+    learnt, sizes.deferred = sizes.deferred, []
+    for condition in learnt:
+        record_check(tx, condition, RuntimeError, f"Runtime assertion failed for expression {condition}")
+
+
+def record_check(tx: Tx, condition: Any, error: type[Exception], message: str) -> None:
+    sizes = tx.output.sizes
+    symbols = sorted(condition.free_symbols, key=str)
+    shown: list[Variable] = [sizes.makers[s] for s in symbols if s in sizes.makers]
+    names = [str(s) for s in symbols if s in sizes.makers] + [
+        str(s) for s in symbols if s not in sizes.makers
+    ]
+    known: list[Variable] = [size_number(sizes, SymInt(s, sizes)) for s in symbols if s not in sizes.makers]
+    text = python_text(condition, str)
+    _record_check(tx, shown, known, names, text, error, message)
+
+
+def _record_check(
+    tx: Tx,
+    shown: list[Variable],
+    known: list[Variable],
+    names: list[str],
+    text: str,
+    error: Any,
+    message: str,
+) -> None:
+    words = [TupleVariable(shown), TupleVariable(known), ConstantVariable(tuple(names)), *map(
+        ConstantVariable, (text, error.__name__, message))]  # fmt: skip
+    graph, nodes = tx.output.graph, list(tx.output.graph.nodes)
+    # as soon as the data is there, and after the checks that are there already
+    at = 1 + max((nodes.index(tx.output.node_of(value)) for value in shown), default=len(nodes) - 1)  # type: ignore[arg-type]
+    while at < len(nodes) and has_effect(nodes[at]):
+        at += 1
+    with graph.inserting_before(nodes[at]) if at < len(nodes) else nullcontext():
+        record_node(tx, ops.check, words, {}, ops.check.meta(None, None, None, "", "", ""))
+
+
+_REQUIRE: Any = ops.require
+
+
+def require(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    """`torch._check(cond)`: of a condition that only the data decides, a check in the graph, and a fact from now on."""
+    cond, error, message = map(realize, args)
+    if not isinstance(cond, UnbackedBoolVariable):
+        return tx.inline(function_variable(tx.output, _REQUIRE, None), args, kwargs)
+    raised, text = error.real, tx.constant(message, "a message")
+    if cond.tensor is not None:
+        _record_check(tx, [cond.tensor], [], ["holds"], "holds", raised, text)
+        return NONE
+    assert cond.sym is not None
+    sizes = tx.output.sizes
+    record_check(tx, cond.sym.expr, raised, text)
+    if sizes.known(cond.sym.expr) is None:
+        learn(sizes, cond.sym.expr)
+        sizes.deferred.pop()  # it is recorded
+    return NONE
+
+
+def _asked(default: bool) -> Callable[[Tx, Args, Kwargs], Variable]:
+    """`guard_or_false(cond)` and the like: what is known of the condition, else the default."""
+
+    def ask(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+        (cond,) = map(realize, args)
+        if isinstance(cond, UnbackedBoolVariable):
+            return ConstantVariable(default)
+        return ConstantVariable(cond.truth(tx))
+
+    return ask
+
+
+UNKNOWN.update(operands=as_operands, deferred=record_deferred)
+BUILTINS[ops.require] = require
+BUILTINS[ops.guard_or_false] = _asked(False)
+BUILTINS[ops.guard_or_true] = _asked(True)
+BUILTINS[ops.statically_known_true] = _asked(False)

@@ -1,0 +1,142 @@
+"""`make libraries`: each model of zoo.py on Cutaway and on torch, compared; and generation with a static cache.
+
+Input: this Python, which has torch and the libraries, and `--ours`, a Python that has the libraries and no torch.
+Output: a table. An error is the largest difference of a tensor from torch's in float64; the goal is at most twice the
+error of torch's own float32, or two roundings of the tensor's largest value where torch's happens to be smaller.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.libraries import one_run
+from tests.libraries.zoo import MODELS
+
+ROUNDING = 2.0**-23
+GOAL_ERROR, GOAL_SECONDS = 2.0, 0.25
+GENERATES = ("transformers GPT-2", "transformers Llama")
+
+
+def run(python: str, module: str, *words: str, folder: Path) -> None:
+    """One process. Its caches are in `folder`, and empty before the first."""
+    environment = {
+        **os.environ, "OMP_NUM_THREADS": "1", "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
+        "CUTAWAY_CACHE_DIR": str(folder / "cutaway"), "HF_HUB_OFFLINE": "1",
+    }  # fmt: skip
+    done = subprocess.run([python, "-m", module, *words], env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{module} {' '.join(words)} failed:\n{done.stderr[-3000:]}")
+
+
+def worst(theirs: dict[str, dict[str, np.ndarray]], ours: dict[str, np.ndarray]) -> tuple[float, str]:
+    """The largest error of a tensor, in errors of torch's float32, and the tensor's name."""
+    exact, rough = theirs[one_run.EAGER_64], theirs[one_run.EAGER_32]
+    if ours.keys() != exact.keys():
+        raise AssertionError(f"gradients of other parameters: {sorted(ours.keys() ^ exact.keys())[:5]}")
+    found = []
+    for name, value in exact.items():
+        floor = 2 * ROUNDING * np.abs(value).max() + np.finfo(np.float32).tiny
+        allowed = max(np.abs(rough[name] - value).max(), floor)
+        found.append((float(np.abs(ours[name] - value).max() / allowed), name[1:] or "the output"))
+    return max(found)
+
+
+def values_of(folder: Path, name: str) -> dict[str, dict[str, np.ndarray]]:
+    kinds = (one_run.EAGER_64, one_run.EAGER_32, one_run.COMPILED_64, one_run.COMPILED_32)
+    paths = {kind: folder / f"{name}-{kind}.npz" for kind in kinds}
+    return {kind: dict(np.load(path)) for kind, path in paths.items() if path.exists()}
+
+
+def same_bits(python: str, first: Path, second: Path) -> bool:
+    """Whether torch finds the same names, dtypes and bits in two files of weights."""
+    check = (
+        "import sys, torch; a, b = map(torch.load, sys.argv[1:]);"
+        "sys.exit(not (list(a) == list(b) and all(a[k].dtype == b[k].dtype and torch.equal(a[k], b[k]) for k in a)))"
+    )
+    return subprocess.run([python, "-c", check, str(first), str(second)]).returncode == 0
+
+
+def row(which: str, ours: str) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="cutaway_libraries_") as name:
+        folder = Path(name)
+        weights = folder / "weights.pt"
+        for framework, python in (("torch", sys.executable), ("cutaway", ours)):
+            run(python, "tests.libraries.one_run", framework, which, str(weights), str(folder), folder=folder)
+        theirs, found = values_of(folder, "torch"), values_of(folder, "cutaway")
+        facts = {name: json.loads((folder / f"{name}.json").read_text()) for name in ("torch", "cutaway")}
+        return {
+            "errors": {kind: worst(theirs, values) for kind, values in found.items()},
+            "facts": facts,
+            "bits": same_bits(sys.executable, weights, weights.with_suffix(".back.pt")),
+        }
+
+
+def lines_of(which: str, found: dict[str, Any]) -> str:
+    theirs, ours = found["facts"]["torch"], found["facts"]["cutaway"]
+    share = ours["seconds"] / theirs["seconds"]
+    errors = [found["errors"][k][0] for k in (one_run.EAGER_32, one_run.COMPILED_32)]
+    exact = max(found["errors"][k][0] for k in (one_run.EAGER_64, one_run.COMPILED_64))
+    missed = [
+        *(["error"] if max(*errors, exact) > GOAL_ERROR else []),
+        *(["breaks"] if ours["breaks"] > theirs["breaks"] else []),
+        *(["seconds"] if share > GOAL_SECONDS else []),
+        *([] if found["bits"] else ["bits"]),
+    ]
+    return (
+        f"{which:32} {errors[0]:7.2f} {errors[1]:9.2f} {exact:9.2g} {ours['breaks']:6} {theirs['breaks']:6} "
+        f"{ours['seconds']:8.2f} {theirs['seconds']:7.2f} {share:6.2f}  {'yes' if found['bits'] else 'NO':4} "
+        f"{'missed: ' + ', '.join(missed) if missed else ''}".rstrip()
+    )
+
+
+def generation(which: str, ours: str) -> str:
+    with tempfile.TemporaryDirectory(prefix="cutaway_libraries_") as name:
+        folder, texts = Path(name), {}
+        for framework, python in (("torch", sys.executable), ("cutaway", ours)):
+            out = folder / f"{framework}.json"
+            words = (framework, which, str(folder / "weights.pt"), str(out))
+            run(python, "tests.libraries.generate", *words, folder=folder)
+            texts[framework] = json.loads(out.read_text())
+    same = texts["torch"]["tokens"] == texts["cutaway"]["tokens"] == texts["cutaway"]["eager"]
+    return f"{which:32} {texts['cutaway']['compiles']} compiles, tokens {'the same' if same else 'DIFFER'}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--ours", default=sys.executable)
+    parser.add_argument("--only", default="", help="models whose name has this text")
+    options = parser.parse_args()
+    versions = {
+        p: importlib.metadata.version(p) for p in ("torch", "transformers", "timm", "torchvision", "numpy")
+    }
+    has_torch = subprocess.run([options.ours, "-c", "import torch"], capture_output=True).returncode == 0
+    print(f"Libraries as installed, {date.today()}, Python {platform.python_version()}, one thread; "
+          + ", ".join(f"{name} {version}" for name, version in versions.items()))  # fmt: skip
+    print(f"Cutaway ran {'beside an installed torch' if has_torch else 'with no torch installed'}. "
+          f"Errors in errors of torch's float32 (goal {GOAL_ERROR:g}); seconds from the first call to its gradients, "
+          f"imports apart, goal {GOAL_SECONDS:g} of torch.compile.")  # fmt: skip
+    print(f"{'':32} {'eager':>7} {'compiled':>9} {'float64':>9} {'breaks':>6} {'torch':>6} {'seconds':>8} {'torch':>7} "
+          f"{'share':>6}  bits")  # fmt: skip
+    for which in MODELS:
+        if options.only in which:
+            print(lines_of(which, row(which, options.ours)), flush=True)
+    print("\nGeneration, 32 tokens with a static cache, greedy, compiled:")
+    for which in GENERATES:
+        if options.only in which:
+            print(generation(which, options.ours), flush=True)
+
+
+if __name__ == "__main__":
+    main()
