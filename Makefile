@@ -27,6 +27,7 @@
 #   make fuzz-autograd   20,000 random tensor programs through AOT autograd, against eager
 #   make fuzz-rewrites   20,000 random programs over operators' attributes, on every backend
 #   make planted-faults  faults planted in small models: does the bisector name each?
+#   make minified-faults the same faults: how small is the program that the minifier leaves?
 #   make random-bits     a million draws of every distribution, every build, bit for bit (DRAWS=, JOBS=)
 #   make vector-math     the errors of the generated C++'s mathematical functions
 #   make gpu             every operator, the skeleton, users' kernels, on an NVIDIA GPU (CuPy, Triton)
@@ -66,7 +67,7 @@ export CUTAWAY_INTERNAL_ERRORS = exit
 .PHONY: install tour test lint stubs labs wheel test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
 .PHONY: gpu-speed oracle names numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
 .PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
-.PHONY: against-tree distributed libraries planted-faults profiler-cost
+.PHONY: against-tree distributed libraries planted-faults minified-faults profiler-cost
 .NOTPARALLEL:
 
 install: $(VENV)/installed-dev
@@ -184,6 +185,9 @@ vector-math: $(VENV)/installed-test | build
 
 planted-faults: $(VENV)/installed-test | build
 	$(BIN)/python -m tests.debug.planted_faults $(KEEP)
+
+minified-faults: $(VENV)/installed-test | build
+	$(BIN)/python -m tests.debug.minified_faults $(KEEP)
 
 eager-speed: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.eager_calls $(KEEP)

@@ -15,6 +15,7 @@ from typing import Any
 from cutaway import repro
 from cutaway.artifacts import Artifacts
 from cutaway.backends import Backend
+from cutaway.debug.verify_guards import guards_verified
 from cutaway.internal_errors import Fault, reaches_the_user, stage_of
 from cutaway.pipelines import default_pipeline
 from cutaway.residual import example_inputs, guard_function, residual_function
@@ -26,6 +27,7 @@ from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.errors import BackendFailed
 from stage_contracts.graph import GraphError
+from stage_contracts.guards import Guard
 from stage_contracts.messages import say
 from stage_contracts.pipeline import Entry, Pipeline
 from stage_contracts.sizes import STATIC, ConstraintViolationError, SizePolicy
@@ -78,7 +80,12 @@ def compile_frame(
         )
         artifacts.frame = frame
         with events.timed("pass", "compile_guards"):
-            check = guard_function(frame.guards, fn)
+            check = guards_verified(
+                guard_function(frame.guards, fn),
+                frame.guards,
+                fn,
+                functools.partial(_wrong_guard, frame, fn, backend),
+            )
         entry = Entry(frame.guards, check, run, frame, {"artifacts": artifacts})
         with events.timed("pass", "check_guards", function=fn.__qualname__):
             holds = check(*args, **kwargs)
@@ -92,6 +99,16 @@ def compile_frame(
     artifacts.events = events.EVENT_LOG.since(mark)
     kept.append(artifacts)
     return entry
+
+
+def _wrong_guard(
+    frame: CapturedFrame, fn: types.FunctionType, backend: Backend, guard: Guard, now: Any,
+    args: tuple, kwargs: dict[str, Any], error: Exception,
+) -> None:  # fmt: skip
+    """With repro_after, saves the call for which this guard of the frame does not hold."""
+    if frame.graph is not None:
+        inputs = example_inputs(frame, fn, args, kwargs)
+        repro.guard_failed(fn.__qualname__, backend, frame.graph, inputs, guard, now, error)
 
 
 def _is_passed_on(graph_break: GraphBreak, frame: CapturedFrame) -> bool:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import itertools
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from cutaway.as_captured import ran_silently
+from cutaway.repro_calls import lifted, name_of
 from cutaway.version import __version__
 from stage0_eager import arrays
 from stage0_eager.serialization import save
@@ -26,6 +28,7 @@ from stage_contracts.errors import ForbiddenInGraph, SeamError
 from stage_contracts.graph import Graph
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.graph_text import print_graph
+from stage_contracts.guards import Guard
 from stage_contracts.messages import say
 from stage_contracts.sizes import ConstraintViolationError
 from stage_contracts.symbol_bindings import open_sizes_in
@@ -67,7 +70,7 @@ saved = Saved(__file__)  # its numbers are in the file beside this one
 inputs = [
 {inputs}
 ]
-saved.run(forward, inputs, backend={named}, {sizes}options={options})
+saved.run(forward, inputs, {then}backend={named}, {sizes}options={options})
 '''
 
 
@@ -139,6 +142,20 @@ def _number(value: Any) -> Any:
     return value if isinstance(value, (bool, int, float)) else int(value)
 
 
+def guard_failed(
+    name: str, backend: Any, graph: Graph, operands: Sequence[Any], guard: Guard, now: Any, error: Exception
+) -> None:
+    """Saves a program of two calls, where an entry was chosen for a call for which this guard does not hold: `now` is
+    what the guard is about at this call."""
+    was, number = guard.expected, name_of(guard.source)
+    two = lifted(graph, number, was) if isinstance(was, (int, float)) else None
+    if two is not None and config.current().capture.repro_after is not None:
+        calls = [was, *operands]
+        error.add_note(
+            _saved("dynamo", name, backend, two, calls, error, "It failed at the second call.", {number: now})
+        )
+
+
 # ---- the program ------------------------------------------------------------------------------------------------
 
 
@@ -150,17 +167,20 @@ def _saved(
     operands: Sequence[Any],
     error: Exception,
     seen: str,
+    then: Mapping[str, Any] = MappingProxyType({}),
 ) -> str:
     """Writes the program, its numbers and what minifies it; what to say about it."""
     settings = config.current()
     options: dict[str, Any] = {"suppress_errors": False}
     if settings.debug.verify or settings.capture.repro_level == 4:
         options["debug.verify"] = True
+    if settings.autograd.verify_passes:
+        options["autograd.verify_passes"] = True
     what = f"{type(error).__name__}: {error}"
     heading = f"{what}\nraised by {getattr(backend, 'name', backend)} after {after}, in {name}. {seen}"
     try:
         path = _free_path(name)
-        write_program(path, graph, operands, backend, heading, options)
+        write_program(path, graph, operands, backend, heading, options, then)
         if settings.capture.repro_level > 1:
             Path(LAUNCHER).write_text(LAUNCHER_TEXT.format(path=str(path)), encoding="utf-8")
     except Exception as problem:
@@ -176,16 +196,27 @@ def _free_path(name: str) -> Path:
 
 
 def write_program(
-    path: Path, graph: Graph, operands: Sequence[Any], backend: Any, heading: str, options: dict[str, Any]
+    path: Path,
+    graph: Graph,
+    operands: Sequence[Any],
+    backend: Any,
+    heading: str,
+    options: dict[str, Any],
+    then: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Writes a program that makes this call, and its numbers beside it."""
-    text, numbers = _program(graph, operands, backend, heading, options)
+    """Writes a program that makes this call, and its numbers beside it. `then`: what a second call has otherwise."""
+    text, numbers = _program(graph, operands, backend, heading, options, then)
     save(numbers, path.with_suffix(".safetensors"))
     path.write_text(text, encoding="utf-8")
 
 
 def _program(
-    graph: Graph, operands: Sequence[Any], backend: Any, heading: str, options: dict[str, Any]
+    graph: Graph,
+    operands: Sequence[Any],
+    backend: Any,
+    heading: str,
+    options: dict[str, Any],
+    then: Mapping[str, Any],
 ) -> tuple[str, dict[str, Tensor]]:
     numbers: dict[str, Tensor] = {}
     functions = _functions(graph, "forward", numbers)
@@ -209,6 +240,7 @@ def _program(
         if next(open_sizes_in([n.val for n in graph.placeholders]), None) is not None
         else "",
         named=named,
+        then=f"then={dict(then)!r}, " if then else "",
     )
     return text, numbers
 

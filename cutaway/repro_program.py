@@ -5,11 +5,12 @@ Input: the program's path. repro.py wrote the program, and its numbers beside it
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from cutaway.compile import compile
@@ -21,10 +22,9 @@ from stage0_eager.tensor import Tensor
 from stage_contracts.device import device_of
 from stage_contracts.dtype import DTYPES
 
-# What a program does at its end, in place of the call: the minifier takes its graph. (forward, inputs, options)
-INSTEAD: ContextVar[Callable[[Callable[..., tuple], list[Any], dict[str, Any]], None] | None] = ContextVar(
-    "INSTEAD", default=None
-)
+# What a program does at its end, in place of the call: the minifier takes its graph. (forward, inputs, then, options)
+Taken = Callable[[Callable[..., tuple], list[Any], dict[str, Any], dict[str, Any]], None]
+INSTEAD: ContextVar[Taken | None] = ContextVar("INSTEAD", default=None)
 
 
 def operators(root: str) -> ModuleType:
@@ -54,11 +54,22 @@ class Saved:
             value = laid_out(value, stride)
         return value.requires_grad_(requires_grad) if requires_grad else value
 
-    def run(self, forward: Callable[..., tuple], inputs: list[Any], **options: Any) -> None:
-        """Compile and call it, and its backward; what that raises is shown as ever. If nothing is: say so."""
+    def run(
+        self,
+        forward: Callable[..., tuple],
+        inputs: list[Any],
+        then: Mapping[str, Any] = MappingProxyType({}),
+        **options: Any,
+    ) -> None:
+        """Compile and call it, and its backward; what that raises is shown as ever. If nothing is: say so. `then`: what
+        is otherwise at a second call."""
         if (instead := INSTEAD.get()) is not None:
-            return instead(forward, inputs, options)
-        results = compile(forward, **options)(*inputs)
+            return instead(forward, inputs, dict(then), options)
+        compiled = compile(forward, **options)
+        results = compiled(*inputs)
+        if then:
+            names = inspect.signature(forward).parameters
+            results = compiled(*[then.get(name, one) for name, one in zip(names, inputs, strict=True)])
         for result in results:
             if isinstance(result, Tensor) and result.requires_grad:
                 result.sum().backward(retain_graph=True)

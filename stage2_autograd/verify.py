@@ -25,6 +25,7 @@ def verify_pass(name: str, before: Graph, after: Graph) -> None:
         raise GraphError(
             f"pass {name} changed {found}; expected the same bits. What it did to the graph:\n"
             f"{_changed_lines(before, after)}\n"
+            f"{_first_value(before, after)}"
             f"the pass is wrong: fix it, or switch it off with config.patch(disabled_passes={name!r})"
         )
 
@@ -55,6 +56,40 @@ def _changed_lines(before: Graph, after: Graph) -> str:
     lines = [f"  {line}" for line in diff if line[:2] not in ("--", "++", "@@")]
     more = len(lines) - _LINES_SHOWN
     return "\n".join([*lines[:_LINES_SHOWN], *([f"  ... and {more} lines more"] if more > 0 else [])])
+
+
+def _first_value(before: Graph, after: Graph) -> str:
+    """The first value of both graphs that differs, with the user's line; "" if none does."""
+    for special in (True, False):
+        inputs = [example(meta_of(n), i, special) for i, n in enumerate(before.placeholders)]
+        try:
+            old = _values(before, inputs)
+            new = {node.name: value for node, value in _values(after, inputs).items()}
+        except NOT_FOR_MADE_UP_DATA:
+            continue
+        for node, value in old.items():
+            other = new.get(node.name)
+            if (
+                isinstance(value, Tensor)
+                and isinstance(other, Tensor)
+                and not same_bits(value._data, other._data)
+            ):
+                lines = "".join(f"{origin.caret()}\n" for origin in node.origins[:1])
+                return f"the first value that differs is {node.name}\n{lines}"
+    return ""
+
+
+def _values(graph: Graph, inputs: list[Any]) -> dict[Node, Any]:
+    """What each call gives."""
+    values: dict[Node, Any] = {}
+
+    def call(node: Node, args: tuple, kwargs: dict) -> Any:
+        values[node] = node.target(*args, **kwargs)
+        return values[node]
+
+    with no_grad():
+        at_sizes(graph, call)(*[Tensor(a.copy(order="K")) for a in inputs])
+    return values
 
 
 def _difference(graph: Graph, run: Callable[[list[Any]], tuple]) -> str:

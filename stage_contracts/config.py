@@ -88,6 +88,7 @@ class RuntimeConfig:
     force_disable_caches: bool = False
     cache_dir: str = ""  # "" is the user's cache folder
     cache_bytes: int = 2 << 30  # largest size of the disk cache
+    reuse_memory: bool = True  # off: every temporary has bytes of its own
     compile_seconds: float = (
         300.0  # for one source file; a C++ compiler that takes longer is stopped, and the graph runs on NumPy
     )
@@ -112,7 +113,11 @@ class DebugConfig:
     # "Eq(s0, 10)", or as it stands in Python: print where this guard is added, in the user's code and in the compiler
     guard_added: str = ""
     symbol_made: str = ""  # "s0": print where the symbol of an open size is made
-    verify: bool = False  # compare each call of a compiled graph with its operators; raise if it differs
+    # compare each call of a compiled graph with its operators, and each guard alone; raise if one differs
+    verify: bool = False
+    verify_crashes: bool = (
+        False  # with verify: each call runs in a fork first, to name what crashes the process
+    )
     backend: str = ""  # every compile uses this backend, whatever compile() gets (for `cutaway bisect`)
     # show bugs in the compiler with their traceback, and recompiles with the reason of every entry
     verbose: bool = False

@@ -291,6 +291,8 @@ def expand(input: TensorMeta, shape: tuple[Any, ...]) -> TensorMeta:
     for size, old, stride in zip(shape[new:], input.shape, input.strides, strict=True):
         keep = (isinstance(size, int) and size == -1) or same_size(size, old)
         broadcasts = same_size(old, 1)
+        if not keep and not broadcasts:
+            expect(size == old)
         keep = keep or (not broadcasts and bool(size == old))
         if not keep and not broadcasts and old != 1:
             raise RuntimeError(
@@ -366,12 +368,16 @@ def cat(tensors: Sequence[TensorMeta], dim: int) -> TensorMeta:
     return TensorMeta(shape, promoted_dtype(tensors), device=common_device(tensors))
 
 
+def crop(pad: Any) -> Any:
+    """The part of a pad that removes elements: a negative number, or 0."""
+    return 0 if statically_known_true(pad >= 0) else min(pad, 0)
+
+
 def constant_pad(input: TensorMeta, pads: tuple[tuple[int, int], ...], value: Any) -> TensorMeta:
     """`pads` has one (before, after) pair per dimension; negative pads crop."""
     dt.check_number(value, input.dtype)
     shape = tuple(s + low + high for s, (low, high) in zip(input.shape, pads, strict=True))
-    crops = [sum(0 if statically_known_true(p >= 0) else min(p, 0) for p in pair) for pair in pads]
-    left = [s + crop for s, crop in zip(input.shape, crops, strict=True)]
+    left = [s + crop(low) + crop(high) for s, (low, high) in zip(input.shape, pads, strict=True)]
     if any(bool(s < 0) for s in left):  # for an open size this adds a guard, because eager raises
         raise RuntimeError(
             f"constant_pad: the negative pads in {pads} remove more than the size of a dimension of {input.shape}"

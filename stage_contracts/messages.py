@@ -154,6 +154,18 @@ MESSAGES: dict[str, tuple[str, str, str, str]] = {
         "verify: {graph} differs as a whole; no graph with fewer of its operators does; in {value} {both}\n{lines}",
         "run `cutaway bisect` on the program: the cause is probably fusion or the reuse of memory",
     ),
+    "verify_crash": (
+        "VerifyError",
+        "debug.verify_crashes is on, and a call of a compiled graph ends the process",
+        "verify: {graph}: {operator} is the first operator that differs; with it a call ends with {ending}\n{lines}",
+        "run `cutaway bisect` on the program: it names the switch that avoids it",
+    ),
+    "verify_guard": (
+        "VerifyError",
+        "debug.verify is on, and an entry was chosen for a call for which one of its guards does not hold",
+        "verify: {function}: the guard {guard} is wrong: its entry was chosen, but {change}\n{lines}",
+        "report it with the program; CUTAWAY_CAPTURE_DISABLE=1 runs it without compiling",
+    ),
     "repro_saved": (
         "note",
         "repro_after (CUTAWAY_REPRO_AFTER, TORCHDYNAMO_REPRO_AFTER) is dynamo or aot, and a later step failed",

@@ -140,8 +140,10 @@ def question(env: Any, condition: Any) -> str:
     """What to say of a question that needs the value of a symbol: where it is from, and the check that answers it."""
     symbols = unbacked_in(env, condition)
     where = "; ".join(f"{s} is {env.made_at.get(s, 'a value of the data')}" for s in symbols)
+    holds = getattr(condition, "is_Relational", False)
+    fact = condition if holds else f"{condition} == 3"
     return (
         f"{condition} depends on the data: {', '.join(map(str, symbols))} has no value at compile time ({where}). "
-        f"If it always holds, say so before this line: torch._check({condition}). "
+        f"If it always {'holds' if holds else 'is one number'}, say so before this line: torch._check({fact}). "
         "Else use cutaway.where or cutaway.cond"
     )

@@ -7,17 +7,20 @@ the last, under debug.verify, whose message names the operator and the line.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cutaway.debug.forks import Fork
 from cutaway.debug.halving import first_needed
 from cutaway.debug.run_script import as_variables
 from stage_contracts import config
 from stage_contracts.passes import PassTable
 
 Settings = Mapping[str, Any]
+RUN_SECONDS = 600.0  # until a run in a fork counts as one that hangs
 
 
 @dataclass(frozen=True)
@@ -88,33 +91,72 @@ def _find(works: Callable[..., bool], outcome: Callable[[Settings], Outcome]) ->
         return Finding("the program itself:", "it fails without compiling too")
     level = next((name for name in ("eager", "aot_eager") if not works(debug__backend=name)), "inductor")
     if level == "eager":
-        return Finding("level", "eager (capture)", {"capture.disable": True})
-    before = {"aot_eager": "eager", "inductor": "aot_eager"}[level]
+        return _in_capture(outcome)
     backend = {"debug.backend": level}
+    found = _pass_of(passes_of(level), backend, outcome)
+    if found is None and level == "inductor":
+        # without the passes of stage 2 a graph may fail too, but for other reasons
+        found = _pass_of([name for name in passes_of(level) if "." in name], backend, outcome)
+    if found is None and level == "inductor":
+        found = _after_autograd(outcome)
+    if found is not None:
+        return found
+    before = {"debug.backend": {"aot_eager": "eager", "inductor": "aot_eager"}[level]}
+    step = STEP.search(outcome({**backend, "autograd.verify_passes": True}).text)
+    if step:
+        return Finding("pass", step[1], before, detail=step[0])
+    return Finding("level", f"{level} ({LEVELS[level]})", before)
+
+
+Run = Callable[[Settings], Outcome]
+
+
+def _in_capture(outcome: Run) -> Finding:
+    """The guard that is wrong; the level, if none is seen to be."""
+    wrong = GUARD.search(outcome({"debug.backend": "eager", "debug.verify": True}).text)
+    if wrong:
+        return Finding("guard", wrong[1], {"capture.disable": True}, detail=wrong[0])
+    return Finding("level", "eager (capture)", {"capture.disable": True})
+
+
+def _after_autograd(outcome: Run) -> Finding | None:
+    """The switch that avoids it, and the operator at which it goes wrong; one of both will do."""
+    switch = next((s for s in SWITCHES if outcome({"debug.backend": "inductor", **s[1]}).works), None)
+    checked = outcome({"debug.backend": "inductor", "debug.verify": True})
+    if KILLED.search(checked.text):
+        checked = outcome({"debug.backend": "inductor", "debug.verify": True, "debug.verify_crashes": True})
+    operator = VERIFIED.search(checked.text)
+    name, detail = (operator[1], operator[0]) if operator else ("", "")
+    if switch is not None:
+        return Finding(switch[0], f"at {name}" if name else "", dict(switch[1]), detail=detail)
+    return Finding("operator", name, {"debug.backend": "aot_eager"}, detail=detail) if operator else None
+
+
+def _pass_of(names: Sequence[str], backend: Settings, outcome: Run) -> Finding | None:
+    """The pass of these without which it works."""
     switched_off = first_needed(
-        passes_of(level),
-        lambda names: outcome({**backend, "autograd.disabled_passes": ",".join(names)}).works,
+        names, lambda off: outcome({**backend, "autograd.disabled_passes": ",".join(off)}).works
     )
-    if switched_off is not None:
-        alone = {"autograd.disabled_passes": switched_off}
-        if outcome({**backend, **alone}).works:
-            return Finding("pass", switched_off, alone)
-    if level == "inductor":
-        if outcome({**backend, "lowering.fusion": False}).works:
-            return Finding("fusion", "", {"lowering.fusion": False})
-        found = VERIFIED.search(outcome({**backend, "debug.verify": True}).text)
-        if found:
-            return Finding("operator", found[1], {"debug.backend": before}, detail=found[0])
-    checked = STEP.search(outcome({**backend, "autograd.verify_passes": True}).text)
-    if checked:
-        return Finding("pass", checked[1], {"debug.backend": before}, detail=checked[0])
-    return Finding("level", f"{level} ({LEVELS[level]})", {"debug.backend": before})
+    alone = {"autograd.disabled_passes": switched_off}
+    if switched_off is None or not outcome({**backend, **alone}).works:
+        return None
+    return Finding("pass", switched_off, alone)
 
 
+# What can be switched off between stages, and what it is called. `debug.verify` says at which operator it goes wrong.
+SWITCHES: tuple[tuple[str, Settings], ...] = (
+    ("fusion", {"lowering.fusion": False}),
+    ("reuse of memory (plan_memory.slots)", {"runtime.reuse_memory": False}),
+)
+KILLED = re.compile(r"^killed by SIG", re.MULTILINE)  # what run_script.py and forks say of a crash
 # what a checked pass or step says of itself (stage 2's and stage 3's verify.py)
 STEP = re.compile(
     r"(?:pass|partitioner) (\S+) (?:changed|made what does not run|made a \w+ that is not valid).*"
 )
+
+
+# `verify: step: the guard type(scale) is ... is wrong: its entry was chosen, but scale: 1.0 -> 2.0`
+GUARD = re.compile(r"verify: \S+: the guard (.*?) is wrong: .*", re.DOTALL)
 
 
 def passes_of(level: str) -> list[str]:
@@ -140,9 +182,11 @@ def bisect_function(
     run: Callable[[], Any],
     expected: Callable[[Any, Any], bool] | None = None,
     told: Callable[[str], None] = lambda line: None,
+    in_forks: bool = False,
 ) -> Finding:
     """Bisect a function that compiles afresh at each call. It fails if it raises, or if `expected(eager's, its)` says
-    that what it gives is not what it gives without compiling."""
+    that what it gives is not what it gives without compiling. `in_forks`: each run in a process of its own, so one that
+    crashes it, or does not come back, fails too."""
     with config.patch({"capture.disable": True}):
         eager = run() if expected else None
 
@@ -154,4 +198,8 @@ def bisect_function(
                 return Outcome(False, f"{type(error).__name__}: {error}")
         return Outcome(expected is None or expected(eager, found))
 
-    return bisect(attempt, told)
+    def in_fork(settings: Settings) -> Outcome:
+        ending, found = Fork(lambda: dataclasses.astuple(attempt(settings)), RUN_SECONDS).wait()
+        return Outcome(False, f"killed by {ending}") if ending or found is None else Outcome(*found)
+
+    return bisect(in_fork if in_forks else attempt, told)

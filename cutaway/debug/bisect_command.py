@@ -23,7 +23,7 @@ def bisect(differs: bool, timeout: float, command: tuple[str, ...]) -> None:
     def run(settings: Settings) -> Outcome:
         found = run_script(command, settings, timeout)
         same = not differs or found.output == eager.output
-        return Outcome(not found.ending and same, found.errors)
+        return Outcome(not found.ending and same, f"{found.errors}\n{found.ending}")
 
     try:
         eager = run_script(command, {"capture.disable": True}, timeout)

@@ -7,14 +7,17 @@ of the graph per call; where a result differs, shorter graphs are compiled, halv
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from ml_dtypes import finfo
 
+from cutaway.debug.forks import Fork
 from cutaway.debug.in_float64 import exact, excused
 from stage0_eager.arrays import CPU, is_array, move
 from stage0_eager.core_interpreter import interpreter
+from stage_contracts import config
 from stage_contracts.errors import VerifyError
 from stage_contracts.graph import Graph, Node, map_args
 from stage_contracts.messages import say
@@ -24,6 +27,7 @@ Run = Callable[..., tuple]
 
 # A result may be off by so many roundings of the largest number in it: sums are added up in another order.
 ROUNDINGS = 256
+CRASH_SECONDS = 120.0  # until a call in a fork counts as a hang, which is no crash
 
 
 def verified(core: Graph, run: Run, compile_graph: Callable[[Graph], Run]) -> Run:
@@ -36,6 +40,8 @@ def verified(core: Graph, run: Run, compile_graph: Callable[[Graph], Run]) -> Ru
 
     def checked(*inputs: Any) -> tuple:
         kept = [_copy(one) for one in inputs]  # before `run` writes to them
+        if config.current().debug.verify_crashes and crash_of(lambda: run(*inputs)):
+            raise VerifyError(_report(core, kept, compile_graph, (), ()))
         found = run(*inputs)
         expected = eager(*map(_copy, kept))
         if any(wrong_results(core, kept, expected, found)):
@@ -105,6 +111,10 @@ def _try(
     if not values:
         return None
     expected = interpreter(part)(*map(_copy, inputs))
+    if config.current().debug.verify_crashes:
+        ending = crash_of(lambda: compile_graph(part)(*map(_copy, inputs)))
+        if ending:
+            return calls[-1], None, Crash(ending)
     found = compile_graph(part)(*map(_copy, inputs))
     wrong = wrong_results(part, inputs, expected, found)
     triples = zip(values, expected, found, strict=True)
@@ -138,6 +148,22 @@ def _append(part: Graph, node: Node, images: dict[Node, Node]) -> Node:
     )
 
 
+class Crash(str):
+    """The name of the signal with which a call ended the process."""
+
+
+def crash_of(call: Callable[[], Any]) -> str:
+    """The signal with which the call ends a process, tried in a fork; "" if with none. An error comes again.
+    A hang is none either: threads that a kernel started here are not there in a fork, and may be waited for."""
+
+    def quietly() -> None:
+        with suppress(Exception):
+            call()
+
+    ending, _ = Fork(quietly, CRASH_SECONDS).wait()
+    return "" if ending == "hangs" else ending
+
+
 # ---- what is said -----------------------------------------------------------------------------------------------
 
 
@@ -145,12 +171,28 @@ def _report(
     core: Graph, inputs: Sequence[Any], compile_graph: Callable[[Graph], Run], expected: tuple, found: tuple
 ) -> str:
     wrong = first_wrong(core, inputs, compile_graph)
+    if wrong is None and not found:
+        return say(
+            "verify_crash",
+            graph=core.name,
+            operator="no single operator",
+            ending="a signal",
+            lines="  (all of them do)",
+        )
     if wrong is None:
         pairs = zip(core.outputs, expected, found, strict=False)
         output, a, b = next((n, a, b) for n, a, b in pairs if differ(a, b))
         return say("verify_whole", graph=core.name, value=output, both=_both(a, b), lines=_lines(output))
     operator, value, a, b, _ = wrong
     name = getattr(operator.target, "qualname", operator.target)
+    if isinstance(b, Crash):
+        return say(
+            "verify_crash",
+            graph=core.name,
+            operator=f"{operator.name} = {name}",
+            ending=b,
+            lines=_lines(operator),
+        )
     return say(
         "verify_operator", graph=core.name, operator=f"{operator.name} = {name}", value=value.name,
         both=_both(a, b), lines=_lines(operator),

@@ -7,7 +7,7 @@ scatter_reduce. A function whose result size is the number of true elements runs
 from __future__ import annotations
 
 from stage0_eager.functions import indexing
-from stage0_eager.functions.index_checks import NAMES, OUTSIDE, not_negative, size_along
+from stage0_eager.functions.index_checks import NAMES, OUTSIDE, expect_fits, not_negative, size_along
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage0_eager.tensor import Tensor, method
@@ -206,6 +206,7 @@ def _fits(name, input, dim, index, src):
     """index may be smaller than src everywhere, and smaller than input but along dim."""
     if not (index.ndim == src.ndim == input.ndim):
         raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
+    expect_fits(input, dim, index, src)
     for d, size in enumerate(index.shape):
         if size > src.shape[d] or (d != dim and size > input.shape[d]):
             raise RuntimeError(

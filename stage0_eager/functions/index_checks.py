@@ -14,6 +14,7 @@ from stage0_eager.table.core import core as c
 from stage0_eager.transforms.trace import TracedArray
 from stage_contracts import dtype as dt
 from stage_contracts.messages import say
+from stage_contracts.unbacked import expect
 
 # How torch's messages call dtypes.
 NAMES = {
@@ -123,10 +124,20 @@ def _check_places(input, target):
         raise RuntimeError(f"Expected target size {[*want[:1], *want[2:]]}, got {given}")
 
 
+def expect_fits(input, dim, index, src):
+    """The same for sizes that only the data knows: it is checked at run time."""
+    if all(type(size) is int for size in index.shape):
+        return
+    for d, size in enumerate(index.shape):
+        expect(d == dim or size <= input.shape[d])
+        expect(src is None or size <= src.shape[d])
+
+
 def check_fits(name, input, dim, index, src=None):
     """What gather and scatter ask of shapes: no more than input beside `dim`, and no more than src anywhere."""
     if index.ndim != input.ndim or (src is not None and src.ndim != input.ndim):
         raise RuntimeError(f"{name}(): Index tensor must have the same number of dimensions as input tensor")
+    expect_fits(input, dim, index, src)
     large = [d for d, size in enumerate(index.shape) if d != dim and size > input.shape[d]]
     if index.numel() and (large or (src is not None and any(i > s for i, s in zip(index.shape, src.shape)))):
         more = "" if src is None else f" and to be no larger size than src {list(src.shape)}"

@@ -18,4 +18,12 @@ def known(number: Any) -> bool:
 
 def scaled(input: Any, factor: Any) -> Any:
     """input * factor; input itself for 1."""
+    if type(factor) is complex:
+        needs_complex(factor, input)
     return input if known(factor) and factor == 1 else c.mul(input, factor)
+
+
+def needs_complex(number: complex, input: Any) -> None:
+    """Refuse a complex number that would make a real tensor complex."""
+    if not (isinstance(input, complex) or (isinstance(input, Tensor) and input.dtype.is_complex)):
+        raise RuntimeError(f"value cannot be converted to a real type without overflow: {number}")

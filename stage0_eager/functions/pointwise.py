@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from stage0_eager.derivatives.rules import fit
-from stage0_eager.functions.numbers import known, scaled
+from stage0_eager.functions.numbers import known, needs_complex, scaled
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import Operator, operator
 from stage0_eager.table.registry import register
@@ -92,6 +92,8 @@ def add(input, other, *, alpha=1):
     """input + alpha * other."""
     if known(alpha) and alpha == 1:
         return c.add(input, other)
+    if type(alpha) is complex:
+        needs_complex(alpha, other)
     both = isinstance(other, Tensor) and other.dtype is dt.bool_
     return c.add(input, c.cast(c.mul(other, alpha), dt.bool_) if both else c.mul(other, alpha))
 
@@ -200,7 +202,7 @@ def isfinite(input):
 @operator
 def masked_fill(input, mask, value):
     """`value` where mask is true, else input."""
-    if not isinstance(value, Tensor) and not input.dtype.is_floating_point:
+    if not isinstance(value, Tensor) and (not input.dtype.is_floating_point or type(value) is complex):
         value = c.full((), value, input.dtype, input.device)  # a number never widens the tensor it goes into
     return c.where(mask, value, input)
 

@@ -6,7 +6,8 @@ refuses (complex_metas.py). Those here would cast the imaginary part away, or av
 
 from __future__ import annotations
 
-from functools import wraps
+from collections.abc import Callable
+from functools import cache, wraps
 from typing import Any
 
 from stage0_eager.table.evaluation import eager_call
@@ -25,22 +26,58 @@ REAL_ONLY = """
 """.split()
 
 
-def _refusing(op: Any) -> None:
-    body = op.body
+# Complex Python numbers beside real tensors: torch converts these arguments to the tensor's dtype, and so refuses.
+REAL_NUMBERS = """
+    leaky_relu elu celu threshold threshold_ lerp fill_diagonal_ addmm addmv addr baddbmm addbmm addcmul addcdiv
+""".split()
+# Arguments that torch declares as floats, whatever the tensor.
+FLOATS_ONLY = """
+    nan_to_num nan_to_num_ rms_norm pairwise_distance pad linspace logspace trapezoid cumulative_trapezoid trapz
+""".split()
 
-    @wraps(body)
-    def real_only(*args: Any, **kwargs: Any) -> Any:
-        found = first_complex((*args, *kwargs.values()))
-        if found is not None:
-            raise refused(op.name, found)
-        return body(*args, **kwargs)
 
-    op.body = real_only
+def _real(name: str, values: tuple) -> None:
+    found = first_complex(values)
+    if found is not None:
+        raise refused(name, found)
+
+
+def _no_complex_number(name: str, values: tuple) -> None:
+    number = next((v for v in values if type(v) is complex), None)
+    if number is not None and first_complex(v for v in values if type(v) is not complex) is None:
+        raise RuntimeError(f"{name}(): value cannot be converted to a real type without overflow: {number}")
+
+
+def _floats(name: str, values: tuple) -> None:
+    if any(type(v) is complex for v in values):
+        raise TypeError(f"{name}(): a number must be float, not complex")
+
+
+CHECKS = ((REAL_ONLY, _real), (REAL_NUMBERS, _no_complex_number), (FLOATS_ONLY, _floats))
+
+
+def _checked(op: Any, check: Callable[[str, tuple], None]) -> None:
+    """Make a row ask `check` about its arguments first."""
+    assert op.eager is op.run, f"{op.name} has a faster function, which would not ask"
+    op.body = _asking(op.body, check)
     op.eager = op.run = eager_call(op)
 
 
+@cache
+def _asking(body: Callable, check: Callable[[str, tuple], None]) -> Callable:
+    """Cached, so that an alias keeps the body of the row that it stands for."""
+
+    @wraps(body)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        check(body.__name__, (*args, *kwargs.values()))
+        return body(*args, **kwargs)
+
+    return checked
+
+
 def refuse_complex() -> None:
-    """Make the rows of REAL_ONLY refuse complex operands."""
-    for name in REAL_ONLY:
-        if f"cutaway.{name}" in TABLE:
-            _refusing(TABLE[f"cutaway.{name}"])
+    """Make the rows of the tables above refuse complex operands, or complex numbers."""
+    for names, check in CHECKS:
+        for name in names:
+            if f"cutaway.{name}" in TABLE:
+                _checked(TABLE[f"cutaway.{name}"], check)

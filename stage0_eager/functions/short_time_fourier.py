@@ -72,6 +72,22 @@ def stft(
     return c.view_as_real(out) if return_complex is False else out
 
 
+def _check_inverse(input, window, return_complex):
+    if not input.dtype.is_complex:
+        raise RuntimeError(
+            "istft requires a complex-valued input tensor matching the output from stft with return_complex=True."
+        )
+    if window is not None and window.dtype.is_complex and not return_complex:
+        raise RuntimeError("Complex windows are incompatible with return_complex=False")
+
+
+def _added_up(frames, hop):
+    """Frames (row, frame, place) added up where they lie over one another."""
+    rows, count, places = frames.shape
+    empty = c.full((rows, places + hop * (count - 1)), 0, frames.dtype, frames.device)
+    return into_windows(empty, frames, 1, places, hop, c.scatter_add)
+
+
 def _need_overlap(weight):
     """Refuse windows with a gap between them; while a graph is traced nothing is known of their values."""
     if not is_traced(weight) and weight.numel() and c.amin(c.abs(weight), (0, 1), False).item() < 1e-11:
@@ -85,16 +101,15 @@ def istft(
     length=None, return_complex=False,
 ):  # fmt: skip
     """The signal of which `input` is the stft; `length` cuts or fills its end."""
-    name, hop = "istft", _hop("istft", n_fft, hop_length)
-    if not input.dtype.is_complex:
-        raise RuntimeError("istft requires a complex-valued input tensor matching the output from stft with "
-                           "return_complex=True.")  # fmt: skip
-    window = _window(name, input, n_fft, n_fft if win_length is None else win_length, window)
+    hop = _hop("istft", n_fft, hop_length)
+    _check_inverse(input, window, return_complex)
+    window = _window("istft", input, n_fft, n_fft if win_length is None else win_length, window)
     whole = input if input.ndim == 3 else c.reshape(input, (1, *input.shape))
     onesided = whole.shape[1] != n_fft if onesided is None else onesided
-    if whole.shape[1] != (n_fft // 2 + 1 if onesided else n_fft):
+    places = n_fft // 2 + 1 if onesided else n_fft
+    if whole.shape[1] != places:
         raise RuntimeError(
-            f"{name}: expected the frequency dimension to match n_fft={n_fft}, but got {whole.shape[1]}"
+            f"istft: expected {places} frequencies for n_fft={n_fft}, but got {whole.shape[1]}"
         )
     frames, norm = c.permute(whole, (0, 2, 1)), "ortho" if normalized else None
     if return_complex:
@@ -102,13 +117,11 @@ def istft(
     else:
         frames = fft_irfft(c.slice(frames, 2, 0, n_fft // 2 + 1, 1), n_fft, norm=norm)
     frames = c.mul(frames, window)
-    count, size = frames.shape[1], n_fft + hop * (frames.shape[1] - 1)
-    empty = c.full((whole.shape[0], size), 0, frames.dtype, input.device)
-    signal = into_windows(empty, frames, 1, n_fft, hop, c.scatter_add)
-    square = c.expand(c.mul(window, window), (1, count, n_fft))
-    weight = into_windows(
-        c.full((1, size), 0, square.dtype, input.device), square, 1, n_fft, hop, c.scatter_add
+    signal, weight = (
+        _added_up(frames, hop),
+        _added_up(c.expand(c.mul(window, window), (1, *frames.shape[1:])), hop),
     )
+    size = signal.shape[1]
     start = n_fft // 2 if center else 0
     end = start + length if length is not None else size - start
     signal, weight = (c.slice(x, 1, start, min(end, size), 1) for x in (signal, weight))

@@ -63,6 +63,10 @@ class UnbackedIntVariable(UnknownVariable):
 
     sym: SymInt
 
+    def as_constant(self) -> Any:
+        low, high = self.sym.env.bounds(self.sym.env.simplify(self.sym.expr))
+        return int(low) if low == high else self.needs_value()
+
     def python_type(self, tx: Tx) -> type:
         return int
 

@@ -42,19 +42,35 @@ def explain_miss(entry: Entry, args: tuple, kwargs: dict[str, Any], names: Mappi
 
 def explained(entry: Entry, args: tuple, kwargs: dict[str, Any], names: Mapping[str, Any]) -> tuple[int, str]:
     """How many guards hold before the first that fails, and the line about that one."""
-    scope = {**CHECKS, **names}
     try:
-        bound = inspect.signature(entry.check).bind(*args, **kwargs)
-        bound.apply_defaults()
-        scope.update(bound.arguments)
+        found = first_that_fails(entry.guards, entry.check, args, kwargs, names)
     except (TypeError, ValueError) as error:
         return 0, f"the call's arguments: {error}"
-    for held, guard in enumerate(sorted(entry.guards, key=lambda g: GUARD_KINDS[g.kind].rank)):
+    if found is None:
+        return 0, "no guard fails when checked alone: something changed between the two checks"
+    held, guard, _, change = found
+    where = f" at {guard.origin}" if guard.origin else ""
+    return held, " ".join(f"{change}{where}{_advice(guard, change)}".split())
+
+
+def first_that_fails(
+    guards: Sequence[Guard],
+    check: Callable[..., bool],
+    args: tuple,
+    kwargs: dict[str, Any],
+    names: Mapping[str, Any],
+) -> tuple[int, Guard, Any, str] | None:
+    """The first guard that fails when each is checked alone: how many hold before it, it, what it is about, and
+    what has changed; None if all hold. Raises TypeError if `check`, which they became, does not take such
+    arguments."""
+    scope = {**CHECKS, **names}
+    bound = inspect.signature(check).bind(*args, **kwargs)
+    bound.apply_defaults()
+    scope.update(bound.arguments)
+    for held, guard in enumerate(sorted(guards, key=lambda g: GUARD_KINDS[g.kind].rank)):
         if not _holds(guard, scope):
-            where = f" at {guard.origin}" if guard.origin else ""
-            change = _change(guard, scope)
-            return held, " ".join(f"{change}{where}{_advice(guard, change)}".split())
-    return 0, "no guard fails when checked alone: something changed between the two checks"
+            return held, guard, _seen(guard, scope), _change(guard, scope)
+    return None
 
 
 _SIZE = re.compile(r"(?P<tensor>.*)\.shape\[(?P<dim>\d+)\]: ")
@@ -64,6 +80,13 @@ def _advice(guard: Guard, change: str) -> str:
     """For a size: the call that would have made one entry serve both."""
     size = _SIZE.match(change) if guard.kind in ("TENSOR", "OPEN_TENSOR") else None
     return f"; mark_dynamic({size['tensor']}, {size['dim']}) would avoid it" if size else ""
+
+
+def _seen(guard: Guard, scope: Mapping[str, Any]) -> Any:
+    try:
+        return eval(guard.source.expression(), dict(scope)) if guard.source else None
+    except _GONE:
+        return None
 
 
 _GONE = (AttributeError, KeyError, IndexError, TypeError, NameError, ValueError)

@@ -15,6 +15,7 @@ from typing import Any
 
 from stage4_runtime.runtime.donate import donate
 from stage4_runtime.runtime.layout import round_up, slot_alignment, span
+from stage_contracts import config
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.loop_ir import buffer_refs
 from stage_contracts.passes import Pass, PassTable
@@ -72,6 +73,8 @@ def slots(program: Program) -> Program:
     A buffer whose size is known only in the middle of a run gets memory of its own then.
     """
     lives = lifetimes(program)
+    if not config.current().runtime.reuse_memory:
+        lives = {name: replace(life, first=0, last=len(program.steps)) for name, life in lives.items()}
     late = late_sizes(program.sizes, program.inputs).keys()
     needs_memory = [
         n for n in _written_in_place(program) if late.isdisjoint(sizes_in(program.buffers[n].meta))

@@ -201,7 +201,10 @@ class Block:
         return x
 
 
-@pytest.mark.parametrize("function", [takes, Block().feed, Block.feed, lambda: 0], ids=repr)
+SIGNED = {"function": takes, "method": Block().feed, "unbound": Block.feed, "lambda": lambda: 0}
+
+
+@pytest.mark.parametrize("function", SIGNED.values(), ids=SIGNED)
 def test_signatures(function):
     def f(x, g):
         parameters = inspect.signature(g).parameters

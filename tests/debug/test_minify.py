@@ -6,6 +6,7 @@ wrong value. The oracle of the search itself: lists whose needed things are know
 
 import os
 import random
+import re
 import runpy
 import signal
 from contextlib import contextmanager
@@ -13,11 +14,12 @@ from contextlib import contextmanager
 import pytest
 
 import cutaway
-from cutaway import config, inductor
+from cutaway import compile_frame, config, inductor
 from cutaway.debug.minify import NothingToMinify, minify
 from cutaway.debug.minify.children import first_that_fails
 from cutaway.debug.minify.failure import failure_of
 from cutaway.debug.minify.smallest import smallest
+from stage_contracts.errors import VerifyError
 
 
 def program(x, w):
@@ -100,6 +102,44 @@ def test_one_operator_is_left_and_it_fails_alone(fault, level, kind, tmp_path, m
         assert resumed.runs < found.runs
     assert (tmp_path / "minifier_launcher.py").exists() == (level > 1)
     assert "tanh" in (tmp_path / "repro.py").read_text()
+
+
+def test_an_input_of_infinities_becomes_zeros(tmp_path, monkeypatch):
+    """0 * inf is no zero: the search for zeros did not end."""
+    monkeypatch.chdir(tmp_path)
+    settings = {"capture.repro_after": "aot", "runtime.force_disable_caches": True}
+    mask = cutaway.full((3, 4), float("-inf"))
+    with planted(raises), config.patch({**settings, "runtime.cxx_flags": "-O0"}):
+        with pytest.raises(KeyError):
+            cutaway.compile(lambda x: cutaway.tanh(x), fullgraph=True)(mask)
+        (path,) = tmp_path.glob("cutaway_repro/*.py")
+        found = minify(path)
+    assert found.operators == 1
+    assert found.runs < 20
+
+
+def test_a_wrong_guard_is_a_program_of_two_calls(tmp_path, monkeypatch):
+    """The guard on the number is not checked, so the entry of the first call is taken for the second."""
+    monkeypatch.chdir(tmp_path)
+    made = compile_frame.guard_function
+    weaker = lambda guards, fn: made(tuple(g for g in guards if "dim" not in str(g.source)), fn)  # noqa: E731
+    monkeypatch.setattr(compile_frame, "guard_function", weaker)
+    compiled = cutaway.compile(lambda x, dim: (x + 2).sin().softmax(dim).exp())
+    with config.patch({"capture.repro_after": "dynamo", "capture.repro_level": 4}):
+        compiled(cutaway.ones(4, 3), 1)
+        with pytest.raises(VerifyError, match="the guard type.dim. .* is wrong.*1 -> 0") as raised:
+            compiled(cutaway.ones(4, 3), 0)
+    assert "cutaway minify" in "".join(raised.value.__notes__)
+    (path,) = tmp_path.glob("cutaway_repro/*.py")
+    found = minify(path)
+    assert found.operators == 1
+    text = (tmp_path / "repro.py").read_text()
+    assert "then={'dim': 0}" in text
+    assert minify(path).operators == 1  # from the checkpoint
+    assert re.search(r"def forward\([^)]*\bdim\b", text)
+    monkeypatch.undo()  # without the fault, both calls are right
+    monkeypatch.chdir(tmp_path)
+    assert first_that_fails([tmp_path / "repro.py"], None, 60, 1) is None
 
 
 def test_what_does_not_fail_is_refused(tmp_path, monkeypatch, capsys):

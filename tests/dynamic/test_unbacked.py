@@ -19,6 +19,7 @@ from stage_contracts.breaks import Unsupported
 from tests.dynamic.unbacked_programs import GRADIENTS, PROGRAMS, inputs
 
 ON = {"capture.capture_scalar_outputs": True, "capture.capture_dynamic_output_shape_ops": True}
+MANY = {"capture.accumulated_recompile_limit": 10000}  # of the one function that calls every program
 ALL = os.environ.get("CUTAWAY_TEST_ALL") == "1"
 KERNELS = [name for i, name in enumerate(PROGRAMS) if ALL or i % 4 == 0]
 CASES = [(n, b) for b in ("eager", "aot_eager") for n in PROGRAMS] + [(n, "inductor") for n in KERNELS]
@@ -56,7 +57,7 @@ def tensors(module: Any, seed: int, grad: bool = False) -> list[Any]:
 @pytest.mark.parametrize("name, backend", CASES)
 def test_each_program_is_one_graph_and_gives_eagers_results(name, backend):
     function = PROGRAMS[name]
-    with config.patch(ON):
+    with config.patch(ON | MANY):
         compiled = cutaway.compile(lambda *a: function(torch, *a), backend=backend, fullgraph=True)
         for seed in range(5):
             same(compiled(*tensors(torch, seed)), function(torch, *tensors(torch, seed)))

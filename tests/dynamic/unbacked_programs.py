@@ -344,6 +344,41 @@ def mask_written(t, x, n, c, m, w):
     return y[m] + 1
 
 
+@smooth
+def mask_written_with_values(t, x, n, c, m, w):
+    y = x * 1
+    y[m] = y[m] * 2
+    return y
+
+
+@smooth
+def mask_scaled_in_place(t, x, n, c, m, w):
+    y = w * x[:, None]
+    y[m] *= 3
+    return y
+
+
+@smooth
+def mask_of_rows_added(t, x, n, c, m, w):
+    """As a mixture of experts does."""
+    out = t.zeros(8, 3)
+    for mask in (m, ~m):
+        rows = t.where(mask)[0]
+        out = out.index_add(0, rows, w[rows] * x[rows][:, None])
+    return out
+
+
+@smooth
+def mask_scattered(t, x, n, c, m, w):
+    return t.zeros(8).scatter(0, t.nonzero(m)[:, 0], x[m])
+
+
+@smooth
+def mask_of_logits(t, x, n, c, m, w):
+    """The mean of no rows is not a number, in eager too."""
+    return t.nn.functional.cross_entropy((w * x[:, None])[m], m.long()[m])
+
+
 # ---- lists of lengths ------------------------------------------------------------------------------------------
 
 
@@ -366,6 +401,17 @@ def split_by_lengths(t, x, n, c, m, w):
 @smooth
 def split_rows_by_lengths(t, x, n, c, m, w):
     return [part.sum(0) for part in t.split(w * x[:, None], c.tolist())]
+
+
+@smooth
+def lengths_padded(t, x, n, c, m, w):
+    parts = x.split(c.tolist())
+    return t.stack([t.nn.functional.pad(part, (0, 8 - part.shape[0])) for part in parts])
+
+
+@program
+def lengths_as_mask(t, x, n, c, m, w):
+    return (t.arange(8)[None] < c[:, None]).sum(1) * c.tolist()[0]
 
 
 @smooth
@@ -442,6 +488,15 @@ def check_of_equal_sizes(t, x, n, c, m, w):
     a, b = x[m], w[:, 0][m]
     t._check(a.shape[0] == b.shape[0])
     return a * b
+
+
+@program
+def check_that_gives_the_number(t, x, n, c, m, w):
+    u = (n * 0 + 3).item()
+    t._check(u == 3)
+    for _ in range(u):
+        x = x + 1
+    return x
 
 
 @program

@@ -3,9 +3,12 @@
 Input: the function called as a row of stage_contracts/messages.py. SURROUNDINGS: the variables a program is started with.
 """
 
+import os
+import signal
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 from cutaway.nn import functional as F
 
@@ -147,6 +150,35 @@ def _compiled_wrongly(times):
 
 def verify_operator():
     _compiled_wrongly(times=99)
+
+
+def verify_crash():
+    """A kernel of a sine ends the process."""
+    pipeline = cutaway.DEFAULT_PIPELINE
+
+    def launch(program, kernels, constants):
+        sines = any(i.op == "sin" for k in program.kernels.values() for n in k.nests for i in n.body)
+        run = pipeline.launch(program, kernels, constants)
+        return (lambda *_: os.kill(os.getpid(), signal.SIGSEGV)) if sines else run
+
+    settings = {"debug.verify": True, "debug.verify_crashes": True, "runtime.cache": False}
+    with cutaway.config.patch(settings):
+        compiled = cutaway.compile(lambda x: x.sin().neg(), pipeline=replace(pipeline, launch=launch))
+        compiled(cutaway.ones(3))
+
+
+def verify_guard():
+    """An entry is taken for a call with another dim."""
+    from cutaway import compile_frame
+
+    made = compile_frame.guard_function
+    with (
+        cutaway.config.patch({"debug.verify": True}),
+        patch.object(compile_frame, "guard_function", lambda guards, fn: made((), fn)),
+    ):
+        compiled = cutaway.compile(lambda x, dim: x.softmax(dim))
+        compiled(cutaway.ones(3, 4), 0)
+        compiled(cutaway.ones(3, 4), 1)
 
 
 def verify_whole():

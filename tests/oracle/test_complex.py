@@ -10,7 +10,16 @@ import warnings
 import pytest
 
 from tests.oracle import samples  # noqa: F401
-from tests.oracle.complex_cases import NAMES_NOT_HERE, beside_numpy, check, derivatives, numpy_edges, rows
+from tests.oracle.complex_cases import (
+    NAMES_NOT_HERE,
+    beside_numpy,
+    check,
+    derivatives,
+    numbers,
+    numpy_edges,
+    rows,
+)
+from tests.oracle.spec import ROWS
 from tests.oracle.torch_side import torch
 
 needs_torch = pytest.mark.skipif(torch is None, reason="torch is the oracle (extra `oracle`)")
@@ -25,6 +34,15 @@ def test_a_row_on_complex_numbers_is_torchs_or_refused(name):
         failures += derivatives(name, full=False)
     assert not failures, "\n".join(failures)
     assert counts
+
+
+@needs_torch
+def test_a_complex_number_beside_real_tensors_is_torchs_or_refused():
+    """When this was written, 28 rows gave a complex or a truncated result where torch refuses (`add(alpha=2j)`)."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wrong = [f"{name} {text}" for name in ROWS for text in numbers(name, full=False)]
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("case", numpy_edges(), ids=lambda case: f"{case.row.name} {case.dtype}")
@@ -44,7 +62,7 @@ if __name__ == "__main__":
         counts, failures = check(each, full=True)
         for kind, count in counts.items():
             sums[kind] = sums.get(kind, 0) + count
-        for text in [*failures, *derivatives(each, full=True)]:
+        for text in [*failures, *derivatives(each, full=True), *numbers(each, full=True)]:
             wrong += 1
             print(f"{each}: {text}")
     print(f"{len(rows())} rows; " + ", ".join(f"{count} {kind}" for kind, count in sorted(sums.items())))

@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from cutaway.as_captured import ran_silently
+from cutaway.repro_calls import LIFTED
 from stage0_eager.state import no_grad
 from stage0_eager.tensor import Tensor
 from stage_contracts.graph import Graph, Node, map_args
@@ -47,8 +48,9 @@ def cut(
             return images[node]
         if node.op == "get_attr":
             images[node] = part.get_attr(node.target, graph.attributes[node.target], node.val)
-        elif isinstance(values[node], Tensor):
-            images[node] = part.placeholder(node.name, node.val)
+        elif isinstance(values[node], Tensor) or LIFTED in node.meta:
+            meta = {LIFTED: True} if LIFTED in node.meta else {}
+            images[node] = part.placeholder(node.name, node.val, **meta)
             inputs.append(values[node])
         elif isinstance(values[node], (bool, int, float)):
             images[node] = values[node]

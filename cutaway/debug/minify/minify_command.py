@@ -6,6 +6,7 @@ Input: a program that `repro_after` wrote, or a script of yours: it is run once 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -45,6 +46,17 @@ def minify(program: str, output: str, jobs: int, timeout: float, accuracy: bool)
     )
 
 
+def ways_to_save(level: int) -> list[dict[str, Any]]:
+    """The settings under which a run saves the program that fails, to try in this order."""
+    ways: list[dict[str, Any]] = [
+        {"capture.repro_after": after, "capture.repro_level": way, "runtime.force_disable_caches": True}
+        for after, way in (("aot", level), ("dynamo", level), ("aot", 3), ("dynamo", 3))
+    ]
+    if level == 4:  # what differs may be wrong before it is lowered
+        ways[1] |= {"autograd.verify_passes": True}
+    return ways
+
+
 def _saved_by(script: str, timeout: float, accuracy: bool) -> str:
     """The program that a run of the script saves: of a half where that fails, of the captured graph otherwise. A crash
     leaves no time to save: then every graph is saved before it runs, and the last is taken."""
@@ -52,12 +64,7 @@ def _saved_by(script: str, timeout: float, accuracy: bool) -> str:
 
     before, level = set(FOLDER.glob("*.py")), 4 if accuracy else 2
     ending = ""
-    for after, way in (("aot", level), ("dynamo", level), ("dynamo", 3)):
-        settings = {
-            "capture.repro_after": after,
-            "capture.repro_level": way,
-            "runtime.force_disable_caches": True,
-        }
+    for settings in ways_to_save(level):
         ending = run_script([script], settings, timeout).ending
         saved = sorted(set(FOLDER.glob("*.py")) - before, key=lambda path: path.stat().st_mtime_ns)
         if ending and saved:

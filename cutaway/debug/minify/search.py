@@ -6,6 +6,7 @@ Input: the path of a saved program. Every program that fails as the first did is
 
 from __future__ import annotations
 
+import inspect
 import runpy
 import shutil
 import tempfile
@@ -23,6 +24,7 @@ from cutaway.debug.minify.failure import Failure
 from cutaway.debug.minify.simpler import SIMPLER, State
 from cutaway.debug.minify.smallest import smallest
 from cutaway.repro import write_program
+from cutaway.repro_calls import lifted
 from cutaway.repro_program import INSTEAD
 from stage_contracts.graph import Graph, Node
 
@@ -52,6 +54,7 @@ class _Search:
     failure: Failure
     backend: Backend
     options: dict[str, Any]
+    then: dict[str, Any]  # what a second call has otherwise
     checkpoints: Path
     deadline: float
     jobs: int
@@ -82,7 +85,8 @@ class _Search:
 
     def write(self, path: Path, state: State) -> None:
         graph, inputs = state
-        write_program(path, graph, inputs, self.backend, f"{self.failure}\n\nMinified.", self.options)
+        heading = f"{self.failure}\n\nMinified."
+        write_program(path, graph, inputs, self.backend, heading, self.options, self.then)
 
     def _keep(self, state: Any) -> None:
         self.kept += 1
@@ -108,9 +112,9 @@ def minify(
     checkpoints.mkdir(exist_ok=True)
     done = sorted(checkpoints.glob("*.py"))
     start, before = done[-1] if done else path, 0
-    forward, inputs, backend, options = _opened(start)
+    forward, inputs, backend, options, then = _opened(start)
     before = len(_opened(path)[0].calls) if done else len(forward.calls)
-    search = _Search(first[1], backend, options, checkpoints, deadline, jobs, told, kept=len(done))
+    search = _Search(first[1], backend, options, then, checkpoints, deadline, jobs, told, kept=len(done))
     told(f"{len(forward.calls)} operators; it fails with {search.failure}")
     try:
         state = _smaller(search, forward, inputs)
@@ -156,17 +160,24 @@ def _smaller(search: _Search, graph: Graph, inputs: Sequence[Any]) -> State:
     return state
 
 
-def _opened(path: Path) -> tuple[Graph, list[Any], Backend, dict[str, Any]]:
+def _opened(path: Path) -> tuple[Graph, list[Any], Backend, dict[str, Any], dict[str, Any]]:
     """A saved program's graph, captured again with sizes as they are, its inputs, its backend and its options."""
     seen: list[Any] = []
+    about: list[tuple[str, Any, dict[str, Any]]] = []
 
-    def take(forward: Callable[..., tuple], inputs: list[Any], options: dict[str, Any]) -> None:
+    def take(
+        forward: Callable[..., tuple], inputs: list[Any], then: dict[str, Any], options: dict[str, Any]
+    ) -> None:
         def backend(module: Any, _: Any) -> Callable[..., tuple]:
             seen.append(module.graph)
             return module
 
         compile(forward, backend=backend, dynamic=False, fullgraph=True)(*inputs)
         seen.extend([inputs, find_backend(options["backend"]), options["options"]])
+        if then:  # the number that the guard is about, and what it is at both calls
+            ((name, _),) = then.items()
+            number = inputs[[*inspect.signature(forward).parameters].index(name)]
+            about.append((name, number, then))
 
     token = INSTEAD.set(take)
     try:
@@ -183,4 +194,7 @@ def _opened(path: Path) -> tuple[Graph, list[Any], Backend, dict[str, Any]]:
     ]
     if len(used) != len(graph.placeholders):
         raise NothingToMinify(f"the graph of {path} has not one input for each of the program's")
-    return graph, used, backend, options
+    for name, number, then in about:
+        graph, used = lifted(graph, name, number) or graph, [number, *used]
+        return graph, used, backend, options, then
+    return graph, used, backend, options, {}

@@ -52,7 +52,7 @@ def _has_numbers(value: Tensor) -> bool:
 
 
 def _zeros(value: Tensor) -> Tensor:
-    return (value.detach() * 0).requires_grad_(value.requires_grad)
+    return value.detach().clone().zero_().requires_grad_(value.requires_grad)  # 0 * inf would be no zero
 
 
 def _tensors(state: State) -> list[Tensor]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage_contracts import dtype as dt
+from stage_contracts.core_metas import crop
 
 
 @operator
@@ -30,9 +31,9 @@ def pad(input, pad, mode="constant", value=None):
     if mode == "constant":
         widths = (*[(0, 0)] * (input.ndim - len(pairs)), *reversed(pairs))
         for size, (before, after) in zip(input.shape, widths, strict=True):
-            crop = min(before, 0) + min(after, 0)
+            removed = crop(before) + crop(after)
             # asked here, also of open sizes: unused, the call may be left out later
-            if crop and size + crop < 0:
+            if removed and size + removed < 0:
                 raise RuntimeError(
                     f"constant_pad: the negative pads in {widths} remove more than the size of a dimension of "
                     f"{tuple(input.shape)}"

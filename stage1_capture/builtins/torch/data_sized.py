@@ -84,6 +84,21 @@ def _getitem(tx: Tx, op: Operator, given: dict[str, Any]) -> Variable | None:
     return _followed(tx, op, given) if _is_mask(given[op.params[1]]) else None
 
 
+def _setitem(tx: Tx, op: Operator, given: dict[str, Any]) -> Variable | None:
+    """`x[mask] = values`: at the places where the mask holds. One number for all needs no places."""
+    index, value = given["index"], given["value"]
+    if not (value.is_tensor() and value.meta.shape and _is_mask(index)):
+        return None
+    items: list[Variable] = []
+    for item in map(realize, index.items if index.family() is tuple else [index]):
+        if not item.is_tensor() or not _is_mask(item):
+            items.append(item)
+            continue
+        words = {"as_tuple": ConstantVariable(True)}
+        items += call_operator(tx, TABLE["cutaway.nonzero"], [item], words).items  # type: ignore[arg-type]
+    return call_operator(tx, op, [given["input"], TupleVariable(items), value], {})
+
+
 def _where(tx: Tx, op: Operator, given: dict[str, Any]) -> Variable | None:
     alone = given["input"].is_none() and given["other"].is_none()
     return _followed(tx, op, given) if alone else None
@@ -99,6 +114,7 @@ _RULES: dict[str, Any] = {
     "core.nonzero": _nonzero,
     **dict.fromkeys(("cutaway.nonzero", "cutaway.argwhere", "cutaway.masked_select"), _followed),
     "cutaway.getitem": _getitem,
+    "cutaway.setitem": _setitem,
     "cutaway.where": _where,
     "cutaway.unique": _unique,
     "cutaway.bincount": _bincount,
