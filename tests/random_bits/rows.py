@@ -77,6 +77,7 @@ ROWS: dict[str, Callable[[int], Any]] = {
     "dropout2d": _channels(F.dropout2d, 2),
     "dropout3d": _channels(F.dropout3d, 3),
     "alpha_dropout": lambda n: F.alpha_dropout(_spread(n), 0.3, training=True),
+    "feature_alpha_dropout": lambda n: F.feature_alpha_dropout(_spread(2 * n).reshape(n, 2, 1), 0.3, training=True),
     "rrelu": lambda n: F.rrelu(-_spread(n), training=True),
     "gumbel_softmax": _classes,
     "scaled_dot_product_attention": lambda n: F.scaled_dot_product_attention(
@@ -99,7 +100,8 @@ IN_EAGER = {"randperm", "init.trunc_normal_", "init.sparse_", "init.orthogonal_"
 NO_ROW = {
     "rand_of_shape": "the body of rand", "randn_of_shape": "the body of randn", "randint_of_shape": "the body of randint",
     "attention_heads": "the body of MultiheadAttention, which draws by dropout",
-    "dropout_channels": "the body of dropout1d and its like", "uniform": "init's name for Tensor.uniform_",
+    "multi_head_attention_forward": "MultiheadAttention with its weights given, which draws by dropout",
+    "dropout_channels": "the body of dropout1d and its like", "alpha_dropout_channels": "of feature_alpha_dropout", "uniform": "init's name for Tensor.uniform_",
     "normal_of": "the body of normal",
 }  # fmt: skip
 

@@ -37,6 +37,7 @@ def alpha_dropout(input, p=0.5, training=False):
     return _saturated(input, p, input.shape)
 
 
+@operator
 def alpha_dropout_channels(input, p):
     """The same for whole channels of (N, C, ...)."""
     return _saturated(input, p, (*input.shape[:2], *[1] * (input.ndim - 2)))

@@ -190,6 +190,7 @@ for _rank, _space in _SPACE.items():
     pool(f"max_unpool{_rank}d", unpool(_rank), S(T(2, 2, *_small), T(2, 2, *_small, dtype="int64", law=places_of(_rank)), 2), S(T(2, 2, *_small), T(2, 2, *_small, dtype="int64", law=places_of(_rank)), 2, output_size=(6,) * _rank),
          layouts=("contiguous", "transposed", "permuted", "strided", "backwards", "offset"), invalid=Invalid(S(T(2, 2, *_small), T(2, 2, *_small), 2), RuntimeError, ""))  # fmt: skip
 internal(max_over_windows="max_pool2d", dropout_channels="dropout2d")
+internal(alpha_dropout_channels="torch.nn.functional.feature_alpha_dropout")
 
 # ---- interpolation ---------------------------------------------------------------------------------------------
 
