@@ -74,9 +74,7 @@ def _is_quiet(asked: Any) -> bool:
     if not _ASKS.issuperset(asked.__code__.co_names):
         return False
     code = asked.__code__
-    writes = any(
-        i.opname in ("STORE_SUBSCR", "DELETE_SUBSCR", "IMPORT_NAME") for i in dis.get_instructions(code)
-    )
+    writes = not _WRITING.isdisjoint(code.co_code[::2])
     inner = any(isinstance(constant, types.CodeType) for constant in code.co_consts)
     return not writes and not inner and {"__class__"}.issuperset(code.co_freevars)
 
