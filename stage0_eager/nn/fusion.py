@@ -1,6 +1,6 @@
-"""A batch normalisation in eval mode as part of the layer before it, by torch.nn.utils.fusion's names.
+"""A batch norm in eval mode as part of the layer before it, by torch.nn.utils.fusion's names.
 
-Input: a convolution or linear layer and the batch normalisation that follows it. Both are affine maps per channel when
+Input: a convolution or linear layer and the batch norm that follows it. Both are affine maps per channel when
 the statistics are fixed, so one layer does both.
 """
 

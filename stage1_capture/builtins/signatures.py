@@ -27,7 +27,8 @@ _ELSEWHERE = (
 
 @builtin(inspect.signature)
 def signature(tx: Tx, value: Variable) -> Variable:
-    function = value.function if isinstance(value, UserMethodVariable) else value
+    bound = isinstance(value, UserMethodVariable)
+    function: Any = getattr(value, "function", None) if bound else value
     real = getattr(function, "real", None)
     if not isinstance(function, UserFunctionVariable) or not isinstance(real, types.FunctionType):
         tx.unsupported("GB0002", f"a call of inspect.signature on {describe(value)}")
@@ -35,7 +36,7 @@ def signature(tx: Tx, value: Variable) -> Variable:
         tx.unsupported("GB0002", f"a call of inspect.signature on {describe(value)}, which is decorated")
     said = inspect.signature(real)
     parameters = {name: _parameter(tx, function, p) for name, p in said.parameters.items()}
-    if isinstance(value, UserMethodVariable):
+    if bound:
         first = next(iter(said.parameters.values()), None)
         if first is None or first.kind not in (first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD):
             tx.unsupported("GB0002", f"a call of inspect.signature on {describe(value)}")
