@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from stage0_eager.amp import autocast as autocast_module
+from stage0_eager.functions.tensor_attributes import Layout, strided
 from stage0_eager.namespaces import amp
 from stage0_eager.random.generator import manual_seed
 from stage_contracts.device import Device
@@ -216,11 +217,11 @@ def typename(obj: Any) -> str:
 
 
 _FORMATS = {name: MemoryFormat(name) for name in ("contiguous_format", "preserve_format", "channels_last",
-                                                  "channels_last_3d", "strided")}  # fmt: skip
+                                                  "channels_last_3d")}  # fmt: skip
 _FUNCTIONS = (
     set_float32_matmul_precision, get_float32_matmul_precision, get_num_threads, set_num_threads, typename,
 )  # fmt: skip
-TOP: dict[str, Any] = {f.__name__: f for f in _FUNCTIONS} | _FORMATS
+TOP: dict[str, Any] = {f.__name__: f for f in _FUNCTIONS} | _FORMATS | {"strided": strided, "layout": Layout}
 TOP |= {name: getattr(autocast_module, name) for name in AUTOCAST}
 TOP |= {
     "get_autocast_gpu_dtype": partial(autocast_module.get_autocast_dtype, "cuda"),

@@ -18,7 +18,23 @@ _TYPE_NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bflo
 _BY_TYPE_NAME = {f"{name}Tensor": DTYPES[dtype] for dtype, name in _TYPE_NAMES.items()}
 
 
+class Layout:
+    """How a tensor's elements lie in memory. There is one: `strided`."""
+
+    def __repr__(self) -> str:
+        return "torch.strided"
+
+
+strided = Layout()
+
+
 # ---- of itself ---------------------------------------------------------------------------------------------------
+
+
+@attribute
+def layout(self: Tensor) -> Layout:
+    """`strided`, as every tensor's."""
+    return strided
 
 
 @method
