@@ -11,16 +11,15 @@ import argparse
 import importlib.metadata
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from stage_contracts.tests.report_heading import heading
 from tests.libraries import one_run
 from tests.libraries.zoo import MODELS
 
@@ -118,15 +117,15 @@ def main() -> None:
     parser.add_argument("--ours", default=sys.executable)
     parser.add_argument("--only", default="", help="models whose name has this text")
     options = parser.parse_args()
-    versions = {
-        p: importlib.metadata.version(p) for p in ("torch", "transformers", "timm", "torchvision", "numpy")
-    }
+    named = [f"{name} {importlib.metadata.version(name)}" for name in ("transformers", "timm", "torchvision")]
+    title, more = "Libraries as installed, on Cutaway and on torch", ", ".join(["one thread", *named])
+    print(heading(title, "make libraries", 0, "torch", more=more))
     has_torch = subprocess.run([options.ours, "-c", "import torch"], capture_output=True).returncode == 0
-    print(f"Libraries as installed, {date.today()}, Python {platform.python_version()}, one thread; "
-          + ", ".join(f"{name} {version}" for name, version in versions.items()))  # fmt: skip
-    print(f"Cutaway ran {'beside an installed torch' if has_torch else 'with no torch installed'}. "
-          f"Errors in errors of torch's float32 (goal {GOAL_ERROR:g}); seconds from the first call to its gradients, "
-          f"imports apart, goal {GOAL_SECONDS:g} of torch.compile.")  # fmt: skip
+    print(
+        f"Cutaway ran {'beside an installed torch' if has_torch else 'with no torch installed'}. Errors in errors of "
+        f"torch's float32 (goal {GOAL_ERROR:g}); seconds from the first call to its gradients, imports apart, goal "
+        f"{GOAL_SECONDS:g} of torch.compile."
+    )
     print(f"{'':32} {'eager':>7} {'compiled':>9} {'float64':>9} {'breaks':>6} {'torch':>6} {'seconds':>8} {'torch':>7} "
           f"{'share':>6}  bits")  # fmt: skip
     for which in MODELS:
