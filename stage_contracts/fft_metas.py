@@ -56,7 +56,7 @@ def fft_c2r(input: TensorMeta, dims: tuple[int, ...], last: Any) -> TensorMeta:
 
 
 def eig(input: TensorMeta) -> tuple[TensorMeta, TensorMeta]:
-    vectors = square("linalg.eig")(input).with_(dtype=dt.complex_of(input.dtype))
+    vectors = square("linalg.eig", columns=False)(input).with_(dtype=dt.complex_of(input.dtype))
     return vectors.with_(shape=input.shape[:-1]), vectors
 
 

@@ -76,7 +76,7 @@ def late_sizes(sizes: Sequence[SizeVar], inputs: Sequence[str]) -> dict[str, fro
         if var.buffer:
             after = frozenset({var.buffer} - {*inputs})
         else:
-            after = frozenset().union(*(late.get(str(s), ()) for s in var.expr.free_symbols))
+            after = frozenset().union(*(late.get(str(s), ()) for s in getattr(var.expr, "free_symbols", ())))
         if after:
             late[var.name] = after
     return late

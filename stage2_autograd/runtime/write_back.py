@@ -184,7 +184,9 @@ def _shown_by(node: Any) -> tuple[Any, int] | None:
     """The unbacked symbol that an output shows, if there is one; the output may be a copy."""
     if not isinstance(node, Node) or node.op != "call_function":
         return None
-    return symbol_made(node) or (_shown_by(node.args[0]) if node.target.name == "clone" else None)
+    return symbol_made(node) or (
+        _shown_by(node.args[0]) if getattr(node.target, "name", "") == "clone" else None
+    )
 
 
 def _result_maker(functional: FunctionalGraph, results: tuple[ResultPlan, ...]) -> Finish:

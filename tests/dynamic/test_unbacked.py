@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import cutaway
+import tests.dynamic.unbacked_checks  # noqa: F401  # adds programs
 from cutaway.torch_api import torch
 from stage_contracts import config
 from stage_contracts.breaks import Unsupported

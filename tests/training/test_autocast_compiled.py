@@ -211,7 +211,7 @@ def test_listed_operators_give_the_dtype_of_their_list(device, name):
                 with pytest.raises(RuntimeError, match="unsafe to autocast"):
                     results(device, name, case, lower)
                 return
-            if not floats(case) or (device, name) in SOMETIMES:
+            if not floats(case) or (device, name) in SOMETIMES or "complex" in str(floats(case)):
                 continue
             try:
                 got = results(device, name, case, lower)
