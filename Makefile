@@ -63,6 +63,9 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # A fault of the compiler itself ends a program with status 70, though the call ran eagerly (stage_contracts/events.py).
 export CUTAWAY_INTERNAL_ERRORS = exit
 
+# Many tests start programs of their own: without compiled files, each spends a second on compiling this repository.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Every command: none of them is the name of a file it makes.
 .PHONY: install tour test lint stubs labs wheel test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
 .PHONY: gpu-speed oracle names numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed

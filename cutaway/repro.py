@@ -8,7 +8,7 @@ result with `write_program` too.
 from __future__ import annotations
 
 import itertools
-import platform
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -230,7 +230,7 @@ def _program(
     roots = sorted({_root(n.target) for g in _all_graphs(graph) for n in g.calls} | {"cutaway"})
     text = PROGRAM.format(
         heading=heading.replace("\\", "\\\\").replace('"""', "'''"),
-        versions=f"Written by Cutaway {__version__}, Python {platform.python_version()}",
+        versions=f"Written by Cutaway {__version__}, Python {sys.version.split()[0]}",
         options=options,
         roots="\n".join(f'{root} = operators("{root}")' for root in roots),
         functions="\n".join(functions),

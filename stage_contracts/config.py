@@ -249,11 +249,10 @@ def _from_file(path: str, wrong: Callable[[str], None]) -> Config:
 @functools.cache
 def field_types() -> dict[str, Any]:
     """Every field by its name ("runtime.cache") and its type."""
-    sections = typing.get_type_hints(Config)
     return {
-        f"{section.name}.{f.name}": typing.get_type_hints(sections[section.name])[f.name]
-        for section in fields(Config)
-        for f in fields(sections[section.name])
+        f"{section}.{name}": wanted
+        for section, kind in typing.get_type_hints(Config).items()
+        for name, wanted in typing.get_type_hints(kind).items()
     }
 
 
@@ -327,7 +326,7 @@ def with_changes(config: Config, changes: Mapping[str, Any]) -> Config:
             hint = did_you_mean(key, [*known, *(k.partition(".")[2] for k in known)], otherwise)
             raise AttributeError(say("unknown_field", name=key, hint=hint))
         section = getattr(config, owners[0])
-        wanted = typing.get_type_hints(type(section))[name]
+        wanted = field_types()[f"{owners[0]}.{name}"]
         if type(value) not in (typing.get_args(wanted) or (wanted,)):
             raise TypeError(
                 f"{owners[0]}.{name} expects {_shown(wanted)}, but got {value!r} ({type(value).__name__})"

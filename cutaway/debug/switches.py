@@ -17,7 +17,7 @@ from dataclasses import fields
 from typing import Any
 
 from cutaway.debug.requests import NEAREST
-from cutaway.debug.torch_fields import FIELDS, FIXED, KEPT
+from cutaway.debug.torch_fields import FIELDS, FIXED, KEPT, kept
 from stage_contracts import config
 
 
@@ -82,11 +82,11 @@ def page() -> str:
         parts.append(_table(section.name, "", ("field", "default", "is", "variables", "in torch"), rows))
     parts.append(_table("Other variables", "", ("variable", "is"), _coded(config.OTHER_VARIABLES.items())))
     fixed = [(f"{m}.{name}", f"`{value!r}`") for m, values in FIXED.items() for name, value in values.items()]
-    kept = _by_text((f"{m}.{name}", text) for m, values in KEPT.items() for name, (_, text) in values.items())
+    unused = _by_text((f"{m}.{name}", text) for m in KEPT for name, (_, text) in kept(m).items())
     answered = [(pattern, text) for pattern, text in NEAREST if pattern != "*"]
     for title, what, head, pairs in (
         ("torch's fields that can be one thing only", "Another value raises.", ("field", "is"), fixed),
-        ("torch's fields that change nothing here", "Each says so, once.", ("field", "nearest"), kept),
+        ("torch's fields that change nothing here", "Each says so, once.", ("field", "nearest"), unused),
         ("torch's variables that are answered", "In one line, once.", ("variable", "nearest"), answered),
     ):
         parts.append(_table(title, what, head, _coded(pairs)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Any
 
 from cutaway.debug.torch_other_fields import OTHER_FIELDS
@@ -233,11 +234,16 @@ NEAREST_FIELD: dict[str, tuple[tuple[str, str], ...]] = {
         ("cse", "autograd.disabled_passes='common_subexpressions' switches it off"), ("*", _AOT),
     ),
 }  # fmt: skip
-for _module, _values in OTHER_FIELDS.items():
-    KEPT[_module] |= {
-        name: (value, next(text for pattern, text in NEAREST_FIELD[_module] if fnmatchcase(name, pattern)))
-        for name, value in _values.items()
+
+
+@cache
+def kept(module: str) -> dict[str, tuple[Any, str]]:
+    """Every name of a module that is kept and changes nothing. Made when it is asked for: most programs never ask."""
+    others = {
+        name: (value, next(text for pattern, text in NEAREST_FIELD[module] if fnmatchcase(name, pattern)))
+        for name, value in OTHER_FIELDS[module].items()
     }
+    return KEPT[module] | others
 
 
 def ours(module: str, name: str) -> str | None:
@@ -251,11 +257,10 @@ def our_options(options: Mapping[str, Any]) -> dict[str, Any]:
     module = "torch._inductor.config"
     found: dict[str, Any] = {}
     for name, value in options.items():
-        if name in KEPT[module]:
-            if value != KEPT[module][name][0]:
-                report_once(
-                    f"cutaway: the option {name!r} is not honoured here; nearest: {KEPT[module][name][1]}"
-                )
+        if name in kept(module):
+            before, nearest = kept(module)[name]
+            if value != before:
+                report_once(f"cutaway: the option {name!r} is not honoured here; nearest: {nearest}")
         else:
             found[FIELDS[module].get(name, name)] = value
     return found
@@ -263,4 +268,4 @@ def our_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def known(module: str) -> list[str]:
     """Every name that a module has."""
-    return [*FIELDS[module], *FIXED[module], *KEPT[module]]
+    return [*FIELDS[module], *FIXED[module], *kept(module)]

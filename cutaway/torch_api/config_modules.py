@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
-from cutaway.debug.torch_fields import FIELDS, FIXED, KEPT, REFUSED, known
+from cutaway.debug.torch_fields import FIELDS, FIXED, REFUSED, kept, known
 from cutaway.subjects import no_attribute
 from stage_contracts import config
 from stage_contracts.report import report_once
@@ -84,8 +84,8 @@ def _read(path: str, values: dict[str, Any], name: str) -> Any:
         return getattr(getattr(config.current(), section), field)
     if name in FIXED[path]:
         return FIXED[path][name]
-    if name in KEPT[path]:
-        default, nearest = KEPT[path][name]
+    if name in kept(path):
+        default, nearest = kept(path)[name]
         if name not in values and type(default) in _CHANGES:  # what is added to it is a request, too
             values[name] = _Told[type(default)](default, f"{path}.{name}", nearest)
         return values.get(name, default)
@@ -109,9 +109,9 @@ def _write(path: str, values: dict[str, Any], name: str, value: Any) -> None:
     elif value != before:
         if path == "torch._dynamo.config" and name in REFUSED:
             raise NotImplementedError(
-                f"{path}.{name} = {value!r} is not supported, it is always {before!r}: {KEPT[path][name][1]}"
+                f"{path}.{name} = {value!r} is not supported, it is always {before!r}: {kept(path)[name][1]}"
             )
-        _tell(f"{path}.{name}", KEPT[path][name][1])
+        _tell(f"{path}.{name}", kept(path)[name][1])
         values[name] = value
 
 
