@@ -6,6 +6,7 @@ Input: "compile", "pass" and "build" events with their times and threads. What r
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,11 +47,16 @@ class Compile:
 
 def compiles(events: Iterable[Event] | None = None) -> list[Compile]:
     """Every compile that the event log holds, oldest first, its time divided among the steps."""
-    timed = [e for e in EVENT_LOG.since(0) if e.kind in TIMED] if events is None else list(events)
-    timed = [e for e in timed if e.kind in TIMED]
-    outer = [e for e in timed if e.kind == "compile"]
-    outer = [e for e in outer if not any(o is not e and _holds(o, e) and o.thread == e.thread for o in outer)]
-    return [_divided(e, timed) for e in sorted(outer, key=lambda e: e.start_ns)]
+    found = EVENT_LOG.since(0) if events is None else events
+    timed = sorted((e for e in found if e.kind in TIMED), key=lambda e: (e.start_ns, -e.duration_ns))
+    starts = [e.start_ns for e in timed]
+    last: dict[Any, Event] = {}  # thread -> its last compile that is inside no other
+    made = []
+    for first, event in enumerate(timed):
+        if event.kind == "compile" and not (event.thread in last and _holds(last[event.thread], event)):
+            last[event.thread] = event
+            made.append(_divided(event, timed[first + 1 : bisect_right(starts, _end(event))]))
+    return made
 
 
 TIMED = ("compile", "pass", "build")
@@ -64,13 +70,13 @@ def _holds(outer: Event, inner: Event) -> bool:
     return outer.start_ns <= inner.start_ns and _end(inner) <= _end(outer)
 
 
-def _divided(whole: Event, timed: list[Event]) -> Compile:
-    """Each step's own time: its duration less that of the steps directly inside it."""
+def _divided(whole: Event, meanwhile: list[Event]) -> Compile:
+    """Each step's own time: its duration less that of the steps directly inside it. `meanwhile`: what began after it
+    and before its end, in this order."""
     found = Compile(whole.name, whole.duration_ns / 1e9)
-    inside = [e for e in timed if e is not whole and _holds(whole, e)]
-    here = sorted((e for e in inside if e.thread == whole.thread), key=lambda e: (e.start_ns, -e.duration_ns))
+    inside = [e for e in meanwhile if _holds(whole, e)]
     open_: list[Event] = [whole]
-    for event in here:
+    for event in (e for e in inside if e.thread == whole.thread):
         while len(open_) > 1 and not _holds(open_[-1], event):
             open_.pop()
         _add(found.steps, _step(open_[-1], whole), -event.duration_ns)

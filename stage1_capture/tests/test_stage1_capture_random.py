@@ -9,10 +9,10 @@ import pytest
 from stage1_capture.tests.fuzz import check
 from stage1_capture.tests.grammar import write_program
 
-PROGRAMS_PER_TEST = 25
+PROGRAMS_PER_TEST = 20
 
 
-@pytest.mark.parametrize("start", range(0, 6 * PROGRAMS_PER_TEST, PROGRAMS_PER_TEST))
+@pytest.mark.parametrize("start", range(0, 4 * PROGRAMS_PER_TEST, PROGRAMS_PER_TEST))
 @pytest.mark.conformance("capture", tier="full")
 def test_random_programs_do_what_they_do(seam, start):
     graphs = 0
