@@ -15,8 +15,8 @@ from cutaway.compile import compile
 from cutaway.compiled_function import CompiledFunction, compiled_from, reset
 from cutaway.compiled_module import call_of
 from cutaway.recompilation import RecompileError, set_stance
+from stage0_eager.functions.numpy_wrapping import wrap_numpy
 from stage0_eager.nn.module import Module
-from stage0_eager.numpy_api.wrapping import wrap_numpy
 from stage0_eager.utils.break_errors import error_on_graph_break
 from stage_contracts.controls import (
     allow_in_graph,

@@ -2,7 +2,7 @@
 
 Input: none; the import fills the table. Reading order: promotion.py (NEP 50 as a table), rows.py (what a row is), then
 a family: ufuncs.py, reductions.py, creation.py, shapes.py, joining.py, indexing.py, linear.py, sorting.py,
-statistics.py; and wrapping.py.
+statistics.py. What turns tensors into arrays and back is functions/numpy_wrapping.py.
 """
 
 from stage0_eager.numpy_api import (

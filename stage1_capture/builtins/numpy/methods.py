@@ -14,7 +14,7 @@ import numpy as np
 
 from stage0_eager import numpy_api
 from stage0_eager.functions import creation
-from stage0_eager.numpy_api import wrapping
+from stage0_eager.functions import numpy_wrapping as wrapping
 from stage1_capture.builtins.numpy.calls import (
     apply,
     argument,
