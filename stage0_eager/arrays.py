@@ -1,4 +1,4 @@
-"""The arrays of tensors: NumPy on the CPU, CuPy on a GPU. It is the only file of this stage that uses CuPy.
+"""The arrays of tensors: NumPy on the CPU, CuPy on a GPU, none on the device meta. Only this file uses CuPy.
 
 Input: a device or an array. Kernels are written once, for the array namespace that this file returns.
 """
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from stage0_eager.meta_arrays import META, MetaArray, moved
 from stage_contracts.device import CPU, Device
 from stage_contracts.dtype import DTYPES, DType
 from stage_contracts.layouts import is_dense
@@ -40,12 +41,12 @@ def gpu_is_there() -> bool:
 
 def namespace(device: Device) -> Any:
     """The array namespace (numpy or cupy) of a device."""
-    return np if device.type == "cpu" else cupy()
+    return np if device.type == "cpu" else META if device.type == "meta" else cupy()
 
 
 def is_array(value: Any) -> bool:
-    """Whether this is an array of NumPy or CuPy, and not a number."""
-    return isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__")
+    """Whether this is an array, and not a number."""
+    return isinstance(value, (np.ndarray, MetaArray)) or hasattr(value, "__cuda_array_interface__")
 
 
 def namespace_of(array: Any) -> Any:
@@ -68,6 +69,8 @@ def address(array: Any) -> int:
 
 def device_of_array(array: Any) -> Device:
     """The device of an array: CPU for a NumPy array, a GPU for a CuPy array."""
+    if type(array) is MetaArray:
+        return array.meta.device
     return CPU if isinstance(array, np.ndarray) else _gpu(array.data.device_id)
 
 
@@ -80,6 +83,8 @@ def meta_of_array(array: Any, requires_grad: bool = False) -> TensorMeta:
     """The TensorMeta of an array."""
     if type(array) is np.ndarray:
         return meta_of_numpy(array.shape, array.strides, array.dtype.num, requires_grad)
+    if type(array) is MetaArray:
+        return array.meta.with_(requires_grad=requires_grad, strides=array.meta.strides)
     return _meta_on(device_of_array(array), array.shape, array.strides, array.dtype.num, requires_grad)
 
 
@@ -106,6 +111,8 @@ def element_strides(array: Any) -> tuple[int, ...]:
 
 def move(array: Any, device: Device) -> Any:
     """The array on `device`; the array itself if it is there already."""
+    if type(array) is MetaArray or device.type == "meta":
+        return moved(array, meta_of_array(array), device)
     if device_of_array(array) == device:
         return array
     if device.type == "cpu":

@@ -164,12 +164,13 @@ def _brackets(
 
 
 def _suffixes(tensor: Any) -> list[str]:
-    """The parts that print only if they are not the default: the size of an empty tensor, device, dtype, tape."""
+    """The parts that print only if they are not the default: device, the size of a tensor without elements or data,
+    dtype, tape."""
     words = []
-    if tensor.is_cuda:
+    if not tensor.is_cpu:
         words.append(f"device='{tensor.device}'")
     empty = tensor.numel() == 0
-    if empty and tensor.ndim != 1:
+    if (empty and tensor.ndim != 1) or tensor.device.type == "meta":
         words.append(f"size={tuple(tensor.shape)}")
     if tensor.dtype not in ((dt.float32,) if empty else (dt.float32, dt.complex64, dt.int64, dt.bool_)):
         words.append(f"dtype={tensor.dtype!r}")
@@ -184,6 +185,8 @@ def _suffixes(tensor: Any) -> list[str]:
 def tensor_text(tensor: Any) -> str:
     """`tensor([1., 2.], dtype=..., requires_grad=True)`; parts with their default values are left out."""
     options, prefix = _OPTIONS[0], "tensor("
+    if tensor.device.type == "meta":
+        return f"{prefix}..., {', '.join(_suffixes(tensor))})"
     array = arrays.move(tensor._data, arrays.CPU)
     if tensor.dtype.is_floating_point:
         array = array.astype(np.float64)

@@ -1,16 +1,22 @@
-"""Storages: the memory of a tensor and its views, for code that needs addresses (Triton's interpreter).
+"""Storages: the memory of a tensor and its views, for code that needs addresses or bytes.
 
-Input: tensors. Names as torch's `Tensor.untyped_storage()` and `Tensor.set_`.
+Input: tensors, and files (safetensors reads weights so). Names as torch's `UntypedStorage`, `Tensor.untyped_storage()`,
+`Tensor.view(dtype)` and `Tensor.set_`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from stage0_eager import arrays
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor, method
+from stage_contracts.dtype import DType
+from stage_contracts.tensor_meta import TensorMeta
 
 
 class UntypedStorage:
@@ -20,6 +26,40 @@ class UntypedStorage:
         self.array, self.whole = array, arrays.owner(array)
         if not arrays.is_array(self.whole):  # memory of another library: only this array is known
             self.whole = array
+
+    @classmethod
+    def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """The first `nbytes` bytes of a file, read when they are used; a write changes the file only if `shared`.
+
+        Raises OSError if there is no such file, RuntimeError if it is shorter.
+        """
+        size = Path(filename).stat().st_size
+        if nbytes > size:
+            raise RuntimeError(
+                f"the file {str(filename)!r} has {size} bytes, fewer than the {nbytes} asked for"
+            )
+        if not nbytes:  # nothing can be mapped
+            return cls(np.zeros(0, np.uint8))
+        return cls(np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(nbytes,)).view(np.ndarray))
+
+    def __len__(self) -> int:
+        return self.nbytes()
+
+    def __getitem__(self, place: int | slice) -> int | UntypedStorage:
+        """A byte as a number, or a part of the same memory."""
+        found = self.as_bytes()[place]
+        if not isinstance(place, slice):
+            return int(found)
+        part = UntypedStorage(found)
+        part.whole = found
+        return part
+
+    def as_bytes(self) -> Any:
+        """The memory as an array of uint8."""
+        return self.whole.reshape(-1).view(np.uint8)
+
+    def untyped(self) -> UntypedStorage:
+        return self
 
     def data_ptr(self) -> int:
         return arrays.address(self.whole)
@@ -46,6 +86,25 @@ class UntypedStorage:
 def untyped_storage(self: Tensor) -> UntypedStorage:
     """The memory of this tensor."""
     return UntypedStorage(self._real("untyped_storage()"))
+
+
+def viewed_as(tensor: Tensor, dtype: DType) -> Tensor:
+    """The same memory with elements of another dtype; the last dimension is longer or shorter if they have another
+    width. Raises RuntimeError if that does not come out even, or if the last dimension is not contiguous."""
+    if isinstance(data := tensor._data, arrays.MetaArray):
+        bytes_ = tensor.shape[-1] * tensor.dtype.itemsize if tensor.ndim else 0
+        shape = (*tensor.shape[:-1], bytes_ // dtype.itemsize) if tensor.ndim else ()
+        return Tensor(arrays.MetaArray(TensorMeta(shape, dtype, device=tensor.device), data))
+    data = tensor._real("view(dtype)")
+    try:
+        out = Tensor(data.view(dtype.numpy))
+    except ValueError as error:
+        raise RuntimeError(
+            f"a tensor of size {tuple(tensor.shape)} and strides {tensor.stride()} with elements of "
+            f"{tensor.dtype.itemsize} bytes cannot be viewed as {dtype.name} ({dtype.itemsize} bytes): {error}"
+        ) from None
+    tensor._share_version(out)
+    return out
 
 
 @method

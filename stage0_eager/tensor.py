@@ -313,7 +313,7 @@ class Tensor(Methods):
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
-        if is_traced(self):
+        if is_recorded(self):
             return f"<traced {self._data.meta}>"
         return tensor_text(self)
 

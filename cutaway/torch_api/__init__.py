@@ -117,7 +117,7 @@ def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
         "torch.nn.modules": (nn, {}),
         **{f"torch.nn.modules.{part}": (nn, {}) for part in _PARTS_OF_NN},
         "torch.nn.modules.utils": (None, {f"_{name}": partial(ntuple, n) for n, name in _TUPLES.items()}),
-        "torch.nn.modules.module": (None, {"Module": nn.Module}),
+        "torch.nn.modules.module": (None, {"Module": nn.Module, "_EXTRA_STATE_KEY_SUFFIX": "_extra_state"}),
         "torch.nn.modules.batchnorm": (nn, {"_BatchNorm": nn.normalization._BatchNorm}),
         "torch.optim": (optim, {}),
         "torch.optim.optimizer": (None, {"Optimizer": optim.Optimizer}),

@@ -18,6 +18,8 @@ from cutaway import Tensor
 from stage0_eager.functions import bessel, further_methods, histograms, special
 from stage0_eager.functions.linalg import elimination
 from stage0_eager.nn import functional as F
+from stage0_eager.storage import UntypedStorage
+from stage_contracts.dtype import dtype_of
 
 # ---- shapes and elements -------------------------------------------------------------------------------------------
 
@@ -122,6 +124,8 @@ def asarray(
     obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
 ) -> Tensor:
     """obj as a tensor that shares its memory where it can. copy=True never shares it; copy=False insists."""
+    if isinstance(obj, UntypedStorage):
+        obj = obj.as_bytes() if dtype is None else obj.as_bytes().view(dtype_of(dtype).numpy)
     out = cutaway.as_tensor(obj, dtype=dtype, device=device)
     shared = out is obj or (isinstance(obj, np.ndarray) and np.shares_memory(obj, out.detach().numpy()))
     if copy is False and not shared:
@@ -305,6 +309,7 @@ FUNCTIONS: dict[str, Any] = {
     **{f"{name}_copy": _copied(name) for name in _VIEWS},
     **{name: getattr(further_methods, name) for name in further_methods.__all__},
     "alias_copy": cutaway.clone, "slice_copy": slice_copy, "to_dlpack": lambda input: input.__dlpack__(),
+    "UntypedStorage": UntypedStorage,
     **{f.__name__: f for f in (from_file, conv_tbc, rrelu_, segment_reduce, poisson)},
     **{name: getattr(elimination, name) for name in _MATRICES},
     "histogram": histograms.histogram, "histogramdd": histograms.histogramdd,

@@ -58,6 +58,8 @@ def nbytes(self: Tensor) -> Any:
 @method
 def data_ptr(self: Tensor) -> int:
     """The address of the first element: two tensors that share storage and start alike have one."""
+    if self.device.type == "meta":
+        return 0
     data = self._real("data_ptr()")
     return data.ctypes.data if self.device.type == "cpu" else data.data.ptr
 
@@ -65,6 +67,8 @@ def data_ptr(self: Tensor) -> int:
 @method
 def storage_offset(self: Tensor) -> int:
     """How many elements after its storage's beginning this tensor begins."""
+    if self.device.type == "meta":
+        return 0  # of views, too: nothing says where one begins
     data = self._real("storage_offset()")
     whole = arrays.owner(data)
     starts = [a.ctypes.data if self.device.type == "cpu" else a.data.ptr for a in (data, whole)]

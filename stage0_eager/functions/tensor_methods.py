@@ -21,6 +21,7 @@ from stage0_eager.functions import (
     special,
 )
 from stage0_eager.functions.linalg import products
+from stage0_eager.storage import viewed_as
 from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor, attribute, method
 from stage_contracts import dtype as dt
@@ -40,8 +41,10 @@ def reshape(self: Tensor, *shape_: Any) -> Tensor:
 
 
 @method
-def view(self: Tensor, *shape_: Any) -> Tensor:
-    """x.view(2, 3) or x.view((2, 3))."""
+def view(self: Tensor, *shape_: Any, dtype: Any = None) -> Tensor:
+    """x.view(2, 3) or x.view((2, 3)): another shape. x.view(int32): the same bytes as elements of another dtype."""
+    if dtype is not None or (len(shape_) == 1 and isinstance(shape_[0], DType)):
+        return viewed_as(self, dtype_of(shape_[0] if dtype is None else dtype))
     return shape.view(self, _sizes(shape_))
 
 

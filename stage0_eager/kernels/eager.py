@@ -19,6 +19,7 @@ from stage0_eager.kernels import formulas
 from stage0_eager.kernels import linalg as kernels_linalg
 from stage0_eager.kernels import special as kernels_special
 from stage0_eager.kernels.formulas import MANY, ON_NUMPY, REDUCE
+from stage0_eager.meta_arrays import META, MetaArray, as_arrays
 from stage0_eager.table.registry import OPAQUE
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt
@@ -43,6 +44,8 @@ def namespace_of_all(data: Sequence[Any]) -> Any:
             return np
         if hasattr(value, "__cuda_array_interface__"):
             return arrays.cupy()
+        if type(value) is MetaArray:
+            return META
         if type(value) in (list, tuple) and value and hasattr(value[0], "dtype"):  # cat's tensors
             return namespace_of_all(value)
     return np
@@ -66,7 +69,7 @@ def eager_kernel(name: str) -> Callable[..., Any]:
     if core.kind in ("view", "creation", "random"):
         return _explained(core, kernel)  # nothing to silence; strides are given, or row-major anyway
     if name == "nonzero":  # its rule only refuses
-        return kernel
+        return lambda xp, x: core.meta(_meta_of(x)) if xp is META else kernel(xp, x)
     return _laid_out(core, kernel)
 
 
@@ -113,8 +116,11 @@ def _strict(core: CoreOp) -> bool:
 def _explained(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
     """What the library refuses is refused with the meta rule's message; what only the rule refuses, too."""
     strict = _strict(core) or core.name == "iota"  # the library would count in complex numbers
+    creates = core.kind == "creation"
 
     def explained(xp: Any, *args: Any) -> Any:
+        if xp is META or (creates and args[-1].type == "meta"):
+            return _of_metas(core, args)
         if strict:
             core.meta(*map(_meta_of, args))
         try:
@@ -131,6 +137,8 @@ def _laid_out(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
     strict, obvious, real = _strict(core), _OBVIOUS.get(core.name), core.name not in TAKES_COMPLEX
 
     def laid_out(xp: Any, *args: Any) -> Any:
+        if xp is META:
+            return _of_metas(core, args)
         if real and getattr(args[0], "dtype", _REAL).kind == "c":
             core.meta(*map(_meta_of, args))  # raises; the library would order the numbers
         if strict and not (obvious is not None and obvious(*args)):
@@ -173,6 +181,14 @@ def _settle(core: CoreOp, xp: Any, out: Any, args: tuple, place: int | None = No
     return copy
 
 
+def _of_metas(core: CoreOp, args: tuple) -> Any:
+    """The results on the device meta: the rule is all there is to run."""
+    if core.name == "to_device":
+        return arrays.move(*args)
+    source = args[0] if core.kind in ("view", "identity") else None
+    return as_arrays(core.meta(*map(_meta_of, args)), source)
+
+
 def _meta_of(value: Any) -> Any:
     if type(value) in (list, tuple):  # cat's tensors
         return type(value)(map(_meta_of, value))
@@ -191,6 +207,8 @@ def _elementwise(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]
     on_numpy = ON_NUMPY.get(core.name) or partial(kernel, np)
 
     def elementwise(xp: Any, *operands: Any) -> Any:
+        if xp is META:
+            return _of_metas(core, operands)
         formula = on_numpy if xp is np else partial(kernel, xp)
         dtype = getattr(operands[first], "dtype", None)
         try:
@@ -199,8 +217,12 @@ def _elementwise(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]
             else:
                 dtype = _compute_dtype(core.name, tuple(map(_kind_of, operands)))
                 out = silently(_cast_and_run, formula, operands[:first], operands[first:], dtype)
-        except ValueError:
-            core.meta(*map(_meta_of, operands))  # raises torch's message where shapes do not match
+        except (ValueError, TypeError) as error:
+            without_data = any(type(x) is MetaArray for x in operands)
+            if isinstance(error, ValueError) or without_data:
+                known = core.meta(*map(_meta_of, operands))  # raises torch's message on shapes and devices
+            if without_data:  # beside a number on the CPU
+                return as_arrays(known, None)
             raise
         if type(out) is np.ndarray and out.flags.c_contiguous:
             return out

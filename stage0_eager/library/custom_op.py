@@ -16,12 +16,13 @@ from stage0_eager import arrays
 from stage0_eager.autograd.function import Function, FunctionCtx
 from stage0_eager.autograd.tape import needs_tape
 from stage0_eager.library.schema import Schema, infer_schema, parse_schema, schema_of
+from stage0_eager.meta_arrays import as_arrays
 from stage0_eager.state import STATE, interpreting, no_grad
 from stage0_eager.table.opaque import OpaqueOperator
 from stage0_eager.table.operator import Derivative, metas_in
 from stage0_eager.table.registry import OPAQUE
 from stage0_eager.tensor import Tensor
-from stage0_eager.transforms.trace import Tracer, run_on_metas
+from stage0_eager.transforms.trace import Tracer, map_tensors, run_on_metas
 from stage0_eager.transforms.vmap import Batcher
 from stage0_eager.triton.driver import kernel_ptx
 from stage0_eager.triton.kernels import wrap_triton, writes_of
@@ -130,7 +131,7 @@ class CustomOpDef(OpaqueOperator):
         """Run the kernel for the arguments' device. Raises RuntimeError if a result shares memory with an argument."""
         tensors = [leaf for leaf in leaves_of(args) if isinstance(leaf, Tensor)]
         device = tensors[0].device.type if tensors else None
-        kernel = self._kernels.get(device) or self._kernels.get(None)
+        kernel = self._kernels.get(device) or (self._on_meta if device == "meta" else self._kernels.get(None))
         if kernel is None:
             raise NotImplementedError(
                 f"Could not run '{self._qualname}' with arguments from the '{str(device).upper()}' backend: it has "
@@ -259,11 +260,20 @@ class CustomOpDef(OpaqueOperator):
         )
         return tuple(marked) if isinstance(marked, list) else marked if made is not None else None
 
+    def _on_meta(self, *args: Any, **named: Any) -> Any:
+        """What `register_fake` says of the results, as tensors on the device meta."""
+        metas = as_arrays(self.meta(*map_tensors(args, _meta), **map_tensors(named, _meta)), None)
+        return tuple(map(Tensor, metas)) if isinstance(metas, tuple) else Tensor(metas)
+
     def _kernel(self, xp: Any, *args: Any) -> Any:
         """The kernel on arrays: it returns arrays."""
         with no_grad():
             result = self._compute(mapped(lambda a: Tensor(a) if arrays.is_array(a) else a, args))
         return _arrays(result)
+
+
+def _meta(tensor: Tensor) -> TensorMeta:
+    return tensor.meta
 
 
 def _arrays(result: Any) -> Any:

@@ -15,10 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stage0_eager.autograd.hooks import RemovableHandle
+from stage0_eager.functions.creation import empty_like
 from stage0_eager.functions.tensor_methods import destination
 from stage0_eager.state import no_grad
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
+from stage_contracts.device import device_of
 
 _EPOCHS = itertools.count(1)
 _epoch = 0
@@ -346,6 +348,23 @@ class Module:
                             moved = tensor.to(device=device, dtype=cast)
                             if moved is not tensor:
                                 tensor._data = moved._data
+        bump_structure_epoch()
+        return self
+
+    @property
+    def _non_persistent_buffers_set(self) -> set[str]:
+        """The names of this module's buffers that state_dict leaves out, under torch's name for it."""
+        return self.__dict__.get("_non_persistent", set())
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Module:
+        """Move parameters and buffers, in place, without their values: what they hold then is not initialized."""
+        device = device_of(device)
+        with no_grad():
+            for module in self.modules() if recurse else (self,):
+                for registry in ("_parameters", "_buffers"):
+                    for tensor in module.__dict__[registry].values():
+                        if tensor is not None:
+                            tensor._data = empty_like(tensor, device=device)._data
         bump_structure_epoch()
         return self
 

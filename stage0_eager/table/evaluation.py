@@ -231,7 +231,10 @@ def _view(op: Any) -> Callable[..., Any]:
         source = args[0]
         data = source._data
         try:
-            array = kernel(np if type(data) is np.ndarray else namespace_of_all((data,)), data, *args[1:])
+            if type(data) is np.ndarray:
+                array = kernel(np, data, *args[1:])
+            else:
+                array = op.kernel(namespace_of_all((data,)), data, *args[1:])
         except (ValueError, TypeError, IndexError):
             op.kernel(np, data, *args[1:])  # raises with the meta rule's message
             raise

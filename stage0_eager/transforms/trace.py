@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stage0_eager.meta_arrays import WithoutData
 from stage0_eager.state import STATE, interpreting
 from stage0_eager.table.registry import TABLE
 from stage0_eager.tensor import Tensor, is_traced
@@ -29,24 +30,13 @@ if TYPE_CHECKING:
     from stage0_eager.table.operator import Operator
 
 
-class TracedArray:
+class TracedArray(WithoutData):
     """The data of a tensor while it is traced: a meta, and the node of its value (None under run_on_metas)."""
 
-    __slots__ = ("meta", "node")
+    __slots__ = ("node",)
 
     def __init__(self, meta: TensorMeta, node: Node | None = None) -> None:
         self.meta, self.node = meta, node
-
-    shape = property(lambda self: self.meta.shape)
-    ndim = property(lambda self: len(self.meta.shape))
-    size = property(lambda self: self.meta.numel)
-    dtype: Any = property(lambda self: self.meta.dtype.numpy)
-    itemsize = property(lambda self: self.meta.dtype.itemsize)
-
-    @property
-    def strides(self) -> tuple:
-        """The strides in bytes, like an array's."""
-        return tuple(s * self.meta.dtype.itemsize for s in self.meta.strides)
 
 
 class Tracer:

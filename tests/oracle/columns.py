@@ -120,18 +120,35 @@ def meta_is_kernel(case: Case) -> None:
         if error.graph_break.code in ("GB0004", "GB0014"):  # it is read, or it decides the shape
             raise NotHere("the shape of the result depends on the data") from error
         raise
-    got = [x.meta for x in leaves(function(*args, **kwargs), Tensor)]
-    found = leaves(predicted, TensorMeta)
+    same_metas(leaves(predicted, TensorMeta), function(*args, **kwargs))
+
+
+def same_metas(found: list[TensorMeta], result: Any, device: Any = None) -> None:
+    """The metas are those of the results, on `device` if it is given."""
+    got = [x.meta for x in leaves(result, Tensor)]
     if len(got) != len(found):
         raise Mismatch(f"{len(found)} metas for {len(got)} results")
     for mine, real in zip(found, got):
-        if (mine.shape, mine.dtype, mine.strides, mine.device) != (
-            real.shape,
-            real.dtype,
-            real.strides,
-            real.device,
-        ):
+        wanted = (real.shape, real.dtype, real.strides, device or real.device)
+        if (mine.shape, mine.dtype, mine.strides, mine.device) != wanted:
             raise Mismatch(f"meta says {mine}, the kernel gave {real}")
+
+
+def without_data_is_with_data(case: Case) -> None:
+    """The same call on the device meta gives tensors of the same kind there, in place too."""
+    args, kwargs = c.tensors(case.arrays())
+    function = c.function_of(case.row.name)
+    moved = c.map_leaves((args, kwargs), lambda t: t.to("meta"), Tensor)
+    try:
+        with ct.device("meta"):
+            there = function(*moved[0], **moved[1])
+    except (Unsupported, RuntimeError) as error:
+        if isinstance(error, Unsupported) or "cannot be called on meta tensors" in str(error):
+            raise NotHere("the result depends on the data") from error
+        raise
+    here = function(*args, **kwargs)
+    there, here = (moved[0][0], args[0]) if here is None else (there, here)  # setitem
+    same_metas([x.meta for x in leaves(there, Tensor)], here, ct.device("meta"))
 
 
 # ---- derivatives ------------------------------------------------------------------------------------------------
@@ -405,6 +422,7 @@ COLUMNS = (
     Column("NumPy", eager_is_numpy, c.forward_cases),
     Column("torch", eager_is_torch, c.moderate_cases, needs="torch"),
     Column("meta", meta_is_kernel, c.forward_cases),
+    Column("device meta", without_data_is_with_data, c.plain_cases),
     Column("derivative", derivative_is_difference, c.double_cases),
     Column("second derivative", second_derivative_is_difference, c.double_cases),
     Column("torch's derivative", derivative_is_torch, c.double_cases, needs="torch"),
