@@ -46,9 +46,12 @@ def test_every_example_runs(name, capsys, monkeypatch, tmp_path):
     names: dict = {"__name__": f"page_{path.stem}", **given()}
     blocks = list(_BLOCK.finditer(text))
     assert len(blocks) >= least
-    for block in blocks:
-        above = "\n" * text.count("\n", 0, block.start(1))
-        exec(compile(above + block[1], str(path), "exec"), names)
+    before = cutaway.config.current()
+    with cutaway.config.patch():  # what a page sets for good is for its reader, not for the tests after it
+        for block in blocks:
+            above = "\n" * text.count("\n", 0, block.start(1))
+            exec(compile(above + block[1], str(path), "exec"), names)
+    assert cutaway.config.current() == before
 
 
 def test_no_page_with_blocks_is_left_out():
