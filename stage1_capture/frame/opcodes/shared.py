@@ -6,10 +6,12 @@ frame/opcodes/v313.py add what only their version has. Meanings are those of the
 
 from __future__ import annotations
 
+import builtins
 import importlib.util
 import sys
 import types
 from collections.abc import Callable
+from typing import Any
 
 from stage1_capture.frame.bytecode import VERSION, Instruction
 from stage1_capture.frame.translator import Handler, InstructionTranslator, unassigned
@@ -216,11 +218,19 @@ def import_name(tx: Tx, i: Instruction) -> None:
     depth = tx.constant(level, "an import")
     name = i.argval if not depth else importlib.util.resolve_name("." * depth + i.argval, package)
     asked = tx.constant(names, "an import")
+    if _import_of(tx.function.globals) is not builtins.__import__:
+        tx.unsupported("GB0055", f"an import of {name} by an __import__ of the module's own")
     found = sys.modules.get(name if asked else name.partition(".")[0])
     if found is None or name not in sys.modules or (asked and not all(hasattr(found, n) for n in asked)):
         tx.unsupported("GB0055", f"an import of {name}, which is not loaded yet")
     source = RegisteredSource(register(sys.modules))
     tx.push(wrap(tx.output, found, ItemSource(source, found.__name__)))
+
+
+def _import_of(names: dict[str, Any]) -> Any:
+    """The __import__ of a module's functions. Its builtins are a dict, or the module `builtins`."""
+    found = names.get("__builtins__", builtins)
+    return found.get("__import__") if isinstance(found, dict) else found.__import__
 
 
 @handles("IMPORT_FROM")
