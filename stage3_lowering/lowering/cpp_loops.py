@@ -42,6 +42,8 @@ class KernelText:
         self.lane = f"{self.column} - {self.block}" if columns else ""
         self.kept_rows: dict[str, str] = {}  # internal buffer -> its array of an element per reduction point
         self.rows = self._declare_rows()
+        # the loop that runs tile by tile alone: its name, where a tile starts, its size, how many steps are left
+        self.tile = ("", "", 0, "")
         self.bounds: dict[str, tuple[int, int]] = {}  # of the loop that runs in pieces: the one being written
 
     def fresh(self, name: str) -> str:
@@ -103,6 +105,10 @@ class KernelText:
 
     def _pointwise(self, nest: LoopNest) -> list[str]:
         order, tiles = self.schedule.order, dict(self.schedule.tiles)
+        names = {v: self.fresh(f"{v}_block") for v in order if v in tiles}
+        if len(tiles) == 1:
+            block = names[order[-1]]
+            self.tile = (order[-1], block, tiles[order[-1]], f"{cpp_index(self.sizes[order[-1]])} - {block}")
         writer = Statements(nest, self, {v: depth for depth, v in enumerate(order, 1)})
         levels = self._levels(writer, nest, 0, len(nest.body), len(order))
         if not order:
@@ -112,7 +118,7 @@ class KernelText:
             if v not in tiles:
                 heads.append(self._head(v))
                 continue
-            block, size = self.fresh(f"{v}_block"), cpp_index(self.sizes[v])
+            block, size = names[v], cpp_index(self.sizes[v])
             blocks.append(f"for (int64_t {block} = 0; {block} < {size}; {block} += {tiles[v]}) {{")
             stop = f"{block} + {tiles[v]}"
             whole = isinstance(self.sizes[v], int) and self.sizes[v] % tiles[v] == 0
@@ -124,13 +130,14 @@ class KernelText:
         # statements end a collapse
         perfect = next((k for k in range(1, len(order)) if levels[k]), len(order))
         threads = self._threads(len(blocks) or max(1, min(perfect, len(order) - 1)))
-        if len(order) == 1 and threads:  # one loop for both
+        if len(order) == 1 and threads and not tiled:  # one loop for both
             threads = {0: threads[0].replace("for", "for simd", 1).replace("if(", "if(parallel: ")}
             return _nested(heads, levels, threads)
         if tiled:
             plain = [h for v, h in zip(order, heads, strict=True) if v not in tiles]
             heads = plain + blocks + [h for v, h in zip(order, heads, strict=True) if v in tiles]
-            levels = levels[: len(plain) + 1] + [[]] * tiled + levels[len(plain) + 1 :]
+            inside = [*[[]] * (tiled - 1), writer.tile_starts]
+            levels = levels[: len(plain) + 1] + inside + levels[len(plain) + 1 :]
             if plain:
                 threads = self._threads(min(perfect, len(plain)))
         return _nested(heads, levels, threads | {len(heads) - 1: simd})

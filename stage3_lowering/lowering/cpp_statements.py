@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from stage3_lowering.lowering.accesses import stride
 from stage3_lowering.lowering.cpp_ops import CPP_OPS, CPP_TYPES, REDUCTIONS
 from stage3_lowering.lowering.values import dot, is_half
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import DType
-from stage_contracts.index_expr import print_index
+from stage_contracts.index_expr import print_index, symbol
 from stage_contracts.loop_ir import Instr, LoopNest, Value
 from stage_contracts.tensor_meta import contiguous_strides
 
@@ -43,6 +44,7 @@ class Statements:
         self.accumulators: list[str] = []  # arrays that hold one per lane
         self.starts: list[str] = []  # before the reduction loops
         self.results: list[str] = []  # after them
+        self.tile_starts: list[str] = []  # before the loop over a tile
         self.arrays: list[str] = []  # what one section hands another, per lane
         self.reductions: dict[str, list[str]] = {}  # OpenMP's name of a reduction -> accumulators
         self.partials: list[tuple[str, str, str]] = []  # type, accumulator, kind
@@ -155,7 +157,13 @@ class Statements:
         return [self._declare(instr, f"cutaway::bitcast<{CPP_TYPES[dtype.name]}>({value})")]
 
     def _random_bits(self, instr: Instr, seed: str, counter: str, index: Any) -> list[str]:
-        return [self._declare(instr, f"cutaway::philox({seed}, {counter}, {cpp_index(index)})")]
+        loop, block, size, left = self.kernel.tile
+        if stride(index, loop) != 1:
+            return [self._declare(instr, f"cutaway::random_word({seed}, {counter}, {cpp_index(index)})")]
+        words = self.kernel.fresh(f"{instr.name}_words")
+        start = cpp_index(index.subs(symbol(loop), symbol(block)))
+        self.tile_starts.append(f"cutaway::RandomWords<{size}> {words}({seed}, {counter}, {start}, {left});")
+        return [self._declare(instr, f"{words}[{loop} - {block}]")]
 
     def _reduction(self, instr: Instr, kind: str, value: str) -> list[str]:
         assert instr.dtype is not None

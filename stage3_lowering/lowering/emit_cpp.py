@@ -36,6 +36,7 @@ def emit_cpp(program: Program, target: Target) -> Program:
 def _preamble(code: str) -> str:
     """Includes and the helpers that `code` calls."""
     used = set(re.findall(r"cutaway::(\w+)", code))
+    used |= set(re.findall(r"cutaway::(\w+)", "\n".join(HELPERS[name] for name in used & set(HELPERS))))
     lines = ["#include <stdint.h>  // no other header: each costs more time than a kernel", ""]
     helpers = [text for name, text in HELPERS.items() if name in used]
     mathematics = math_text("\n".join([code, *helpers]))

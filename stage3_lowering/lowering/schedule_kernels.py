@@ -10,7 +10,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from stage3_lowering.lowering.accesses import access_steps, innermost_cost
+from stage3_lowering.lowering.accesses import access_steps, innermost_cost, stride
 from stage3_lowering.lowering.cpp_ops import COSTS
 from stage3_lowering.lowering.index_set_splitting import choose
 from stage3_lowering.lowering.merge import ROW_LIMIT
@@ -29,6 +29,7 @@ from stage_contracts.symbolic import hinted
 PARALLEL_WORK = 1 << 21  # additions, about half a millisecond; less is done before the threads are awake
 TILE = 32  # of a transpose: 32 rows of 32 elements, all of which stay in the first cache
 COLUMNS = 256  # accumulators in a row: 2 KiB of doubles
+WORDS = 256  # random ones that a tile draws at once: 1 KiB
 SPLIT = (
     64  # parts of a reduction over everything; the same for every number of threads, so a sum never changes
 )
@@ -43,6 +44,8 @@ def schedule(program: Program, target: Target) -> Program:
 def kernel_schedules(program: Program, target: Target) -> Program:
     """The program, each of its kernels with a schedule. Threads share the blocks of RowBlocks, not its kernels."""
     kernels = {n: replace(k, schedule=schedule_of(k)) for n, k in program.kernels.items()}
+    if target.name == "cpp":
+        kernels = {n: _in_tiles_of_words(k) for n, k in kernels.items()}
     blocks = (step for step in program.steps if isinstance(step, RowBlocks))
     for name in (step.kernel for block in blocks for step in block.steps if isinstance(step, Launch)):
         kernel = kernels[name]
@@ -132,6 +135,21 @@ def _pointwise_order(
         order = [v for v in order if v not in (other, best)] + [other, best]
         return order, ((other, TILE), (best, TILE))
     return order, ()
+
+
+def _in_tiles_of_words(kernel: Kernel) -> Kernel:
+    """A pointwise kernel that draws random words one after the other: tile by tile, as Philox makes them by fours."""
+    schedule = kernel.schedule
+    assert schedule is not None
+    if schedule.tiles or schedule.pieces or kernel.rows or not schedule.order:
+        return kernel
+    loop, nest = schedule.order[-1], kernel.nests[0]
+    size = dict(zip(map(str, nest.loop_variables), nest.ranges, strict=True))[loop]
+    drawn = [i.args[2] for i in nest.body if i.op == "random_bits"]
+    if any(n.reduction_ranges for n in kernel.nests) or not any(stride(index, loop) == 1 for index in drawn):
+        return kernel
+    tile = max(min(size, WORDS), 1) if isinstance(size, int) else WORDS
+    return replace(kernel, schedule=replace(schedule, tiles=((loop, tile),)).verify(kernel))
 
 
 def _reduction_vector(

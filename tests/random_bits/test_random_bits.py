@@ -42,6 +42,47 @@ def test_cpp_draws_what_eager_draws():
     assert differing(NAMES) == {}
 
 
+# Words are made by fours, 256 at a time: rows that end inside a block, a tile, or both; views, sums, no row at all.
+TILED = [(1,), (3,), (255,), (256,), (257,), (515,), (3, 259), (9, 5), (2, 3, 301), (1, 1), (0, 4), (40, 300)]
+
+
+def in_tiles(x):
+    drawn = [ct.rand(shape) for shape in TILED]
+    turned = ct.rand(40, 70).t() * x
+    return (
+        *drawn,
+        turned,
+        ct.rand(70, 40)[:, ::3] + x[:, ::3],
+        ct.rand(70, 40) + ct.randn(70, 40),
+        ct.rand(9, 77).sum(1),
+    )
+
+
+def test_words_that_tiles_draw_are_those_of_single_elements():
+    x = ct.ones(70, 40)
+    ct.manual_seed(11)
+    wanted = in_tiles(x)
+    program = ct.compile(in_tiles, fullgraph=True)
+    ct.manual_seed(11)
+    found = program(x)
+    source = program.artifacts[-1].forward.emitted["cpp"].units[-1].text
+    assert "RandomWords<256>" in source
+    for got, want in zip(found[:-1], wanted[:-1], strict=True):
+        assert ways.difference(got.numpy(), want.numpy()) == ""
+    assert ct.allclose(found[-1], wanted[-1])  # a sum, in another order
+
+
+def test_words_of_an_open_size_are_those_of_single_elements():
+    program = ct.compile(lambda x: ct.rand(x.shape) + x, fullgraph=True, dynamic=True)
+    for shape in ((3, 7), (5, 259), (2, 256), (33, 1030)):
+        x = ct.zeros(shape)
+        ct.manual_seed(12)
+        wanted = ct.rand(shape)
+        ct.manual_seed(12)
+        assert ways.difference(program(x).numpy(), wanted.numpy()) == ""
+    assert len(program.artifacts) == 1
+
+
 def test_flags_that_allow_contraction_change_nothing():
     with config.patch(cxx_flags="-O2 -march=native -ffp-contract=fast"):
         assert (
