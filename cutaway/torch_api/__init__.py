@@ -221,7 +221,7 @@ def be_torch() -> dict[str, ModuleType]:
     return before
 
 
-LATER = Later(as_torch, lambda: sys.modules.get("torch") is _MODULES.get("torch"))
+LATER = Later(as_torch, _MODULES)
 
 
 def _replace(wanted: dict[str, ModuleType]) -> None:

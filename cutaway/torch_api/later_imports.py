@@ -14,6 +14,8 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import ModuleType
 from typing import Any
 
+from stage_contracts.controls import OWN_IMPORTS
+
 _OWN = ("cutaway", "stage")  # this project's packages import no torch
 
 
@@ -27,19 +29,26 @@ class _Loader(SourceFileLoader):
         super().exec_module(module)
 
 
-class Later:
-    """A finder that finds what the finders after it find. `block` makes the block in which torch is Cutaway, and
-    `inside` says whether a thread is in one."""
+def _are_torch(modules: dict[str, ModuleType]) -> bool:
+    """Whether some thread is in the block: this one may not wait for it."""
+    return sys.modules.get("torch") is modules.get("torch")
 
-    def __init__(self, block: Callable[[], AbstractContextManager[Any]], inside: Callable[[], bool]) -> None:
+
+class Later:
+    """A finder that finds what the finders after it find. `block` makes the block in which `modules` are torch's."""
+
+    def __init__(
+        self, block: Callable[[], AbstractContextManager[Any]], modules: dict[str, ModuleType]
+    ) -> None:
         def imported(name: str, *args: Any, **kwargs: Any) -> Any:
             level = kwargs.get("level", args[3] if len(args) > 3 else 0)
-            if level or name.partition(".")[0] != "torch" or inside():
+            if level or name.partition(".")[0] != "torch" or _are_torch(modules):
                 return builtins.__import__(name, *args, **kwargs)
             with block():
                 return builtins.__import__(name, *args, **kwargs)
 
         self.names = {**vars(builtins), "__import__": imported}
+        OWN_IMPORTS[imported] = modules
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name.startswith(_OWN) or name.partition(".")[0] == "torch":

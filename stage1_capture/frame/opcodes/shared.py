@@ -24,7 +24,7 @@ from stage1_capture.variables.builder import wrap
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.function import CellVariable
 from stage1_capture.variables.store import delete_attribute
-from stage_contracts.controls import register
+from stage_contracts.controls import OWN_IMPORTS, register
 from stage_contracts.source import ItemSource, RegisteredSource
 
 Tx = InstructionTranslator
@@ -218,19 +218,24 @@ def import_name(tx: Tx, i: Instruction) -> None:
     depth = tx.constant(level, "an import")
     name = i.argval if not depth else importlib.util.resolve_name("." * depth + i.argval, package)
     asked = tx.constant(names, "an import")
-    if _import_of(tx.function.globals) is not builtins.__import__:
+    loaded = _loaded_for(tx.function.globals, name)
+    if loaded is None:
         tx.unsupported("GB0055", f"an import of {name} by an __import__ of the module's own")
-    found = sys.modules.get(name if asked else name.partition(".")[0])
-    if found is None or name not in sys.modules or (asked and not all(hasattr(found, n) for n in asked)):
+    found = loaded.get(name if asked else name.partition(".")[0])
+    if found is None or name not in loaded or (asked and not all(hasattr(found, n) for n in asked)):
         tx.unsupported("GB0055", f"an import of {name}, which is not loaded yet")
-    source = RegisteredSource(register(sys.modules))
+    source = RegisteredSource(register(loaded))
     tx.push(wrap(tx.output, found, ItemSource(source, found.__name__)))
 
 
-def _import_of(names: dict[str, Any]) -> Any:
-    """The __import__ of a module's functions. Its builtins are a dict, or the module `builtins`."""
-    found = names.get("__builtins__", builtins)
-    return found.get("__import__") if isinstance(found, dict) else found.__import__
+def _loaded_for(names: dict[str, Any], name: str) -> dict[str, Any] | None:
+    """The modules among which an import by a module's functions finds `name`; None if only Python knows."""
+    found = names.get("__builtins__", builtins)  # a dict, or the module `builtins`
+    importer = found.get("__import__") if isinstance(found, dict) else found.__import__
+    if importer is builtins.__import__:
+        return sys.modules
+    given = OWN_IMPORTS.get(importer)
+    return given and (given if name.partition(".")[0] in given else sys.modules)
 
 
 @handles("IMPORT_FROM")
