@@ -181,6 +181,17 @@ def _settle(core: CoreOp, xp: Any, out: Any, args: tuple, place: int | None = No
     return copy
 
 
+def _of_refused(core: CoreOp, operands: tuple, error: Exception) -> Any:
+    """What NumPy refused raises the meta rule's message on shapes and devices. A number on the CPU beside a tensor on
+    meta is no mistake."""
+    without_data = any(type(x) is MetaArray for x in operands)
+    if isinstance(error, ValueError) or without_data:
+        known = core.meta(*map(_meta_of, operands))
+        if without_data:
+            return as_arrays(known, None)
+    raise error
+
+
 def _of_metas(core: CoreOp, args: tuple) -> Any:
     """The results on the device meta: the rule is all there is to run."""
     if core.name == "to_device":
@@ -218,12 +229,7 @@ def _elementwise(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]
                 dtype = _compute_dtype(core.name, tuple(map(_kind_of, operands)))
                 out = silently(_cast_and_run, formula, operands[:first], operands[first:], dtype)
         except (ValueError, TypeError) as error:
-            without_data = any(type(x) is MetaArray for x in operands)
-            if isinstance(error, ValueError) or without_data:
-                known = core.meta(*map(_meta_of, operands))  # raises torch's message on shapes and devices
-            if without_data:  # beside a number on the CPU
-                return as_arrays(known, None)
-            raise
+            return _of_refused(core, operands, error)
         if type(out) is np.ndarray and out.flags.c_contiguous:
             return out
         if first and xp is not np:  # CuPy widens halves beside a number

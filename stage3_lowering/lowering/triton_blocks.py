@@ -16,6 +16,7 @@ from stage_contracts.size_vars import is_open, plain
 from stage_contracts.symbolic import hinted
 
 POINTWISE = 1024  # points of a kernel that neither reduces nor transposes
+REDUCED = 1024  # elements of the rows that a kernel with short rows reduces at once
 TILE = 64  # of a transposition: 64 rows of 64 elements pass through shared memory
 HELD = 16384  # elements of a row that the registers of one program hold, beside a few values made of them
 # The part of a longer row that is read at once. With 16 warps, four programs fill a multiprocessor, and the rows that
@@ -81,7 +82,7 @@ def _of_reduction(kernel: Kernel, points: Any, row: Any) -> Blocks:
         return Blocks(x, None, columns, rblock, whole, _warps(columns * rblock))
     whole = fixed and row <= held_row(kernel) or bool(kernel.row_buffers)  # these rows have no memory
     rblock = power_of_2(row) if whole else LONG_BLOCK
-    block = max(1, 1024 // rblock)
+    block = max(1, REDUCED // rblock)
     block = block if is_open(points) else min(power_of_2(points), block)
     warps = _warps(block * rblock) if whole else min(LONG_WARPS, max(1, rblock // 32))
     return Blocks(loops, None, block, rblock, whole, warps)

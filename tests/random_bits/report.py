@@ -22,12 +22,6 @@ from stage_contracts.tests.report_heading import heading
 from tests.random_bits.rows import IN_EAGER, ROWS, names_without_a_row
 from tests.random_bits.ways import SEED, has_triton, ways
 
-# Triton's interpreter folds with an own combination element by element, in Python: what it takes minutes for.
-FEWER = {
-    ("multinomial without", "Triton interpreter"): 100_000,
-    ("multinomial with replacement", "Triton interpreter"): 100_000,
-}
-
 
 @dataclass(frozen=True)
 class Line:
@@ -49,8 +43,8 @@ def lines_of(task: tuple[str, int, int, str]) -> list[Line]:
     for way, check in ways().items():
         if wanted not in way:
             continue
-        most = min(FEWER.get((name, way), draws), interpreted if "interpreter" in way else draws)
-        count, start = min(draws, most), time.perf_counter()
+        count = min(draws, interpreted) if "interpreter" in way else draws
+        start = time.perf_counter()
         try:
             with events.no_internal_errors():
                 found = check(ROWS[name], count)

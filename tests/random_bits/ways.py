@@ -69,11 +69,12 @@ def triton_pipeline() -> Any:
     from stage3_lowering.triton_interpreter import run_in_interpreter
 
     def emit(program: Program, target: Target) -> Program:
-        block, triton_blocks.POINTWISE = triton_blocks.POINTWISE, BLOCK
+        before = triton_blocks.POINTWISE, triton_blocks.REDUCED
+        triton_blocks.POINTWISE = triton_blocks.REDUCED = BLOCK
         try:
             return ct.DEFAULT_PIPELINE.emit(program, Target("triton", target.device, "sm_90"))
         finally:
-            triton_blocks.POINTWISE = block
+            triton_blocks.POINTWISE, triton_blocks.REDUCED = before
 
     def build(unit: SourceUnit) -> Mapping[str, Any]:
         return dict.fromkeys(unit.kernels)
