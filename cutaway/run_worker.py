@@ -15,8 +15,8 @@ from cutaway import torch_api
 def main() -> None:
     del sys.argv[0]
     sys.path[0] = str(Path(sys.argv[0]).resolve().parent)  # as `python script.py` has it
-    with torch_api.as_torch():
-        runpy.run_path(sys.argv[0], run_name="__main__")
+    torch_api.be_torch()
+    runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 if __name__ == "__main__":

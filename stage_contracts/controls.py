@@ -46,6 +46,9 @@ class Rule:
             raise ValueError(f"unknown rule {self.kind!r}; expected one of {', '.join(RULE_KINDS)}")
 
 
+# An `__import__` that modules have for their own functions -> the modules it gives, by name; others are sys.modules'.
+OWN_IMPORTS: dict[Any, dict[str, types.ModuleType]] = {}
+
 _LOCK = threading.RLock()  # an object may die, and its number be forgotten, while the lock is held
 _RULES: dict[int, tuple[Any, Rule]] = {}  # by id; the object is kept, so that no other object gets its id
 # Objects that guards and residual code need, but that no variable of the program holds (or only a key of a dict).

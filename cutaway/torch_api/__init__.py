@@ -33,6 +33,7 @@ from cutaway.torch_api import machine as torch_machine
 from cutaway.torch_api.checks import CHECKS
 from cutaway.torch_api.dynamo import compiler_modules
 from cutaway.torch_api.imported import VERSION, give_specs
+from cutaway.torch_api.later_imports import Later
 from cutaway.torch_api.missing import MISSING
 from cutaway.torch_api.operator_library import Library
 from cutaway.torch_api.profiler import PROFILER_PATHS
@@ -199,18 +200,28 @@ def as_torch() -> Iterator[ModuleType]:
     """In this block, `import torch` gives Cutaway. Yields that module. Afterwards, a real torch in sys.modules is
     restored.
 
-    Only one thread can be in such a block; another one waits. Files that are imported already keep their torch.
+    Only one thread can be in such a block; another one waits. Files that are imported already keep their torch. Those
+    that are imported in the block keep Cutaway, also where a function of theirs imports torch later.
     """
     with _LOCK:
-        ours = modules()
-        before = {name: module for name, module in sys.modules.items() if _is_torch(name)}
-        _replace(ours)
-        sys.meta_path.insert(0, MISSING)
+        before = be_torch()
         try:
-            yield ours["torch"]
+            yield modules()["torch"]
         finally:
-            sys.meta_path.remove(MISSING)
+            for finder in (MISSING, LATER):
+                sys.meta_path.remove(finder)
             _replace(before)
+
+
+def be_torch() -> dict[str, ModuleType]:
+    """From here on `import torch` gives Cutaway, to the end of the process. Returns the modules that it gave before."""
+    before = {name: module for name, module in sys.modules.items() if _is_torch(name)}
+    _replace(modules())
+    sys.meta_path[:0] = [MISSING, LATER]
+    return before
+
+
+LATER = Later(as_torch, _MODULES)
 
 
 def _replace(wanted: dict[str, ModuleType]) -> None:
@@ -221,4 +232,4 @@ def _replace(wanted: dict[str, ModuleType]) -> None:
 
 torch = modules()["torch"]
 
-__all__ = ["TorchModule", "as_torch", "modules", "torch"]
+__all__ = ["TorchModule", "as_torch", "be_torch", "modules", "torch"]

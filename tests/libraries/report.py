@@ -14,13 +14,14 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from stage_contracts.tests.report_heading import heading
-from tests.libraries import one_run
+from tests.libraries import guides, one_run
 from tests.libraries.zoo import MODELS
 
 ROUNDING = 2.0**-23
@@ -112,6 +113,23 @@ def generation(which: str, ours: str) -> str:
     return f"{which:32} {texts['cutaway']['compiles']} compiles, tokens {'the same' if same else 'DIFFER'}"
 
 
+def guides_own(ours: str, only: str) -> Iterator[str]:
+    """The guides' examples as written, with planted weights: what each printed, by `cutaway run`."""
+    with tempfile.TemporaryDirectory(prefix="cutaway_guides_") as name:
+        folder = Path(name)
+        run(ours, "tests.libraries.guides", name, folder=folder)
+        for which, script in guides.SCRIPTS.items():
+            if only not in which:
+                continue
+            (folder / "script.py").write_text(script)
+            words = [ours, "-m", "cutaway.cli", "run", str(folder / "script.py")]
+            environment = {**os.environ, **guides.environment(folder)}
+            done = subprocess.run(words, env=environment, capture_output=True, text=True)
+            printed = done.stdout.strip().splitlines()[-1:]
+            right = done.returncode == 0 and printed == [guides.PRINTED[which.split()[0]]]
+            yield f"{which:36} {'runs: ' + printed[0] if right else 'FAILS: ' + done.stderr[-500:]}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ours", default=sys.executable)
@@ -131,6 +149,9 @@ def main() -> None:
     for which in MODELS:
         if options.only in which:
             print(lines_of(which, row(which, options.ours)), flush=True)
+    print("\nThe guides' own lines, random weights planted in the caches, on two threads:")
+    for text in guides_own(options.ours, options.only):
+        print(text, flush=True)
     print("\nGeneration, 32 tokens with a static cache, greedy, compiled:")
     for which in GENERATES:
         if options.only in which:

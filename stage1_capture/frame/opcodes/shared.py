@@ -6,10 +6,12 @@ frame/opcodes/v313.py add what only their version has. Meanings are those of the
 
 from __future__ import annotations
 
+import builtins
 import importlib.util
 import sys
 import types
 from collections.abc import Callable
+from typing import Any
 
 from stage1_capture.frame.bytecode import VERSION, Instruction
 from stage1_capture.frame.translator import Handler, InstructionTranslator, unassigned
@@ -22,7 +24,7 @@ from stage1_capture.variables.builder import wrap
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.function import CellVariable
 from stage1_capture.variables.store import delete_attribute
-from stage_contracts.controls import register
+from stage_contracts.controls import OWN_IMPORTS, register
 from stage_contracts.source import ItemSource, RegisteredSource
 
 Tx = InstructionTranslator
@@ -216,11 +218,24 @@ def import_name(tx: Tx, i: Instruction) -> None:
     depth = tx.constant(level, "an import")
     name = i.argval if not depth else importlib.util.resolve_name("." * depth + i.argval, package)
     asked = tx.constant(names, "an import")
-    found = sys.modules.get(name if asked else name.partition(".")[0])
-    if found is None or name not in sys.modules or (asked and not all(hasattr(found, n) for n in asked)):
+    loaded = _loaded_for(tx.function.globals, name)
+    if loaded is None:
+        tx.unsupported("GB0055", f"an import of {name} by an __import__ of the module's own")
+    found = loaded.get(name if asked else name.partition(".")[0])
+    if found is None or name not in loaded or (asked and not all(hasattr(found, n) for n in asked)):
         tx.unsupported("GB0055", f"an import of {name}, which is not loaded yet")
-    source = RegisteredSource(register(sys.modules))
+    source = RegisteredSource(register(loaded))
     tx.push(wrap(tx.output, found, ItemSource(source, found.__name__)))
+
+
+def _loaded_for(names: dict[str, Any], name: str) -> dict[str, Any] | None:
+    """The modules among which an import by a module's functions finds `name`; None if only Python knows."""
+    found = names.get("__builtins__", builtins)  # a dict, or the module `builtins`
+    importer = found.get("__import__") if isinstance(found, dict) else found.__import__
+    if importer is builtins.__import__:
+        return sys.modules
+    given = OWN_IMPORTS.get(importer)
+    return given and (given if name.partition(".")[0] in given else sys.modules)
 
 
 @handles("IMPORT_FROM")
