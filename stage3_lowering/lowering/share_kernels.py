@@ -49,7 +49,10 @@ def _form(kernel: Kernel, buffers: Mapping[str, Buffer]) -> Any:
     table = kernel.rows, len(kernel.columns), tuple(kernel.row_sizes.items())
     schedule = kernel.schedule
     if schedule is not None:
-        schedule = replace(schedule, scratch=tuple(names[name] for name in schedule.scratch))
+        named = {
+            field: tuple(names[n] for n in getattr(schedule, field)) for field in ("scratch", "prefetch")
+        }
+        schedule = replace(schedule, **named)
     return types, kernel.origins if checks else (), schedule, table, nests
 
 
