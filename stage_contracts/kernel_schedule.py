@@ -41,6 +41,7 @@ class KernelSchedule:
     # of a pointwise kernel: a loop, and where its pieces begin and end; each is written apart, with masks that hold
     # all through it left out
     pieces: tuple[str, tuple[int, ...]] | None = None
+    prefetch: tuple[str, ...] = ()  # of a kernel that reduces rows: inputs it asks for one row ahead
 
     def __str__(self) -> str:
         words = {
@@ -52,6 +53,7 @@ class KernelSchedule:
             "scratch": ",".join(self.scratch),
             "table": self.table,
             "pieces": ":".join(map(str, (self.pieces[0], *self.pieces[1]))) if self.pieces else "",
+            "prefetch": ",".join(self.prefetch),
         }
         return " ".join(f"{key}={value}" for key, value in words.items() if value or key == "order")
 
@@ -106,11 +108,13 @@ class KernelSchedule:
                   "only a pointwise kernel without tiles or a table runs a loop in pieces")  # fmt: skip
             check(len(cuts) > 1 and (cuts[0], cuts[-1]) == (0, size) and list(cuts) == sorted(set(cuts)),
                   f"pieces must lead from 0 to the loop's size, {size}")  # fmt: skip
+        check(set(self.prefetch) <= set(kernel.params) and (not self.prefetch or bool(inner and outer)),
+              "prefetch must be of parameters that a kernel reads by rows")  # fmt: skip
         check(set(self.scratch) <= set(kernel.internal), "scratch must be of internal buffers")
         return self
 
 
-_WORD = re.compile(r"(order|tiles|vector|parallel|split|scratch|table|pieces)=(\S*)")
+_WORD = re.compile(r"(order|tiles|vector|parallel|split|scratch|table|pieces|prefetch)=(\S*)")
 
 
 def parse_schedule(text: str) -> KernelSchedule:
@@ -130,4 +134,5 @@ def parse_schedule(text: str) -> KernelSchedule:
         names.get("scratch", ()),
         found.get("table", ""),
         (loop, tuple(map(int, cuts))) if loop else None,
+        names.get("prefetch", ()),
     )

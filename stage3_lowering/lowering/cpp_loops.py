@@ -13,9 +13,11 @@ from typing import Any
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES, REDUCTIONS
 from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_index
 from stage3_lowering.lowering.index_set_splitting import in_piece
+from stage3_lowering.lowering.prefetch import costly
 from stage3_lowering.lowering.schedule_kernels import PARALLEL_WORK, work_of
 from stage3_lowering.lowering.values import dot
 from stage_contracts import config
+from stage_contracts.index_expr import symbol
 from stage_contracts.kernel_schedule import KernelSchedule
 from stage_contracts.loop_ir import LoopNest
 from stage_contracts.loop_text import with_comments
@@ -228,8 +230,19 @@ class KernelText:
         head = f"for (int64_t {block} = {first}; {block} < {last}; {block} += {BLOCK}) {{"
         stop = f"const int64_t {end} = {block} + {BLOCK} < {last} ? {block} + {BLOCK} : {last};"
         loop = _nested([f"for (int64_t r0 = {block}; r0 < {end}; ++r0) {{"], levels, pragma)
-        inside = [stop, *(start for start, _ in writer.parts), *loop, *(add for _, add in writer.parts)]
+        starts = [*self._next_row(writer, block, end), *(start for start, _ in writer.parts)]
+        inside = [stop, *starts, *loop, *(add for _, add in writer.parts)]
         return [head, *(INDENT + line for line in inside), "}"]
+
+    def _next_row(self, writer: Statements, block: str, end: str) -> list[str]:
+        """Asks memory for the same block of the next row, where this pass computes much."""
+        found: dict[str, str] = {}
+        for instr in writer.nest.body[: writer.nest.split] if costly(writer.nest) else ():
+            if instr.op == "load" and instr.args[0] in self.schedule.prefetch:
+                row = symbol(self.schedule.order[-1])
+                place = cpp_index(instr.args[1].subs({row: row + 1, symbol("r0"): symbol(block)}))
+                found[instr.args[0]] = f"cutaway::prefetch(&{instr.args[0]}[{place}], {end} - {block});"
+        return list(found.values())
 
     def _reduction_pragma(self, writer: Statements, nest: LoopNest, depth: int) -> dict[int, str]:
         """SIMD over the innermost reduction loop: its lanes are combined in one order, which the compiler fixes."""

@@ -238,6 +238,10 @@ template <class T> struct Row {  // memory of a thread's own, for a row too long
     ~Row() { __builtin_free(start); }
     T& operator[](int64_t place) { return start[place]; }
 };""",
+    "prefetch": """\
+template <class T> void prefetch(const T* from, int64_t count) {  // a wish: past the end of memory it does nothing
+    for (int64_t at = 0; at < count; at += 64 / sizeof(T)) __builtin_prefetch(from + at, 0, 2);
+}""",
     "larger": """\
 template <class T> bool larger(T a, T b) { return (a > b || a != a) && b == b; }  // the first NaN wins""",
     "smaller": """\

@@ -14,6 +14,7 @@ from stage3_lowering.lowering.accesses import access_steps, innermost_cost, stri
 from stage3_lowering.lowering.cpp_ops import COSTS
 from stage3_lowering.lowering.index_set_splitting import choose
 from stage3_lowering.lowering.merge import ROW_LIMIT
+from stage3_lowering.lowering.prefetch import with_prefetch
 from stage3_lowering.lowering.row_blocks import row_blocks
 from stage3_lowering.lowering.row_values import row_values
 from stage3_lowering.lowering.split_reductions import split_reductions
@@ -45,7 +46,7 @@ def kernel_schedules(program: Program, target: Target) -> Program:
     """The program, each of its kernels with a schedule. Threads share the blocks of RowBlocks, not its kernels."""
     kernels = {n: replace(k, schedule=schedule_of(k)) for n, k in program.kernels.items()}
     if target.name == "cpp":
-        kernels = {n: _in_tiles_of_words(k) for n, k in kernels.items()}
+        kernels = {n: with_prefetch(_in_tiles_of_words(k)) for n, k in kernels.items()}
     blocks = (step for step in program.steps if isinstance(step, RowBlocks))
     for name in (step.kernel for block in blocks for step in block.steps if isinstance(step, Launch)):
         kernel = kernels[name]

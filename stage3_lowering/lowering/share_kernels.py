@@ -49,7 +49,8 @@ def _form(kernel: Kernel, buffers: Mapping[str, Buffer]) -> Any:
     table = kernel.rows, len(kernel.columns), tuple(kernel.row_sizes.items())
     schedule = kernel.schedule
     if schedule is not None:
-        schedule = replace(schedule, scratch=tuple(names[name] for name in schedule.scratch))
+        scratch, prefetch = (tuple(names[n] for n in of) for of in (schedule.scratch, schedule.prefetch))
+        schedule = replace(schedule, scratch=scratch, prefetch=prefetch)
     return types, kernel.origins if checks else (), schedule, table, nests
 
 

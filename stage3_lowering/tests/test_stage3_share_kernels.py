@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stage3_lowering.lowering import emit, fuse, lower
+from stage3_lowering.lowering import emit, fuse, lower, schedule
 from stage3_lowering.lowering.emit_cpp import emit_cpp
 from stage3_lowering.lowering.share_kernels import share_kernels
 from stage3_lowering.tests.cpp_runner import run_cpp
@@ -34,6 +34,21 @@ def test_layers_share_a_kernel():
     expected = run_cpp(emit_cpp(program, CPP), [x, *rows])
     for got, wanted in zip(run_cpp(emit(shared, CPP), [x, *rows]), expected, strict=True):
         np.testing.assert_array_equal(got, wanted)
+
+
+def test_a_schedule_that_names_buffers_hinders_no_sharing():
+    def twice(c, x):
+        def rows(x):
+            e = c.exp(c.sub(x, c.amax(x, (1,), True)))
+            return c.div(e, c.sum(e, (1,), True))
+
+        return rows(c.flip(rows(x), (0,)))  # a call between them
+
+    wide = np.random.default_rng(1).standard_normal((6, 1100), np.float32)
+    program = schedule(program_of(twice, wide), CPP)
+    named = [k.schedule.prefetch for k in program.kernels.values()]
+    assert len(set(named)) == len(named) == 2 and all(named)
+    assert len(share_kernels(program).verify().kernels) == 1
 
 
 X = np.ones((8, 8), np.float32)
