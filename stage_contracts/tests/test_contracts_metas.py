@@ -233,7 +233,7 @@ def test_devices():
     assert device_of(None) == device_of("cpu") == CPU and device_of("cuda:1") == Device("cuda", 1)
     assert str(Device("cuda", 1)) == "cuda:1" and device_of(Device("cuda")).index == 0
     for wrong in ("gpu", "cuda:x", "cpu0", 3):
-        with pytest.raises(RuntimeError, match="is unknown; expected 'cpu', 'cuda' or"):
+        with pytest.raises(RuntimeError, match="is unknown; expected 'cpu', 'cuda', 'cuda:<index>' or"):
             device_of(wrong)
 
 
