@@ -66,6 +66,9 @@ def measure(name: str, which: str, weights: Path, folder: Path) -> dict[str, Any
     torch.manual_seed(0)
     model = MODELS[which].make().double().eval()
     if name == "torch":
+        with torch.no_grad():  # of a head that begins with zeros, every gradient would be zero
+            for p in model.parameters():
+                torch.nn.init.normal_(p, std=0.02) if not p.any() else None
         torch.save(model.state_dict(), weights)
     else:
         model.load_state_dict(torch.load(weights))
