@@ -55,12 +55,18 @@ def scatter(xp: Any, x: Any, dim: int, index: Any, src: Any) -> Any:
     return out
 
 
+def _parts(xp: Any, out: Any, src: Any) -> list[tuple[Any, Any]]:
+    """(array, what is added to it). CuPy adds at places real numbers only: of complex ones, each part."""
+    return [(out, src)] if xp is np or out.dtype.kind != "c" else [(out.real, src.real), (out.imag, src.imag)]
+
+
 def scatter_add(xp: Any, x: Any, dim: int, index: Any, src: Any) -> Any:
     out = arrays.copy_as_laid_out(xp, x)
     src = src[tuple(slice(0, s) for s in index.shape)]
     grid = _grid(xp, x, dim, index)
     if xp is not np or not x.ndim or not out.flags.c_contiguous:
-        xp.add.at(out, grid, src)
+        for target, added in _parts(xp, out, src):
+            xp.add.at(target, grid, added)
         return out
     dim %= x.ndim
     vector = _vector_of(x, dim, index)
