@@ -147,6 +147,20 @@ def repeat_scalars(interpreter: Any) -> None:
     interpreter.InterpreterBuilder.create_splat = create_splat
 
 
+def round_bfloat16(interpreter: Any) -> None:
+    """A float32 becomes the nearest bfloat16, ties to even, as on a GPU; the interpreter cuts its last bits off."""
+    convert = interpreter._convert_float
+
+    def converted(data: Any, source: Any, target: Any, rounding: Any) -> Any:
+        if (source.name, target.name) != ("fp32", "bf16"):
+            return convert(data, source, target, rounding)
+        bits = np.ascontiguousarray(data).view(np.uint32)
+        nearest = (bits.astype(np.uint64) + 0x7FFF + ((bits >> 16) & 1)) >> 16
+        return np.where(np.isnan(data), (bits >> 16) | 0x40, nearest).astype(np.uint16)
+
+    interpreter._convert_float = converted
+
+
 def reduce_in_pairs(interpreter: Any) -> None:
     """A reduction by a combination of the kernel's own: all neighbours at once, again and again. The interpreter takes
     one element after another, in Python: minutes for a million. The order of the elements is the same."""
@@ -213,6 +227,7 @@ class Interpreter:
         allow_loops(interpreter)
         repeat_scalars(interpreter)
         reduce_in_pairs(interpreter)
+        round_bfloat16(interpreter)
         check_bounds(interpreter, self.ranges)
 
     def run(
