@@ -1,7 +1,9 @@
-"""One model on one framework, in a process of its own: time to the first result, breaks, outputs and gradients.
+"""One model on one framework, in a process of its own: time to the first result, breaks, errors.
 
 Input: on the command line, "torch" or "cutaway", a model of zoo.py, a weights file and a folder. The process on torch
-writes the weights; the one on Cutaway loads them, and saves what it loaded beside it.
+writes the weights and its results in float64; the one on Cutaway loads both, and saves the weights it loaded beside
+them. Output: a JSON of what was measured. An error is the largest distance of a tensor from torch's in float64, over
+DRAWS inputs: that of one input says little of a tensor of six elements.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,7 @@ import numpy as np
 
 from tests.libraries.zoo import MODELS, result_of
 
+DRAWS = 5
 # Names in the files: the dtype, and whether the model was compiled.
 EAGER_64, EAGER_32, COMPILED_64, COMPILED_32 = "eager64", "eager32", "compiled64", "compiled32"
 
@@ -38,7 +42,10 @@ def framework(name: str) -> AbstractContextManager[Any]:
     return nullcontext(library)
 
 
-def step(model: Any, call: Any, inputs: dict[str, Any]) -> dict[str, np.ndarray]:
+Values = dict[str, np.ndarray]
+
+
+def step(model: Any, call: Any, inputs: dict[str, Any]) -> Values:
     """The output, and the gradient of every parameter, of the mean square of the output."""
     out = result_of(call, inputs)
     (out * out).mean().backward()
@@ -60,6 +67,27 @@ def breaks_of(torch: Any, name: str, model: Any, inputs: dict[str, Any]) -> int:
     return torch._dynamo.explain(model)(*args, **words).graph_break_count
 
 
+def largest(draws: Iterable[Values]) -> dict[str, float]:
+    """The largest absolute value of each tensor over the draws."""
+    found: dict[str, float] = {}
+    for values in draws:
+        for name, value in values.items():
+            found[name] = max(found.get(name, 0.0), float(np.abs(value).max()))
+    return found
+
+
+def errors(draws: list[Values], exact: list[Path]) -> dict[str, float]:
+    """The largest distance of each tensor from the exact one; infinite where one of the two is absent or NaN."""
+    far: dict[str, float] = {}
+    for values, path in zip(draws, exact, strict=True):
+        with np.load(path) as right:
+            found = {n: np.abs(values[n] - right[f"v{n}"]).max() for n in values if f"v{n}" in right}
+            absent = {n for n in values if f"v{n}" not in right} | {n[1:] for n in right} - values.keys()
+        found |= dict.fromkeys(absent, np.inf)
+        far |= {n: max(far.get(n, 0.0), float(e) if e == e else np.inf) for n, e in found.items()}
+    return far
+
+
 def measure(name: str, which: str, weights: Path, folder: Path) -> dict[str, Any]:
     import torch
 
@@ -74,27 +102,36 @@ def measure(name: str, which: str, weights: Path, folder: Path) -> dict[str, Any
         model.load_state_dict(torch.load(weights))
         torch.save(model.state_dict(), weights.with_suffix(".back.pt"))
 
-    def inputs(floats: Any) -> dict[str, Any]:
-        made = MODELS[which].inputs(torch)
+    def inputs(floats: Any, draw: int) -> dict[str, Any]:
+        made = MODELS[which].inputs(torch, draw)
         return {k: v.to(floats) if v.is_floating_point() else v for k, v in made.items()}
+
+    def steps(call: Any, floats: Any) -> list[Values]:
+        return [step(model, call, inputs(floats, draw)) for draw in range(DRAWS)]
 
     facts: dict[str, Any] = {}
     model.float()
     compiled = torch.compile(model)
-    given = inputs(torch.float32)
+    given = inputs(torch.float32, 0)
     begin = time.perf_counter()
-    found = {COMPILED_32: step(model, compiled, given)}
+    step(model, compiled, given)
     facts["seconds"] = time.perf_counter() - begin
-    found[EAGER_32] = step(model, model, given)
+    found = {COMPILED_32: steps(compiled, torch.float32), EAGER_32: steps(model, torch.float32)}
     facts["breaks"] = breaks_of(torch, name, model, given)
     model.double()
     model.load_state_dict(torch.load(weights))
-    given = inputs(torch.float64)
-    found[EAGER_64] = step(model, model, given)
-    if name == "cutaway":
-        found[COMPILED_64] = step(model, torch.compile(model), given)
-    for kind, values in found.items():
-        np.savez(folder / f"{name}-{kind}.npz", **{f"v{n}": v for n, v in values.items()})
+    exact = [folder / f"exact-{draw}.npz" for draw in range(DRAWS)]
+    if name == "torch":
+        in_float64 = steps(model, torch.float64)
+        for path, values in zip(exact, in_float64, strict=True):
+            np.savez(path, **{f"v{n}": v for n, v in values.items()})
+        facts["largest"] = largest(in_float64)
+    else:
+        found |= {
+            EAGER_64: steps(model, torch.float64),
+            COMPILED_64: steps(torch.compile(model), torch.float64),
+        }
+    facts["errors"] = {kind: errors(draws, exact) for kind, draws in found.items()}
     return facts
 
 

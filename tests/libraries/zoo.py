@@ -1,6 +1,6 @@
 """Sixteen models of three libraries, each with a small random configuration, and their inputs.
 
-Input: `torch`, which is torch or Cutaway. Nothing is downloaded.
+Input: `torch`, which is torch or Cutaway, and the number of the draw. Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ Inputs = dict[str, Any]
 
 class Model(NamedTuple):
     make: Callable[[], Any]  # builds the module, inside the block in which `import torch` is settled
-    inputs: Callable[[Any], Inputs]  # its inputs, made with that torch
+    inputs: Callable[[Any, int], Inputs]  # its inputs of one draw, made with that torch
 
 
-def _draws(torch: Any, *shape: int) -> Any:
-    return torch.from_numpy(np.random.default_rng(0).standard_normal(shape))
+def _draws(torch: Any, draw: int, *shape: int) -> Any:
+    return torch.from_numpy(np.random.default_rng((0, draw)).standard_normal(shape))
 
 
-def _tokens(torch: Any, *shape: int) -> Any:
-    return torch.from_numpy(np.random.default_rng(1).integers(0, VOCABULARY, shape))
+def _tokens(torch: Any, draw: int, *shape: int) -> Any:
+    return torch.from_numpy(np.random.default_rng((1, draw)).integers(0, VOCABULARY, shape))
 
 
 VOCABULARY = 50
 
 
-def _ids(torch: Any) -> Inputs:
-    return {"input_ids": _tokens(torch, 2, 7)}
+def _ids(torch: Any, draw: int) -> Inputs:
+    return {"input_ids": _tokens(torch, draw, 2, 7)}
 
 
-def _two_texts(torch: Any) -> Inputs:
-    return {"input_ids": _tokens(torch, 2, 7), "decoder_input_ids": _tokens(torch, 2, 5)}
+def _two_texts(torch: Any, draw: int) -> Inputs:
+    return {"input_ids": _tokens(torch, draw, 2, 7), "decoder_input_ids": _tokens(torch, draw, 2, 5)}
 
 
-def _image(name: str, size: int, torch: Any) -> Inputs:
-    return {name: _draws(torch, 2, 3, size, size)}
+def _image(name: str, size: int, torch: Any, draw: int) -> Inputs:
+    return {name: _draws(torch, draw, 2, 3, size, size)}
 
 
-def _sound(torch: Any) -> Inputs:
-    return {"input_features": _draws(torch, 2, 8, 40)}
+def _sound(torch: Any, draw: int) -> Inputs:
+    return {"input_features": _draws(torch, draw, 2, 8, 40)}
 
 
 def _transformer(cls: str, config: str, **sizes: Any) -> Any:
