@@ -133,8 +133,8 @@ def main() -> None:
     print(heading(title, "make libraries", 0, "torch", more=more))
     has_torch = subprocess.run([options.ours, "-c", "import torch"], capture_output=True).returncode == 0
     print(
-        f"Cutaway ran {'beside an installed torch' if has_torch else 'with no torch installed'}. Errors, the largest "
-        f"over {one_run.DRAWS} inputs, in errors of torch's eager float32 (goal {GOAL_ERROR:g}; beside ours, those of "
+        f"Cutaway ran {'beside an installed torch' if has_torch else 'with no torch installed'}. Errors, the median "
+        f"of {one_run.DRAWS} inputs, in errors of torch's eager float32 (goal {GOAL_ERROR:g}; beside ours, those of "
         f"torch.compile); seconds from the first call to its gradients, imports apart, goal "
         f"{GOAL_SECONDS:g} of torch.compile."
     )
