@@ -15,7 +15,7 @@ from typing import Any
 
 from stage1_capture.frame.bytecode import VERSION, Instruction
 from stage1_capture.state.graph_builder import is_users
-from stage1_capture.state.mro import MISSING, class_lookup
+from stage1_capture.state.mro import MISSING, class_lookup, made_by_python
 from stage1_capture.variables.arithmetic import BINARY, COMPARISONS, derives, turns
 from stage1_capture.variables.base import Variable
 from stage1_capture.variables.function import InstructionVariable
@@ -23,7 +23,6 @@ from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 Compiled = Callable[[Any], Any]
 
-_HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that is made while Python runs
 _NUMBERS = (int, float, complex, bool, type(None))  # of C's: their methods are what their operators do
 
 
@@ -199,7 +198,7 @@ def _by_methods(value: Any, *names: str) -> bool:
     if cls in _NUMBERS:
         return True
     found = [(name, class_lookup(cls, name)) for name in names]
-    return all(c.__flags__ & _HEAP for c in cls.__mro__[:-1]) and not any(
+    return all(made_by_python(c) for c in cls.__mro__[:-1]) and not any(
         isinstance(f, types.WrapperDescriptorType) and f is not object.__dict__.get(name) for name, f in found
     )
 

@@ -23,9 +23,9 @@ from collections.abc import Callable
 from typing import Any
 
 from stage1_capture.builtins.python import dict_
-from stage1_capture.state import polyfills, pure_python
+from stage1_capture.state import polyfills
 from stage1_capture.state.machine import BUILTINS, FOLDED, Args, Kwargs, Tx, builtin
-from stage1_capture.variables.arithmetic import BINARY, COMPARISONS, binary, compare, is_same, unary
+from stage1_capture.variables.arithmetic import BINARY, COMPARISONS, binary, compare, fold, is_same, unary
 from stage1_capture.variables.base import (
     SEQUENCES,
     Variable,
@@ -37,7 +37,6 @@ from stage1_capture.variables.base import (
 )
 from stage1_capture.variables.builder import object_of
 from stage1_capture.variables.constant import NONE, ConstantVariable
-from stage1_capture.variables.folding import fold
 from stage1_capture.variables.function import PartialVariable, UserFunctionVariable, function_variable
 from stage1_capture.variables.mapping import ConstDictVariable, DefaultDictVariable
 from stage1_capture.variables.method import UserMethodVariable
@@ -53,9 +52,9 @@ POLYFILLS: dict[Any, Any] = {
     functools.cmp_to_key: polyfills.cmp_to_key,
     functools.update_wrapper: polyfills.update_wrapper,
     math.prod: polyfills.prod,
-    **{getattr(heapq, name): getattr(pure_python.heapq, name)
+    **{getattr(heapq, name): getattr(polyfills.heapq, name)
        for name in ("heappush", "heappop", "heapreplace", "heappushpop", "heapify")},
-    **{getattr(bisect, name): getattr(pure_python.bisect, name)
+    **{getattr(bisect, name): getattr(polyfills.bisect, name)
        for name in ("bisect_left", "bisect_right", "insort_left", "insort_right")},
     collections._count_elements: polyfills.count_elements,  # type: ignore[attr-defined]
     itertools.chain.from_iterable: polyfills.chain_from_iterable,

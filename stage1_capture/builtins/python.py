@@ -22,7 +22,7 @@ from stage0_eager.type_info import finfo, iinfo
 from stage1_capture.state import polyfills
 from stage1_capture.state.machine import BUILTINS, FOLDED, Args, Kwargs, Tx, builtin
 from stage1_capture.state.mro import MISSING, class_lookup
-from stage1_capture.variables.arithmetic import binary, compare
+from stage1_capture.variables.arithmetic import binary, compare, fold
 from stage1_capture.variables.base import (
     Variable,
     describe,
@@ -33,7 +33,6 @@ from stage1_capture.variables.base import (
     walked,
 )
 from stage1_capture.variables.constant import NONE, ConstantVariable
-from stage1_capture.variables.folding import fold
 from stage1_capture.variables.formatting import in_text, stand_in
 from stage1_capture.variables.function import function_variable
 from stage1_capture.variables.generator import GeneratorVariable
@@ -125,9 +124,7 @@ def as_mapping(tx: Tx, value: Variable) -> dict[Any, Variable] | None:
     if not isinstance(value, UserDefinedObjectVariable) or class_lookup(type(value.real), "keys") is MISSING:
         return None
     keys = iterate(tx, tx.call(load_attribute(tx, value, "keys"), [], {}))
-    getter = value.special_method(tx, "__getitem__")
-    assert getter is not None
-    return {hashable(tx, key): tx.call(getter, [key], {}) for key in keys}
+    return {hashable(tx, key): value.ask(tx, "__getitem__", key) for key in keys}
 
 
 def _plain_mapping(cls: type) -> bool:
@@ -265,9 +262,7 @@ def _of_object(function: Any, names: tuple[str, ...]) -> Any:
         if isinstance(value, UserDefinedObjectVariable) and not isinstance(value.real, type):
             for name in names:
                 if isinstance(class_lookup(type(value.real), name), types.FunctionType):
-                    method = value.special_method(tx, name)
-                    assert method is not None
-                    found = tx.call(method, args[1:], kwargs)
+                    found = tx.call(value.special_method(tx, name), args[1:], kwargs)  # type: ignore[arg-type]
                     found = checked_result(tx, value, name, found) if name in CHECKED else found
                     again = name in ("__index__", "__float__") and function is not operator.index
                     return fold(tx, function, [found], {}) if again else found
@@ -281,5 +276,4 @@ BUILTINS.update({function: _of_object(function, names) for function, names in _A
 
 @builtin(abs)
 def abs_(tx: Tx, value: Variable) -> Variable:
-    method = value.special_method(tx, "__abs__")
-    return tx.call(method, [], {}) if method else fold(tx, abs, [value], {})
+    return value.ask(tx, "__abs__") or fold(tx, abs, [value], {})

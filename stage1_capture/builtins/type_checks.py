@@ -15,7 +15,7 @@ from stage0_eager.nn import Module, Parameter
 from stage0_eager.tensor import Tensor
 from stage1_capture.state.graph_builder import is_users, is_users_class
 from stage1_capture.state.machine import Tx, builtin
-from stage1_capture.state.mro import MISSING, class_lookup, made_inside
+from stage1_capture.state.mro import MISSING, class_lookup, made_by_python, made_inside
 from stage1_capture.variables.base import Variable, describe, lookup_quietly, realize
 from stage1_capture.variables.binding import guard_lacking
 from stage1_capture.variables.builder import REGISTRIES
@@ -25,7 +25,6 @@ from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.python_version import VERSION
 from stage_contracts.source import AttrSource, Source
 
-_HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made
 _UNION = (types.UnionType, type(typing.Union[int, str]))  # noqa: UP007
 
 
@@ -68,9 +67,7 @@ def _is_instance(tx: Tx, value: Variable, cls: Any) -> bool:
     if isinstance(value, UserDefinedObjectVariable) and type(value.real) is wanted:
         return True  # nobody is asked
     if isinstance(asked, types.FunctionType) and is_users(asked.__globals__):
-        method = cls.special_method(tx, "__instancecheck__")
-        assert method is not None
-        return tx.call(method, [value], {}).truth(tx)
+        return cls.ask(tx, "__instancecheck__", value).truth(tx)
     if value.is_tensor() and issubclass(Tensor, wanted) is issubclass(Parameter, wanted):
         return issubclass(Tensor, wanted)  # the same for both classes a tensor may have
     found = value.python_type(tx)
@@ -80,7 +77,7 @@ def _is_instance(tx: Tx, value: Variable, cls: Any) -> bool:
 
 def _guard_bases(tx: Tx, cls: type, source: Source | None) -> None:
     """A user-defined class may get other bases later."""
-    if source is not None and cls.__flags__ & _HEAP and is_users_class(cls):
+    if source is not None and made_by_python(cls) and is_users_class(cls):
         tx.output.guard("IDENTITY", AttrSource(source, "__mro__"), cls.__mro__)
 
 

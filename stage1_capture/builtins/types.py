@@ -11,9 +11,13 @@ import types
 from typing import Any
 
 from stage0_eager import is_grad_enabled
+from stage0_eager.amp.autocast import clear_autocast_cache
+from stage0_eager.arrays import gpu_is_there
+from stage0_eager.defaults import dtype_or_default, get_default_dtype
 from stage0_eager.nn import Module
 from stage0_eager.nn.module import bump_structure_epoch
-from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx, builtin
+from stage0_eager.state import settle
+from stage1_capture.state.machine import BUILTINS, FOLDED, Args, Kwargs, Tx, builtin
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.attributes import plain_attribute
 from stage1_capture.variables.base import Variable, describe, lookup_quietly, realize
@@ -184,3 +188,16 @@ def _grad_mode(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
 
 
 BUILTINS[is_grad_enabled] = _grad_mode
+
+
+def _settled(tx: Tx, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+    return NONE
+
+
+def _clear(tx: Tx, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+    tx.output.casts.clear()
+    return NONE
+
+
+BUILTINS.update({settle: _settled, clear_autocast_cache: _clear})
+FOLDED.update({gpu_is_there, get_default_dtype, dtype_or_default})  # the guard MODES is always there

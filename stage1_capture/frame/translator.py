@@ -11,13 +11,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from stage1_capture.frame import bytecode
-from stage1_capture.frame.inline import bind_arguments
 from stage1_capture.frame.tracing import trace
 from stage1_capture.state import entry
 from stage1_capture.state.graph_builder import OutputGraph, is_library, is_users
-from stage1_capture.state.machine import FRAMES, Raised
+from stage1_capture.state.machine import FRAMES, Raised, Tx
 from stage1_capture.state.side_effects import DELETED
-from stage1_capture.variables.arithmetic import compare
+from stage1_capture.variables.arithmetic import compare, fold
 from stage1_capture.variables.base import (
     NULL,
     NotConstant,
@@ -36,8 +35,10 @@ from stage1_capture.variables.exception import (
     new_exception,
     set_context,
 )
-from stage1_capture.variables.folding import fold
 from stage1_capture.variables.function import CellVariable, UserFunctionVariable
+from stage1_capture.variables.generator import GeneratorVariable
+from stage1_capture.variables.mapping import ConstDictVariable
+from stage1_capture.variables.sequence import TupleVariable
 from stage_contracts.controls import register
 from stage_contracts.events import EVENT_LOG
 from stage_contracts.source import GlobalSource, ItemSource, RegisteredSource, Source
@@ -278,3 +279,69 @@ class InstructionTranslator:
 def unassigned(name: str) -> str:
     """Python's message for a local that is read before it is assigned."""
     return f"cannot access local variable {name!r} where it is not associated with a value"
+
+
+class GeneratorTranslator(InstructionTranslator):
+    """A generator's frame. `yielded` is set by YIELD_VALUE."""
+
+    is_generator = True
+    yielded: Variable | None = None
+
+
+def begin(tx: InstructionTranslator, function: UserFunctionVariable, bound: dict[str, Variable]) -> Variable:
+    """The generator, before its first instruction has run."""
+    if function.code in tx.output.options.dropped:
+        tx.unsupported("GB0032", f"{function.name} is dropped inside its try or with block")
+    made = GeneratorVariable(frame=GeneratorTranslator(tx.output, tx.table, function, bound))
+    tx.output.generators.append(made)
+    return made
+
+
+FRAMES[inspect.CO_GENERATOR] = begin
+
+
+def bind_arguments(
+    tx: Tx,
+    function: UserFunctionVariable,
+    args: list[Variable],
+    kwargs: dict[str, Variable],
+) -> dict[str, Variable]:
+    """The callee's first locals, by Python's rules. A call that Python rejects is a break."""
+    code = function.code
+    positional = code.co_varnames[: code.co_argcount]
+    keyword_only = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    stars = iter(code.co_varnames[code.co_argcount + code.co_kwonlyargcount :])
+    by_position_only = positional[: code.co_posonlyargcount]
+
+    bound = dict(zip(positional, args))
+    surplus = args[len(positional) :]
+    if code.co_flags & inspect.CO_VARARGS:
+        bound[next(stars)] = TupleVariable(list(surplus))
+    elif surplus:
+        _does_not_fit(tx, function, f"{len(args)} positional arguments for {len(positional)} parameters")
+
+    unknown: dict[str, Variable] = {}
+    for name, value in kwargs.items():
+        if name in bound and name in positional and name not in by_position_only:
+            _does_not_fit(tx, function, f"two values for {name}")
+        if name in keyword_only or (name in positional and name not in by_position_only):
+            bound[name] = value
+        else:
+            unknown[name] = value
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        bound[next(stars)] = ConstDictVariable(unknown)
+    elif unknown:
+        _does_not_fit(tx, function, f"no parameter {next(iter(unknown))}")
+
+    first_default = len(positional) - len(function.defaults)
+    defaults = dict(zip(positional[first_default:], function.defaults)) | function.kwdefaults
+    for name in (*positional, *keyword_only):
+        if name not in bound:
+            if name not in defaults:
+                _does_not_fit(tx, function, f"no value for {name}")
+            bound[name] = defaults[name]
+    return bound
+
+
+def _does_not_fit(tx: Tx, function: UserFunctionVariable, why: str) -> None:
+    tx.unsupported("GB0065", f"the call does not fit {function.name}: {why}")

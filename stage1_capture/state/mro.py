@@ -29,6 +29,11 @@ def lookup_behind(cls: type, start: int, name: str) -> Any:
     return next((c.__dict__[name] for c in cls.__mro__[start:] if name in c.__dict__), MISSING)
 
 
+def made_by_python(cls: type) -> bool:
+    """Whether Python code made the class, rather than C: its members may change."""
+    return bool(cls.__flags__ & 1 << 9)  # Py_TPFLAGS_HEAPTYPE
+
+
 def has_dict(real: Any) -> bool:
     """Whether the object has a `__dict__`, past any code of its class."""
     try:
@@ -70,9 +75,6 @@ def empty_prototypes(prototypes: list[type]) -> None:
         for name in list(vars(cls)):
             with suppress(AttributeError, TypeError):
                 type.__delattr__(cls, name)
-        python = next(c for c in cls.__mro__ if not c.__flags__ & _HEAP)
+        python = next(c for c in cls.__mro__ if not made_by_python(c))
         with suppress(TypeError):  # where the layouts differ
             cls.__bases__ = (type("Gone", (python,), {}),)
-
-
-_HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made

@@ -1,7 +1,7 @@
 """What autocast and inference mode do to a call of an operator: operands are cast, results are marked.
 
-Input: the calls that variables/operators.py records, under the modes of state/modes.py. Autocast's casts become nodes
-of the graph, so that nothing is left to switch while the graph runs.
+Input: the calls that variables/operators.py records, under the modes that the program switched. Autocast's casts
+become nodes of the graph, so that nothing is left to switch while the graph runs.
 """
 
 from __future__ import annotations

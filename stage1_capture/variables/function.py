@@ -24,7 +24,7 @@ from stage1_capture.state.machine import (
     Tx,
     control_of,
 )
-from stage1_capture.variables.base import Variable, describe, from_constant, realize
+from stage1_capture.variables.base import Variable, describe, from_constant, realize, yes
 from stage1_capture.variables.builder import BUILDERS, identical, lazily, object_of, once, wrap, wrap_identity
 from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.hash_keys import ObjectKey
@@ -41,9 +41,8 @@ class CellVariable(Variable):
     """A variable shared between functions. One from outside has a source; storing to it is a side effect."""
 
     contents: Variable | None = None
-
-    def parts(self) -> list[Variable]:
-        return [] if self.contents is None else [self.contents]
+    holds = ("contents",)
+    stands_for = types.CellType
 
     def var_getattr(self, tx: Tx, name: str) -> Variable | None:
         if name != "cell_contents":
@@ -57,9 +56,6 @@ class CellVariable(Variable):
             super().store_attribute(tx, name, value)
         tx.output.will_change(self)
         self.contents = value
-
-    def python_type(self, tx: Tx) -> type:
-        return types.CellType
 
     def snapshot(self) -> Any:
         return self.contents
@@ -79,15 +75,11 @@ class UserFunctionVariable(Variable):
     real: Any = None
     attrs: dict[str, Variable] = field(default_factory=dict)  # what the program stored on it
     annotations: dict[str, Variable] = field(default_factory=dict)  # of one made inside
-
-    def python_type(self, tx: Tx) -> type:
-        return types.FunctionType
+    stands_for = types.FunctionType
+    is_compared_by_identity = yes
 
     def describe(self) -> str:
         return f"the function {self.name}"
-
-    def is_compared_by_identity(self) -> bool:
-        return True
 
     def same_as(self, tx: Tx, other: Variable) -> bool | None:
         alike = self.real is not None and self.real is getattr(other, "real", None) and not other.is_tensor()
@@ -142,12 +134,10 @@ class GeneratedFunctionVariable(UserFunctionVariable):
 
     owner: Any = None
     attribute: str = ""
+    stands_for = None  # type: ignore[assignment]
 
     def parts(self) -> list[Variable]:
         return [self.owner]
-
-    def python_type(self, tx: Tx) -> type:
-        tx.unsupported("GB0048", f"the class of {describe(self)}")
 
 
 @dataclass(eq=False)
@@ -157,12 +147,8 @@ class PartialVariable(Variable):
     function: Variable
     args: list[Variable]
     kwargs: dict[str, Variable]
-
-    def python_type(self, tx: Tx) -> type:
-        return functools.partial
-
-    def parts(self) -> list[Variable]:
-        return [self.function, *self.args, *self.kwargs.values()]
+    holds = ("function", "args", "kwargs")
+    stands_for = functools.partial
 
     def var_getattr(self, tx: Tx, name: str) -> Variable | None:
         match name:
@@ -195,9 +181,7 @@ class NestedFunctionVariable(Variable):
     """A user function that is called in Python: its compiled version stands in."""
 
     function: Variable
-
-    def parts(self) -> list[Variable]:
-        return [self.function]
+    holds = ("function",)
 
 
 @dataclass(eq=False)

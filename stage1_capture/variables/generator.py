@@ -1,6 +1,6 @@
 """Generators as values: a frame of its own that runs from yield to yield.
 
-Input: a call of a generator function. The frame's translator (frame/generators.py) stands still at a YIELD_VALUE and
+Input: a call of a generator function. The frame's translator (frame/translator.py) stands still at a YIELD_VALUE and
 goes on when the next value is asked for. One that is alive at a break is made again at its yield (breaks/resume.py).
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from stage1_capture.state import entry
 from stage1_capture.state.graph_builder import is_users
-from stage1_capture.state.machine import Raised, Tx
+from stage1_capture.state.machine import Raised
 from stage1_capture.variables.base import NULL, Variable, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.exception import (
@@ -31,13 +31,11 @@ from stage1_capture.variables.iterator import IteratorVariable
 class GeneratorVariable(IteratorVariable):
     """state: "created", "suspended", "running" or "closed"."""
 
-    frame: Any = None  # frame/generators.py's translator
+    frame: Any = None  # frame/translator.py's translator
     state: str = "created"
     # exceptions its except blocks were handling at the yield
     handled: list[Any] = field(default_factory=list)
-
-    def python_type(self, tx: Tx) -> type:
-        return types.GeneratorType
+    stands_for = types.GeneratorType
 
     def advance(self, tx: Any) -> Variable | None:
         try:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stage1_capture.state.machine import Tx
-from stage1_capture.variables.base import FROM_CONSTANT, Variable, from_constant, is_same, realize
+from stage1_capture.variables.base import FROM_CONSTANT, Variable, from_constant, is_same, realize, yes
 from stage_contracts.source import RegisteredSource, Source
 
 
@@ -66,12 +66,10 @@ class IdVariable(Variable):
     """id(of): only ever compared, or a key."""
 
     of: Variable = field(default_factory=Variable)
+    is_compared_by_identity = yes
 
     def same_as(self, tx: Tx, other: Variable) -> bool | None:
         return is_same(tx, self.of, other.of) if isinstance(other, IdVariable) else None
-
-    def is_compared_by_identity(self) -> bool:
-        return True
 
     def hash_key(self, tx: Tx) -> Any:
         return ObjectKey(self, ("id", by_identity(tx, self.of).identity))

@@ -42,9 +42,6 @@ class IteratorVariable(Variable):
     def is_iterator(self, tx: Tx) -> bool:
         return True
 
-    def parts(self) -> list[Variable]:
-        return []
-
 
 @dataclass(eq=False)
 class ConstantIterator(IteratorVariable):

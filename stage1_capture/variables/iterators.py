@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from stage1_capture.state.machine import Tx
 from stage1_capture.variables.base import Variable, from_constant
 from stage1_capture.variables.iterator import IteratorVariable
 from stage1_capture.variables.sequence import TupleVariable
@@ -18,6 +17,8 @@ from stage1_capture.variables.sequence import TupleVariable
 class ZipIterator(IteratorVariable):
     iterators: list[Variable] = field(default_factory=list)
     strict: bool = False
+    holds = ("iterators",)
+    stands_for = zip
 
     def advance(self, tx: Any) -> Variable | None:
         row: list[Variable] = []
@@ -40,20 +41,16 @@ class ZipIterator(IteratorVariable):
                 before = f"argument{'s 1-' if position > 1 else ' '}{position}"
                 tx.throw(ValueError, f"zip() argument {position + 1} is longer than {before}")
 
-    def parts(self) -> list[Variable]:
-        return self.iterators
-
     def rebuild(self, r: Any) -> str:
         return f"zip({r.all(self.iterators)}{', strict=True' if self.strict else ''})"
-
-    def python_type(self, tx: Tx) -> type:
-        return zip
 
 
 @dataclass(eq=False)
 class EnumerateIterator(IteratorVariable):
     inner: Variable = field(default_factory=Variable)
     count: int = 0
+    holds = ("inner",)
+    stands_for = enumerate
 
     def advance(self, tx: Any) -> Variable | None:
         item = self.inner.next_variable(tx)
@@ -62,20 +59,16 @@ class EnumerateIterator(IteratorVariable):
         self.count += 1
         return TupleVariable([from_constant(self.count - 1), item])
 
-    def parts(self) -> list[Variable]:
-        return [self.inner]
-
     def rebuild(self, r: Any) -> str:
         return f"enumerate({r.expression(self.inner)}, {self.count})"
-
-    def python_type(self, tx: Tx) -> type:
-        return enumerate
 
 
 @dataclass(eq=False)
 class MapIterator(IteratorVariable):
     function: Variable = field(default_factory=Variable)
     iterators: list[Variable] = field(default_factory=list)
+    holds = ("function", "iterators")
+    stands_for = map
 
     def advance(self, tx: Any) -> Variable | None:
         row: list[Variable] = []
@@ -86,20 +79,16 @@ class MapIterator(IteratorVariable):
             row.append(item)
         return tx.call(self.function, row, {})
 
-    def parts(self) -> list[Variable]:
-        return [self.function, *self.iterators]
-
     def rebuild(self, r: Any) -> str:
         return f"map({', '.join([r.called_back(self.function), *map(r.expression, self.iterators)])})"
-
-    def python_type(self, tx: Tx) -> type:
-        return map
 
 
 @dataclass(eq=False)
 class FilterIterator(IteratorVariable):
     function: Variable = field(default_factory=Variable)
     inner: Variable = field(default_factory=Variable)
+    holds = ("function", "inner")
+    stands_for = filter
 
     def advance(self, tx: Any) -> Variable | None:
         plain = self.function.is_none()
@@ -108,11 +97,5 @@ class FilterIterator(IteratorVariable):
                 return item
         return None
 
-    def parts(self) -> list[Variable]:
-        return [self.function, self.inner]
-
     def rebuild(self, r: Any) -> str:
         return f"filter({r.called_back(self.function)}, {r.expression(self.inner)})"
-
-    def python_type(self, tx: Tx) -> type:
-        return filter

@@ -13,10 +13,9 @@ from typing import Any, NoReturn
 from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
 from stage1_capture.variables.base import Variable, realize
 from stage1_capture.variables.builder import wrap
-from stage1_capture.variables.class_ import FieldVariable, LocalClassVariable
+from stage1_capture.variables.class_ import AS_IT_IS, FieldVariable, LocalClassVariable, stand_in, stands_for
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.function import GeneratedFunctionVariable, PartialVariable, UserFunctionVariable
-from stage1_capture.variables.local_classes import AS_IT_IS, stand_in, stands_for
 from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 

@@ -21,6 +21,7 @@ from stage1_capture.state.machine import KINDS, Tx, attempt
 from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.base import (
     FROM_CONSTANT,
+    ContainerVariable,
     NotConstant,
     Variable,
     as_constant,
@@ -39,7 +40,6 @@ from stage1_capture.variables.builder import (
     wrap,
     wrap_as_object,
 )
-from stage1_capture.variables.container import ContainerVariable
 from stage1_capture.variables.derived import EMPTY, HELD, guard_keys, item_source
 from stage1_capture.variables.hash_keys import ObjectKey, hashable, holds_object, object_keys
 from stage1_capture.variables.iterator import IteratorVariable
@@ -178,13 +178,11 @@ class DictViewVariable(Variable):
 
     mapping: ConstDictVariable
     name: str  # "keys", "values" or "items"
+    holds = ("mapping",)
 
     @property
     def kind(self) -> type:
         return type(getattr({}, self.name)())
-
-    def parts(self) -> list[Variable]:
-        return [self.mapping]
 
     def var_getattr(self, tx: Tx, name: str) -> Variable | None:
         if name == "mapping":
@@ -365,6 +363,7 @@ class DictIterator(IteratorVariable):
     entries: Any = ()  # the dict or set itself
     index: int = 0
     empty: Any = field(default_factory=dict)  # such a one
+    holds = ("walked",)
 
     def __post_init__(self) -> None:
         self.keys: Iterator[Any] | None = iter(self.entries)
@@ -384,9 +383,6 @@ class DictIterator(IteratorVariable):
         if isinstance(self.walked, DictViewVariable):
             return realize(self.walked.pick(key, self.walked.mapping.items[key]))
         return from_constant(key)
-
-    def parts(self) -> list[Variable]:
-        return [self.walked]
 
     def rebuild(self, r: Any) -> str | None:
         if self.keys is None:

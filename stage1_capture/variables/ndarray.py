@@ -18,7 +18,7 @@ from stage1_capture.state.graph_builder import OutputGraph
 from stage1_capture.state.machine import KINDS, Tx
 from stage1_capture.state.mro import MISSING, class_lookup, full_name
 from stage1_capture.variables import builder
-from stage1_capture.variables.base import Variable, describe, from_constant
+from stage1_capture.variables.base import Variable, describe, from_constant, yes
 from stage1_capture.variables.builder import wrap_identity
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.method import UserMethodVariable
@@ -48,6 +48,7 @@ class NumpyNdarrayVariable(DataVariable):
     frozen: bool = False
     view: tuple[NumpyNdarrayVariable, Variable] | None = None
     derived: bool = False
+    is_array = yes
 
     @property
     def root(self) -> NumpyNdarrayVariable:
@@ -71,9 +72,6 @@ class NumpyNdarrayVariable(DataVariable):
 
     def special_method(self, tx: Tx, name: str) -> Variable | None:
         return array_attribute(tx, self, name)
-
-    def is_array(self) -> bool:
-        return True
 
     def describe(self) -> str:
         return f"an array {self.tensor.meta}"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.open_sizes import OpenSizes
-from stage1_capture.variables.base import FROM_CONSTANT, Variable
+from stage1_capture.variables.base import FROM_CONSTANT, Variable, no, yes
 from stage1_capture.variables.builder import BUILDERS, in_arguments
 from stage1_capture.variables.constant import ConstantVariable, wrap_constant
 from stage_contracts.guard_constants import is_told_by_equality
@@ -33,6 +33,9 @@ class NumberVariable(ConstantVariable):
 
     roots: the arguments it is made of, with their values here. sym: what it is as a size, if it may be one.
     """
+
+    is_open = yes
+    is_none = no
 
     def __init__(
         self,
@@ -61,14 +64,8 @@ class NumberVariable(ConstantVariable):
     def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
         return self.value if self.sym is None else leaf(self)
 
-    def is_open(self) -> bool:
-        return True
-
     def operand_class(self) -> type | None:
         return type(self.hint)
-
-    def is_none(self) -> bool:
-        return False
 
     def truth(self, tx: Tx) -> bool:
         return open_truth(self)

@@ -23,11 +23,11 @@ from stage1_capture.state.shadow_tape import whole_of
 from stage1_capture.variables import autocast
 from stage1_capture.variables.base import SEQUENCES, Variable, describe, realize
 from stage1_capture.variables.constant import NONE
-from stage1_capture.variables.data_reads import note_write
 from stage1_capture.variables.ndarray import NumpyNdarrayVariable
 from stage1_capture.variables.open_scalars import scalars_as_inputs
 from stage1_capture.variables.sequence import ListVariable, TupleVariable
 from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.tensor_attributes import note_write
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Node
 from stage_contracts.source import ArraySource, AttrSource, RegisteredSource

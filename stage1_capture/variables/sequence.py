@@ -18,6 +18,7 @@ from stage1_capture.state.machine import Args, Kwargs, Tx, attempt
 from stage1_capture.state.mro import class_lookup, made_inside
 from stage1_capture.variables.base import (
     FROM_CONSTANT,
+    ContainerVariable,
     Variable,
     as_constant,
     describe,
@@ -25,9 +26,9 @@ from stage1_capture.variables.base import (
     from_constant,
     iterate,
     realize,
+    yes,
 )
 from stage1_capture.variables.builder import BUILDERS, Builder, class_variable, in_arguments, lazily, once
-from stage1_capture.variables.container import ContainerVariable
 from stage1_capture.variables.derived import EMPTY, HELD, guard_length, item_source, python_base
 from stage1_capture.variables.hash_keys import hashable
 from stage1_capture.variables.iterator import IteratorVariable
@@ -201,6 +202,7 @@ class TupleVariable(SequenceVariable):
     kind: type = tuple  # type: ignore[misc]  # or a named tuple's class
     class_source: Source | None = None  # where the program found that
     known: ClassVar[type] = tuple
+    is_immutable = yes
 
     def mapped(self, change: Callable[[Variable], Variable]) -> Variable:
         return TupleVariable(list(map(change, self.items)), self.kind)
@@ -210,9 +212,6 @@ class TupleVariable(SequenceVariable):
 
     def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
         return tuple([realize(v).as_proxy(leaf, refuse) for v in self.items])
-
-    def is_immutable(self) -> bool:
-        return True
 
     def sliced(self, items: list[Variable]) -> Variable:
         return TupleVariable(items)
@@ -256,15 +255,11 @@ class TupleVariable(SequenceVariable):
 class SliceVariable(Variable):
     items: list[Variable]  # start, stop, step
     kind: ClassVar[type] = slice
-
-    def python_type(self, tx: Tx) -> type:
-        return slice
+    holds = ("items",)
+    stands_for = slice
 
     def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
         return slice(*[realize(v).as_proxy(leaf, refuse) for v in self.items])
-
-    def parts(self) -> list[Variable]:
-        return self.items
 
     def var_getattr(self, tx: Tx, name: str) -> Variable | None:
         if name in _BOUNDS:
@@ -356,9 +351,7 @@ class _Walk(IteratorVariable):
 
     sequence: SequenceVariable | None = None
     index: int = 0
-
-    def parts(self) -> list[Variable]:
-        return [] if self.sequence is None else [self.sequence]
+    holds = ("sequence",)
 
 
 @dataclass(eq=False)

@@ -11,9 +11,14 @@ from typing import Any
 
 from stage1_capture.state.graph_builder import OutputGraph
 from stage1_capture.state.machine import KINDS, Tx, attempt
-from stage1_capture.variables.base import FROM_CONSTANT, NotConstant, Variable, from_constant
+from stage1_capture.variables.base import (
+    FROM_CONSTANT,
+    ContainerVariable,
+    NotConstant,
+    Variable,
+    from_constant,
+)
 from stage1_capture.variables.builder import BUILDERS, once, wrap_as_object
-from stage1_capture.variables.container import ContainerVariable
 from stage1_capture.variables.derived import EMPTY
 from stage1_capture.variables.hash_keys import hashable, holds_object, object_keys
 from stage1_capture.variables.mapping import HASHED, DictIterator

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from stage0_eager.state import STATE
 from stage1_capture.state.graph_builder import is_library, is_library_class
 from stage1_capture.state.machine import Tx
-from stage1_capture.state.modes import store_mode
-from stage1_capture.state.mro import MISSING, class_lookup, full_name, has_dict
+from stage1_capture.state.mro import MISSING, class_lookup, full_name, has_dict, made_by_python
 from stage1_capture.variables.base import Variable, describe, from_constant
 from stage1_capture.variables.binding import dict_source, guard_class, guard_plain, guard_storing, on_class
 from stage1_capture.variables.constant import NONE
@@ -21,6 +20,7 @@ from stage1_capture.variables.object_dict import ObjectDict, described, dict_of
 from stage_contracts.source import Source
 
 if TYPE_CHECKING:
+    from stage1_capture.variables.base import Variable
     from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 
@@ -108,7 +108,7 @@ def _store_on_class(tx: Tx, cls: UserDefinedObjectVariable, name: str, value: Va
     data = value is not None and value.is_plain_data()
     found = class_lookup(real, name)
     shown = found is MISSING or not any(class_lookup(type(found), n) is not MISSING for n in DESCRIPTOR)
-    user = real.__flags__ & _HEAP and not is_library_class(real)
+    user = made_by_python(real) and not is_library_class(real)
     plain = (
         class_lookup(type(real), "__setattr__") is type.__setattr__
         and class_lookup(type(real), name) is MISSING
@@ -122,7 +122,6 @@ def _store_on_class(tx: Tx, cls: UserDefinedObjectVariable, name: str, value: Va
     tx.output.class_stores.setdefault(real, {})[name] = value
 
 
-_HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made
 DESCRIPTOR = ("__get__", "__set__", "__delete__")
 
 
@@ -203,7 +202,7 @@ def _nothing_to_delete(tx: Tx, target: Any, name: str, slot: bool) -> NoReturn:
 def _slot(tx: Tx, real: Any, found: Any, name: str) -> bool:
     """Whether it is a slot of a Python class. What C keeps in an object may be read-only, as `__dict__` often is."""
     slot = isinstance(found, types.MemberDescriptorType)
-    if slot and not found.__objclass__.__flags__ & _HEAP:
+    if slot and not made_by_python(found.__objclass__):
         tx.unsupported("GB0098", f"a change of {name}, which {type(real).__name__} keeps in C")
     return slot
 
@@ -221,3 +220,16 @@ def _class_source(target: Variable, name: str, function: Any, *more: str) -> Sou
     return (
         None if function is not None and is_library(function.__globals__) else on_class(target, name, *more)
     )
+
+
+def store_mode(tx: Tx, name: str, value: Variable) -> None:
+    """`STATE.<name> = value` in the library's own context managers."""
+    modes = tx.output.modes
+    if name == "grad_enabled":
+        tx.output.grad_enabled = bool(tx.constant(value, "the grad mode"))
+    elif name not in modes:
+        tx.unsupported("GB0092", f"a change of the state {name}")
+    else:
+        modes[name] = tx.constant(value, name)
+        if tx.output.options.modes["inference"] and not modes["inference"]:
+            tx.unsupported("GB0092", "the end of an inference mode from outside")

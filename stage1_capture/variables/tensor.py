@@ -13,7 +13,7 @@ from stage0_eager.nn import Parameter
 from stage0_eager.tensor import Tensor, is_traced
 from stage1_capture.state.graph_builder import OutputGraph
 from stage1_capture.state.machine import KINDS, Args, Kwargs, Tx
-from stage1_capture.variables.base import Variable, describe, from_constant
+from stage1_capture.variables.base import Variable, describe, from_constant, yes
 from stage1_capture.variables.builder import BUILDERS_BY_CLASS, class_variable, once, wrap_as_object
 from stage1_capture.variables.hash_keys import by_identity
 from stage1_capture.variables.iterator import IteratorVariable
@@ -44,8 +44,7 @@ def can_be_array(tensor: TensorVariable) -> bool:
 class DataVariable(Variable):
     """What tensors and arrays have in common: of their data only the meta is known."""
 
-    def has_data(self) -> bool:
-        return True
+    has_data = yes
 
     def truth(self, tx: Tx) -> bool:
         tx.unsupported("GB0003", f"a branch on {describe(self)}")
@@ -68,6 +67,9 @@ class TensorVariable(DataVariable):
     node: Node | None = None
     real: Any = None  # the tensor itself, for an input: its identity and class, never its data
     attrs: dict[str, Variable] = field(default_factory=dict)  # what the program stored on it: `grad`
+    is_tensor = yes
+    is_plain_data = yes
+    is_compared_by_identity = yes
 
     def python_type(self, tx: Tx) -> type:
         """One from outside may be a Parameter: guarded."""
@@ -79,9 +81,6 @@ class TensorVariable(DataVariable):
     def describe(self) -> str:
         return f"a tensor {self.meta}"
 
-    def is_tensor(self) -> bool:
-        return True
-
     def class_name(self) -> str:
         return "Tensor" if self.real is None else type(self.real).__name__
 
@@ -89,9 +88,6 @@ class TensorVariable(DataVariable):
         if name == "__class__":
             return class_variable(tx, self, self.python_type(tx))
         return tensor_attribute(tx, self, name)
-
-    def is_plain_data(self) -> bool:
-        return True
 
     def store_attribute(self, tx: Tx, name: str, value: Variable) -> None:
         """`tensor.grad = value`, of a tensor from outside."""
@@ -120,9 +116,6 @@ class TensorVariable(DataVariable):
 
     def tensors(self) -> list[Any]:
         return [self]
-
-    def is_compared_by_identity(self) -> bool:
-        return True
 
     def hash_key(self, tx: Tx) -> Any:
         return by_identity(tx, self)
@@ -177,15 +170,13 @@ class RowIterator(IteratorVariable):
 
     tensor: Any = None
     index: int = 0
+    holds = ("tensor",)
 
     def advance(self, tx: Any) -> Variable | None:
         if self.index >= self.tensor.meta.shape[0]:
             return None
         self.index += 1
         return self.tensor.subscript(tx, from_constant(self.index - 1))
-
-    def parts(self) -> list[Variable]:
-        return [self.tensor]
 
     def rebuild(self, r: Any) -> str:
         tensor = r.expression(self.tensor)

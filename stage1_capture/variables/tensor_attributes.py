@@ -1,28 +1,34 @@
 """Attributes of tensors: facts of the meta are constants, methods are operators, properties are inlined.
 
-Input: a TensorVariable and a name. What reads a tensor's data or changes its place on the tape is a break.
+Input: a TensorVariable and a name. What reads a tensor's data or changes its place on the tape is a break. `x.data` is
+a detach node as long as nothing in the frame is written in place: eager's shares memory but no version counter, so a
+write through it does not spoil gradients that are still to come, and a graph cannot say that. A frame that writes
+breaks at the read instead, and so does one that lets out what may be a view of the data.
 """
 
 from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
+from stage0_eager import TABLE
 from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor
-from stage1_capture.state.graph_builder import SkipFrame
+from stage1_capture.state.graph_builder import OutputGraph, Restart, SkipFrame
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.base import Variable, from_constant, realize
-from stage1_capture.variables.data_reads import read_data
 from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.object_dict import refuse_second_way
+from stage_contracts.graph import Node
 from stage_contracts.source import AttrSource
 from stage_contracts.tensor_meta import TensorMeta
 
 if TYPE_CHECKING:
     from stage1_capture.variables.tensor import TensorVariable
+
 
 # What a tensor's guard fixes: attributes and methods that are constants of the capture.
 TENSOR_FACTS: dict[str, Callable[[TensorMeta], Any]] = {
@@ -110,3 +116,38 @@ def refuse(tx: Tx, name: str, tensor: TensorVariable | None = None) -> NoReturn:
         # whether what a graph gives is a view to eager too is not known: all of it runs in Python
         raise SkipFrame(f"the tensor's {name} {why}", tx.output.origin(), code=code)
     tx.unsupported(code, f"the tensor's {name} {why}")
+
+
+def read_data(tx: Tx, tensor: TensorVariable) -> TensorVariable:
+    """`tensor.data`. The caller has asked `tx.output.options.data_is_written` before."""
+    found = cast("TensorVariable", tx.call(tx.wrap(TABLE["cutaway.detach"], None), [tensor], {}))
+    tx.output.data_of[found] = tensor
+    return found
+
+
+def note_write(output: OutputGraph) -> None:
+    """To be called at each write to a tensor."""
+    if output.data_of:
+        raise Restart(replace(output.options, data_is_written=True))
+
+
+def note_escape(output: OutputGraph, tensor: TensorVariable) -> None:
+    """To be called for each tensor that Python gets, but data itself."""
+    sources = {data.node for data in output.data_of}
+    if sources and tensor.node is not None and _may_share(tensor.node, sources, set()):
+        raise Restart(replace(output.options, data_is_written=True))
+
+
+_SHARING = ("view", "identity")  # kinds of core operators
+
+
+def _may_share(node: Node, sources: set[Node | None], seen: set[Node]) -> bool:
+    if node in sources:
+        return True
+    name = getattr(node.target, "name", "")
+    by_core = TABLE.get(f"core.{name}")  # one of another name may be a view, for all that is known here
+    computed = by_core is not None and by_core.core is not None and by_core.core.kind not in _SHARING
+    if node in seen or computed or name == "clone":
+        return False
+    seen.add(node)
+    return any(_may_share(each, sources, seen) for each in node.all_input_nodes)

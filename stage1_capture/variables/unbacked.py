@@ -18,7 +18,7 @@ from stage0_eager.functions import unbacked as ops
 from stage1_capture.state.graph_builder import OutputGraph
 from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
 from stage1_capture.state.open_sizes import OpenSizes
-from stage1_capture.variables.base import FROM_CONSTANT, Variable, realize
+from stage1_capture.variables.base import FROM_CONSTANT, Variable, realize, yes
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.function import function_variable
 from stage1_capture.variables.number import NumberVariable, size_number
@@ -53,6 +53,12 @@ class UnknownVariable(Variable):
     def hash_key(self, tx: Tx) -> Any:
         self.needs_value("a key")
 
+    def operand_class(self) -> type | None:
+        return self.stands_for
+
+    def class_name(self) -> str:
+        return self.stands_for.__name__
+
     def describe(self) -> str:
         return "a number that only the data knows"
 
@@ -62,22 +68,12 @@ class UnbackedIntVariable(UnknownVariable):
     """A whole number: an expression with unbacked symbols in it."""
 
     sym: SymInt
+    stands_for = int
+    is_plain_data = yes
 
     def as_constant(self) -> Any:
         low, high = self.sym.env.bounds(self.sym.env.simplify(self.sym.expr))
         return int(low) if low == high else self.needs_value()
-
-    def python_type(self, tx: Tx) -> type:
-        return int
-
-    def operand_class(self) -> type | None:
-        return int
-
-    def class_name(self) -> str:
-        return "int"
-
-    def is_plain_data(self) -> bool:
-        return True
 
     def needs_value(self, what: str = "it") -> NoReturn:
         env = _env(self.sym)
@@ -90,17 +86,13 @@ class UnbackedIntVariable(UnknownVariable):
         return self.sym
 
     def parts(self) -> list[Variable]:
-        env: Any = self.sym.env
-        return [env.makers[s] for s in unbacked_in(env, self.sym.expr)]
+        return _makers(self.sym)
 
     def binary(self, tx: Tx, symbol: str, function: Callable[..., Any], right: Variable) -> Variable | None:
         return combined(tx, symbol.removesuffix("="), self, right)
 
     def reflected(self, tx: Tx, symbol: str, function: Callable[..., Any], left: Variable) -> Variable | None:
         return combined(tx, symbol.removesuffix("="), left, self)
-
-    def special_method(self, tx: Tx, name: str) -> Variable | None:
-        return None
 
     def var_getattr(self, tx: Tx, name: str) -> Variable | None:
         self.needs_value(f"the attribute {name}")
@@ -116,18 +108,9 @@ class UnbackedFloatVariable(UnknownVariable):
     tensor: TensorVariable
     made_at: str
     output: OutputGraph
-
-    def python_type(self, tx: Tx) -> type:
-        return float
-
-    def operand_class(self) -> type | None:
-        return float
-
-    def class_name(self) -> str:
-        return "float"
-
-    def is_plain_data(self) -> bool:
-        return True
+    holds = ("tensor",)
+    stands_for = float
+    is_plain_data = yes
 
     def needs_value(self, what: str = "it") -> NoReturn:
         _refuse_float(self.output, self.made_at, what)
@@ -135,14 +118,8 @@ class UnbackedFloatVariable(UnknownVariable):
     def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
         return leaf(self.tensor)
 
-    def parts(self) -> list[Variable]:
-        return [self.tensor]
-
     binary = UnbackedIntVariable.binary
     reflected = UnbackedIntVariable.reflected
-
-    def special_method(self, tx: Tx, name: str) -> Variable | None:
-        return None
 
 
 @dataclass(eq=False)
@@ -153,9 +130,7 @@ class UnbackedBoolVariable(UnknownVariable):
     tensor: TensorVariable | None = None
     made_at: str = ""
     output: Any = None
-
-    def python_type(self, tx: Tx) -> type:
-        return bool
+    stands_for = bool
 
     def needs_value(self, what: str = "it") -> NoReturn:
         if self.sym is None:
@@ -166,8 +141,7 @@ class UnbackedBoolVariable(UnknownVariable):
     def parts(self) -> list[Variable]:
         if self.sym is None:
             return [self.tensor]  # type: ignore[list-item]
-        env: Any = self.sym.env
-        return [env.makers[s] for s in unbacked_in(env, self.sym.expr)]
+        return _makers(self.sym)
 
     def describe(self) -> str:
         return "an answer that only the data gives"
@@ -175,6 +149,10 @@ class UnbackedBoolVariable(UnknownVariable):
 
 def _env(sym: SymInt | SymBool) -> OpenSizes:
     return sym.env  # type: ignore[return-value]
+
+
+def _makers(sym: SymInt | SymBool) -> list[Variable]:
+    return [_env(sym).makers[s] for s in unbacked_in(_env(sym), sym.expr)]
 
 
 def _refuse_float(output: OutputGraph, made_at: str, what: str) -> NoReturn:

@@ -45,14 +45,19 @@ from stage1_capture.variables.base import (
     from_constant,
     load_attribute,
     walked,
+    yes,
 )
 from stage1_capture.variables.binding import bind, guard_lacking, on_class
 from stage1_capture.variables.builder import BUILDERS, BUILDERS_BY_CLASS, identical, once, wrap_identity
-from stage1_capture.variables.class_attributes import class_attribute, super_attribute
+from stage1_capture.variables.class_attributes import (
+    class_attribute,
+    parametrised,
+    super_attribute,
+    takes_types,
+)
 from stage1_capture.variables.constant import union
 from stage1_capture.variables.derived import constant_of, contents_of, python_base
 from stage1_capture.variables.function import TritonLaunchVariable
-from stage1_capture.variables.generic_alias import parametrised, takes_types
 from stage1_capture.variables.hash_keys import ObjectKey, by_identity, hashable
 from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.numpy_functions import (
@@ -87,6 +92,7 @@ class UserDefinedObjectVariable(Variable):
     base: Any = None
     namespace: Any = None  # its `__dict__`, once the program asked for it
     again: set[str] = field(default_factory=set)  # what it deleted and stored again, which is last then
+    is_compared_by_identity = yes
 
     def python_type(self, tx: Tx) -> type:
         return type(self.real)
@@ -211,21 +217,19 @@ class UserDefinedObjectVariable(Variable):
 
     def truth(self, tx: Tx) -> bool:
         for name in ("__bool__", "__len__"):
-            method = self.special_method(tx, name)
-            if method is not None:
-                return checked_result(tx, self, name, tx.call(method, [], {})).truth(tx)
+            answer = self.ask(tx, name)
+            if answer is not None:
+                return checked_result(tx, self, name, answer).truth(tx)
         return True
 
     def length(self, tx: Tx) -> Variable:
-        method = self.special_method(tx, "__len__")
-        if method is None:
-            return tx.fold(len, [self], {})
-        return checked_result(tx, self, "__len__", tx.call(method, [], {}))
+        answer = self.ask(tx, "__len__")
+        return tx.fold(len, [self], {}) if answer is None else checked_result(tx, self, "__len__", answer)
 
     def contains(self, tx: Tx, item: Variable) -> bool:
-        method = self.special_method(tx, "__contains__")
-        if method is not None:
-            return tx.call(method, [item], {}).truth(tx)
+        answer = self.ask(tx, "__contains__", item)
+        if answer is not None:
+            return answer.truth(tx)
         return any(equal(tx, found, item) for found in walked(tx, self))
 
     def subscript(self, tx: Tx, key: Variable) -> Variable:
@@ -234,10 +238,8 @@ class UserDefinedObjectVariable(Variable):
         return parametrised(tx, self, key) if takes_types(self.real) else super().subscript(tx, key)
 
     def delete_subscript(self, tx: Tx, key: Variable) -> None:
-        method = self.special_method(tx, "__delitem__")
-        if method is None:
-            return super().delete_subscript(tx, key)
-        tx.call(method, [key], {})
+        if self.ask(tx, "__delitem__", key) is None:
+            super().delete_subscript(tx, key)
 
     def iterator(self, tx: Tx) -> Variable:
         return self if self.is_foreign_iterator() else super().iterator(tx)
@@ -286,9 +288,6 @@ class UserDefinedObjectVariable(Variable):
         if isinstance(self.real, type):
             return False
         return class_lookup(type(self.real), name) not in (MISSING, getattr(object, name))
-
-    def is_compared_by_identity(self) -> bool:
-        return True
 
     def same_as(self, tx: Tx, other: Variable) -> bool | None:
         alike = self.real is not None and self.real is getattr(other, "real", None) and not other.is_tensor()

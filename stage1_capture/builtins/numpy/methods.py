@@ -28,9 +28,9 @@ from stage1_capture.builtins.numpy.calls import (
     written,
 )
 from stage1_capture.state.machine import BUILTINS, METHODS, Args, Kwargs, Tx
+from stage1_capture.variables.arithmetic import fold
 from stage1_capture.variables.base import Variable, describe, from_constant, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
-from stage1_capture.variables.folding import fold
 from stage1_capture.variables.ndarray import COMPUTED, NAMES, NumpyNdarrayVariable
 from stage1_capture.variables.numpy_functions import left
 from stage1_capture.variables.sequence import SliceVariable, TupleVariable

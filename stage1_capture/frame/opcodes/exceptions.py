@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from stage1_capture.frame.bytecode import Instruction
-from stage1_capture.frame.generators import GeneratorTranslator
 from stage1_capture.frame.opcodes.shared import Tx, handles
+from stage1_capture.frame.translator import GeneratorTranslator
 from stage1_capture.state.machine import Raised
 from stage1_capture.variables.base import Variable, describe, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable

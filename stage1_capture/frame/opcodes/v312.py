@@ -68,7 +68,7 @@ def call_intrinsic_1(tx: Tx, i: Instruction) -> None:
     """One-argument helpers of the interpreter: 5 is unary +, 6 makes a tuple of a list."""
     match i.arg:
         case 3:  # a StopIteration leaves a generator
-            pass  # frame/generators.py says so
+            pass  # frame/translator.py says so
         case 5:
             tx.push(unary(tx, "UNARY_POSITIVE", tx.pop()))
         case 6:
