@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from stage1_capture.builtins.python import dict_, next_, repr_, sorted_
-from stage1_capture.state.machine import METHODS, SPECIAL_METHODS, Args, Builtin, Kwargs, Tx, attempt
+from stage1_capture.state.machine import METHODS, SPECIAL_METHODS, Args, Builtin, Kwargs, Tx, attempt, method
 from stage1_capture.variables.arithmetic import BINARY, COMPARISONS, DECLINED, binary, compare
 from stage1_capture.variables.base import ContainerVariable, Variable, equal, from_constant, iterate, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
@@ -35,26 +35,6 @@ from stage1_capture.variables.set import SetVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 ONE, TRUE = ConstantVariable(1), ConstantVariable(True)
-
-
-def method(kind: type, *names: str) -> Callable[[Any], Any]:
-    """Decorator: enter a handler of (tx, receiver, *args, **kwargs) for methods of a kind of value."""
-
-    def enter(handler: Any) -> Any:
-        def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-            try:
-                result = handler(tx, *args, **kwargs)
-            except TypeError as error:
-                if error.__traceback__ is None or error.__traceback__.tb_next is not None:
-                    raise  # not the call itself: an error of our own
-                tx.unsupported("GB0065", f"a call of the method {names[0]}: {error}")
-            return NONE if result is None else result
-
-        for name in names:
-            METHODS[kind, name] = call
-        return handler
-
-    return enter
 
 
 def _number(tx: Tx, value: Variable) -> int:
@@ -82,11 +62,9 @@ METHODS[ContainerVariable, "clear"] = _on_items("clear")
 METHODS.update({(ListVariable, n): _on_items(n, numbers=1) for n in ("insert", "pop")})
 
 
-@method(ListVariable, "copy", "__copy__")
-def _copy_list(tx: Tx, receiver: ListVariable) -> Variable:
-    if isinstance(receiver, DequeVariable):
-        return DequeVariable(list(receiver.items), limit=receiver.limit)
-    return ListVariable(list(receiver.items))
+@method(ContainerVariable, "copy", "__copy__")
+def _copy(tx: Tx, receiver: Any) -> Variable:
+    return receiver.like(receiver.items.copy())
 
 
 @method(ListVariable, "extend")
@@ -249,13 +227,6 @@ def _fill_defaultdict(tx: Tx, receiver: DefaultDictVariable, *args: Variable, **
     update_entries(tx, receiver, *args[1:], **more)
 
 
-@method(ConstDictVariable, "copy", "__copy__")
-def _copy_dict(tx: Tx, receiver: ConstDictVariable) -> Variable:
-    if isinstance(receiver, DefaultDictVariable):
-        return DefaultDictVariable(dict(receiver.items), receiver.kind, receiver.factory)
-    return ConstDictVariable(dict(receiver.items), receiver.kind)
-
-
 @method(ConstDictVariable, "fromkeys")
 def _fromkeys(tx: Tx, receiver: ConstDictVariable, *args: Variable) -> Variable:
     if receiver.kind not in (dict, collections.OrderedDict, collections.defaultdict):
@@ -342,11 +313,6 @@ def _pop_element(tx: Tx, receiver: SetVariable) -> Variable:
     if receiver.source is not None:
         tx.unsupported("GB0097", "pop from a set from outside")
     return from_constant(receiver.items.pop())
-
-
-@method(SetVariable, "copy", "__copy__")
-def _copy_set(tx: Tx, receiver: SetVariable) -> Variable:
-    return receiver if receiver.kind is frozenset else SetVariable(set(receiver.items), receiver.kind)
 
 
 # ---- slices, views, functions --------------------------------------------------------------------

@@ -30,10 +30,8 @@ from stage1_capture.variables.base import (
     SEQUENCES,
     Variable,
     describe,
-    equal,
     iterate,
     load_attribute,
-    walked,
 )
 from stage1_capture.variables.builder import object_of
 from stage1_capture.variables.constant import NONE, ConstantVariable
@@ -56,6 +54,8 @@ POLYFILLS: dict[Any, Any] = {
        for name in ("heappush", "heappop", "heapreplace", "heappushpop", "heapify")},
     **{getattr(bisect, name): getattr(polyfills.bisect, name)
        for name in ("bisect_left", "bisect_right", "insort_left", "insort_right")},
+    operator.countOf: polyfills.operator.countOf,
+    operator.indexOf: polyfills.operator.indexOf,
     collections._count_elements: polyfills.count_elements,  # type: ignore[attr-defined]
     itertools.chain.from_iterable: polyfills.chain_from_iterable,
     **{getattr(itertools, name): getattr(polyfills, name) for name in _NAMES if hasattr(itertools, name)},
@@ -141,19 +141,6 @@ _OPERATIONS: dict[Any, Callable[..., Variable]] = {
 }
 for _function, _operation in _OPERATIONS.items():
     builtin(_function)(_operation)
-
-
-@builtin(operator.countOf)
-def _count_of(tx: Tx, items: Variable, value: Variable) -> Variable:
-    return ConstantVariable(sum(equal(tx, item, value) for item in iterate(tx, items)))
-
-
-@builtin(operator.indexOf)
-def _index_of(tx: Tx, items: Variable, value: Variable) -> Variable:
-    for place, item in enumerate(walked(tx, items)):
-        if equal(tx, item, value):
-            return ConstantVariable(place)
-    tx.throw(ValueError, "sequence.index(x): x not in sequence")
 
 
 def _concatenated(symbol: str) -> Any:

@@ -190,11 +190,11 @@ def _grad_mode(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
 BUILTINS[is_grad_enabled] = _grad_mode
 
 
-def _settled(tx: Tx, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+def _settled(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     return NONE
 
 
-def _clear(tx: Tx, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+def _clear(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     tx.output.casts.clear()
     return NONE
 

@@ -7,13 +7,12 @@ cannot be followed is raised as `Unsupported`; where the frame is to be cut, `St
 from __future__ import annotations
 
 import importlib
-import inspect
 import types
 from typing import Any
 
 from stage1_capture.frame.translator import InstructionTranslator
 from stage1_capture.state.graph_builder import OutputGraph, SkipFrame
-from stage1_capture.state.signature import parameters_of
+from stage1_capture.state.signature import signature_of
 from stage1_capture.steps import CAPTURE
 from stage1_capture.variables.base import Variable
 from stage1_capture.variables.builder import lazily
@@ -58,7 +57,7 @@ def root_locals(
     output: OutputGraph, function: types.FunctionType, args: tuple, kwargs: dict[str, Any]
 ) -> dict[str, Variable]:
     """The parameters of the call, by name. One left to its default relies on the default too."""
-    signature = inspect.Signature(parameters_of(function))
+    signature = signature_of(function)
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:

@@ -14,7 +14,7 @@ from stage1_capture.frame import bytecode
 from stage1_capture.frame.tracing import trace
 from stage1_capture.state import entry
 from stage1_capture.state.graph_builder import OutputGraph, is_library, is_users
-from stage1_capture.state.machine import FRAMES, Raised, Tx
+from stage1_capture.state.machine import FRAMES, Args, Kwargs, Raised, Tx
 from stage1_capture.state.side_effects import DELETED
 from stage1_capture.variables.arithmetic import compare, fold
 from stage1_capture.variables.base import (
@@ -163,10 +163,10 @@ class InstructionTranslator:
 
     # ---- what values ask of the frame they are used in (state/machine.py) ------------------------
 
-    def call(self, function: Variable, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+    def call(self, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
         return function.call_function(self, args, kwargs)
 
-    def inline(self, function: Any, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+    def inline(self, function: Any, args: Args, kwargs: Kwargs) -> Variable:
         """What the function returns: its frame shares this one's graph, guards and opcodes.
 
         Raises Unsupported when the call does not fit, or for anything inside."""
@@ -185,9 +185,7 @@ class InstructionTranslator:
         frame.run()
         return frame.namespace
 
-    def fold(
-        self, function: Callable[..., Any], args: list[Variable], kwargs: dict[str, Variable]
-    ) -> Variable:
+    def fold(self, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Variable:
         return fold(self, function, args, kwargs)
 
     def compare(self, symbol: str, left: Variable, right: Variable) -> Variable:

@@ -58,31 +58,23 @@ def kept_(tx: Tx, input: Variable, others: Variable) -> Variable:
 
 def _new_context(args: list[Variable]) -> UserDefinedObjectVariable:
     """A FunctionCtx of this call. The program may store on it, not hand it on."""
-    fields = {name: _constant(value) for name, value in vars(FunctionCtx()).items()}
+    fields = {name: from_constant(value) for name, value in vars(FunctionCtx()).items()}
     needs = [ConstantVariable(a.is_tensor() and a.meta.requires_grad) for a in args]
     fields["needs_input_grad"] = TupleVariable(list(needs))
     return UserDefinedObjectVariable(object.__new__(FunctionCtx), dict(fields), fresh=True, private=True)
-
-
-def _constant(value: object) -> Variable:
-    return TupleVariable([]) if value == () else ConstantVariable(value)
 
 
 def _run_forward(
     tx: Tx, cls: Variable, ctx: UserDefinedObjectVariable, args: list[Variable], name: str
 ) -> Variable:
     """forward, and setup_context where the class has its own, under no_grad as in eager."""
-    before = tx.output.grad_enabled
-    tx.output.grad_enabled = False
-    try:
+    with tx.output.having(grad_enabled=False):
         forward, setup = load_attribute(tx, cls, "forward"), load_attribute(tx, cls, "setup_context")
         if getattr(setup, "real", None) is Function.setup_context:
             result = realize(tx.call(forward, [ctx, *args], {}))
         else:
             result = realize(tx.call(forward, args, {}))
             tx.call(setup, [ctx, TupleVariable(args), result], {})
-    finally:
-        tx.output.grad_enabled = before
     if _items(ctx, "_dirty"):
         tx.unsupported("GB0026", f"{name}.forward writes to its arguments (mark_dirty)")
     return result
@@ -154,7 +146,7 @@ def _follow_backward(
                 slots.append(_zeros(tx, out.meta) if materialize else NONE)
         made = realize(tx.call(load_attribute(tx, cls, "backward"), [ctx, *slots], {}))
         found = [realize(v) for v in made.items] if made.family() is tuple else [made]
-        if len(found) < len(args) or any(not _is_none(v) for v in found[len(args) :]):
+        if len(found) < len(args) or any(not realize(v).is_none() for v in found[len(args) :]):
             tx.unsupported(
                 "GB0026", f"{name}.backward returns {len(found)} gradients for {len(args)} arguments"
             )
@@ -182,10 +174,6 @@ def _field(ctx: UserDefinedObjectVariable, name: str) -> Variable:
     value = ctx.attrs[name]
     assert value is not None
     return realize(value)
-
-
-def _is_none(value: Variable) -> bool:
-    return value.is_none()
 
 
 def _with_grad(meta: TensorMeta, requires_grad: bool) -> TensorMeta:

@@ -93,7 +93,7 @@ def backward(
         tx.unsupported("GB0024", "backward in a function that has a graph of its own")
     roots = _tensors(tx, tensors)
     seeds = _seeds(tx, grad_tensors)
-    chosen = None if _is_none(inputs) else _tensors(tx, inputs)
+    chosen = None if realize(inputs).is_none() else _tensors(tx, inputs)
     creates, keeps = _flags(tx, create_graph, retain_graph)
     shadow, shadows = _shadow_tape(tx, roots, seeds, chosen)
     reached = _inputs_behind(tx, shadow, shadows[0])
@@ -111,7 +111,7 @@ def backward(
     options = {"retain_graph": keeps, "create_graph": creates, "for_leaves": True}
     for leaf, new in zip(leaves, _gradients(tx, shadow, (roots, leaves, seeds), options, given), strict=True):
         old = load_attribute(tx, leaf, "grad")
-        leaf.store_gradient(tx, new if _is_none(old) else _sum(tx, old, new, creates))
+        leaf.store_gradient(tx, new if realize(old).is_none() else _sum(tx, old, new, creates))
     return NONE
 
 
@@ -220,12 +220,8 @@ def _gradients(
 
 def _sum(tx: Tx, old: Variable, new: Variable, creates: bool) -> Variable:
     """The sum of gradients: written into the old tensor, or with create_graph a new tensor on the tape."""
-    output = tx.output
-    previous, output.grad_enabled = output.grad_enabled, creates and output.graph_mode
-    try:
+    with tx.output.having(grad_enabled=creates and tx.output.graph_mode):
         return call_operator(tx, TABLE["cutaway.add" if creates else "cutaway.add_"], [old, new], {})
-    finally:
-        output.grad_enabled = previous
 
 
 def _flags(tx: Tx, create_graph: Variable, retain_graph: Variable) -> tuple[bool, bool]:
@@ -248,12 +244,7 @@ def _tensors(tx: Tx, value: Variable) -> list[TensorVariable]:
 def _seeds(tx: Tx, value: Variable) -> list[TensorVariable | None] | None:
     """What the outputs' gradients are: None for one that is 1, or for all."""
     value = realize(value)
-    if _is_none(value):
+    if realize(value).is_none():
         return None
     items = value.items if value.family() in SEQUENCES else [value]
-    return [None if _is_none(item) else _tensors(tx, item)[0] for item in items]
-
-
-def _is_none(value: Variable) -> bool:
-    value = realize(value)
-    return value.is_none()
+    return [None if realize(item).is_none() else _tensors(tx, item)[0] for item in items]

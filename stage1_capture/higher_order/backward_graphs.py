@@ -7,8 +7,8 @@ still be the same when the frame ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from stage0_eager.autograd.custom_gradient import BackwardGraph
@@ -17,7 +17,7 @@ from stage1_capture.state.machine import Raised, Tx
 from stage1_capture.variables.base import BIRTHS, Variable, describe, realize
 from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts.breaks import Unsupported
-from stage_contracts.graph import Graph
+from stage_contracts.graph import Graph, Node
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.symbolic import same_shape
 from stage_contracts.tensor_meta import TensorMeta
@@ -66,8 +66,9 @@ def _followed(
     tx: Tx, what: str, results: Sequence[TensorVariable], targets: Sequence[TensorMeta], run: Run
 ) -> tuple[Graph, dict, tuple[int | None, ...]]:
     """The graph, what it takes from around it, and which of its outputs is the gradient of which target."""
+    graph, taken = Graph("backward"), dict[TensorVariable, Node]()
     try:
-        with _graph_of_its_own(tx.output, what) as (graph, taken):
+        with _graph_of_its_own(tx.output, graph, taken):
             given = []
             for k, result in enumerate(results):
                 meta = result.meta.with_(requires_grad=True, strides=result.meta.strides)
@@ -85,20 +86,11 @@ def _followed(
     return graph, taken, tuple(None if t is None else made.index(t) for t in found)
 
 
-@contextmanager
-def _graph_of_its_own(output: OutputGraph, what: str) -> Iterator[tuple[Graph, dict]]:
+def _graph_of_its_own(output: OutputGraph, graph: Graph, taken: dict) -> AbstractContextManager[None]:
     """Nodes go to a new graph that records gradients; what is older than this block must not be changed in it."""
-    names = ("graph", "taken", "grad_enabled", "graph_mode", "options", "follows_since", "mutated")
-    before = {name: getattr(output, name) for name in names}
-    output.graph, output.taken, output.mutated = Graph("backward"), {}, {}
-    output.grad_enabled = output.graph_mode = True
-    output.options = replace(output.options, graph_mode=True)
-    output.follows_since = next(BIRTHS)
-    try:
-        yield output.graph, output.taken
-    finally:
-        for name, value in before.items():
-            setattr(output, name, value)
+    options = replace(output.options, graph_mode=True)
+    modes = {"grad_enabled": True, "graph_mode": True, "options": options}
+    return output.having(graph=graph, taken=taken, mutated={}, follows_since=next(BIRTHS), **modes)
 
 
 def _checked(tx: Tx, gradient: Variable, target: TensorMeta) -> TensorVariable | None:

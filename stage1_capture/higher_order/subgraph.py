@@ -7,16 +7,20 @@ graph. What it may not do there (side effects, writes to what it was given, rand
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from stage0_eager.state import interpreting, no_grad
 from stage0_eager.tensor import Tensor
-from stage0_eager.transforms.trace import TracedArray, Tracer, map_tensors
+from stage0_eager.transforms.trace import TracedArray, Tracer
+from stage0_eager.utils.pytree import mapped
+from stage1_capture.state.graph_builder import OutputGraph
 from stage1_capture.state.machine import Tx
-from stage1_capture.variables.base import SEQUENCES, Variable, describe, realize
+from stage1_capture.variables.base import SEQUENCES, Variable, describe, from_constant, realize
+from stage1_capture.variables.mapping import ConstDictVariable
+from stage1_capture.variables.sequence import ListVariable, TupleVariable
 from stage1_capture.variables.tensor import TensorVariable
-from stage_contracts.graph import Graph, Node, map_args
+from stage_contracts.graph import Graph, Node
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -43,7 +47,8 @@ def follow(
     output = tx.output
     before = len(output.effects.changed), len(output.effects.globals)
     written = set(output.mutated)
-    with _graph_of_its_own(tx, graph_name or f"{name}_body") as (graph, taken):
+    graph, taken = Graph(graph_name or f"{name}_body"), dict[TensorVariable, Node]()
+    with output.having(graph=graph, taken=taken, graph_mode=output.graph_mode):
         tensors: list[Variable] = [
             TensorVariable(m, graph.placeholder(f"a{i}", m)) for i, m in enumerate(metas)
         ]
@@ -51,23 +56,12 @@ def follow(
         leaves = list(tensors_of(tx, result, name))
         graph.output([output.node_of(t) for t in leaves])
     for tensor in [t for t in output.mutated if t not in written]:
-        if tensor.node is None or tensor.node.graph is not graph or not _made_inside(tensor.node):
+        if tensor.node is None or tensor.node.graph is not graph or not _made_inside(output, tensor.node):
             tx.unsupported("GB0088", f"a write to an input of a function given to {name}")
         del output.mutated[tensor]
     if before != (len(output.effects.changed), len(output.effects.globals)):
         tx.unsupported("GB0093", f"a side effect inside a function given to {name}")
     return Subgraph(GraphModule(graph), list(taken), result, [t.meta for t in leaves])
-
-
-@contextmanager
-def _graph_of_its_own(tx: Tx, name: str) -> Iterator[tuple[Graph, dict]]:
-    output = tx.output
-    outer = output.graph, output.taken, output.graph_mode
-    output.graph, output.taken = Graph(name), {}
-    try:
-        yield output.graph, output.taken
-    finally:
-        output.graph, output.taken, output.graph_mode = outer
 
 
 # ---- values as trees of tensors --------------------------------------------------------------------------------------
@@ -104,6 +98,29 @@ def form_of(value: Variable) -> object:
 _TREES = (*SEQUENCES, dict)
 
 
+@dataclass(frozen=True)
+class Slot:
+    """Where a tensor belongs in a tree."""
+
+    number: int
+
+
+def filled(tree: Any, values: Any) -> Any:
+    """The tree with `values[i]` in the slot of number i."""
+    return mapped(lambda leaf: values[leaf.number] if isinstance(leaf, Slot) else leaf, tree)
+
+
+def variable_of(tree: Any) -> Variable:
+    """A tree of abstract tensors and constants as an abstract value."""
+    if isinstance(tree, Variable):
+        return tree
+    if isinstance(tree, dict):
+        return ConstDictVariable({key: variable_of(item) for key, item in tree.items()})
+    if isinstance(tree, tuple):
+        return TupleVariable([variable_of(v) for v in tree], type(tree))
+    return ListVariable([variable_of(v) for v in tree]) if isinstance(tree, list) else from_constant(tree)
+
+
 # ---- what a subgraph does --------------------------------------------------------------------------------------------
 
 
@@ -116,45 +133,9 @@ def draws_random_numbers(graph: Graph) -> bool:
     return tracer.rng_calls > 0
 
 
-def _made_inside(node: Node) -> bool:
+def _made_inside(output: OutputGraph, node: Node) -> bool:
     """Whether a value lives in memory that its graph makes: neither an input's nor a constant's."""
-    while node.op == "call_function":
-        source = _viewed(node)
-        if source is None:
-            return True
-        node = source
-    return False
-
-
-def _viewed(node: Node) -> Node | None:
-    """The argument whose memory a call's result may share: it is traced in core operators, and they are looked at."""
-    probe = Tracer(Graph("probe"))
-    given: dict[Node, Node] = {}
-
-    def placed(argument: Node) -> object:
-        if not isinstance(argument.val, TensorMeta):
-            return argument.val
-        tensor = probe.placeholder(argument.name, argument.val)
-        given[probe.node_of(tensor)] = argument
-        return tensor
-
-    if getattr(node.target, "opaque", False):
-        return None
-    args, kwargs = map_args((node.args, node.kwargs), placed)
-    with no_grad(), interpreting(probe):
-        made = node.target(*args, **kwargs) if getattr(node.target, "name", "") else args[0]
-    found: list[Node] = []
-    map_tensors(made, lambda t: found.append(probe.node_of(t)))
-    for inner in found:
-        while (
-            inner.op == "call_function"
-            and inner.target.core
-            and inner.target.core.kind in ("view", "mutation")
-        ):
-            inner = inner.args[0]
-        if inner in given:
-            return given[inner]
-    return None
+    return output.memory_of(node).op == "call_function"
 
 
 def _on_meta(meta: TensorMeta) -> Tensor:

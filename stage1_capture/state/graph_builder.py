@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -173,6 +174,16 @@ class OutputGraph:
         ):
             held.clear()
         self.effects = SideEffects()
+
+    @contextmanager
+    def having(self, **fields: Any) -> Iterator[None]:
+        """These fields are others for a while."""
+        before = {name: getattr(self, name) for name in fields}
+        vars(self).update(fields)
+        try:
+            yield
+        finally:
+            vars(self).update(before)
 
     def in_inference(self, tensor: TensorVariable) -> bool:
         """Whether a result was made in inference mode: one of this frame, or one that the call is in."""

@@ -14,20 +14,18 @@ from stage0_eager.amp import autocast, autocast_lists
 from stage0_eager.table.operator import Operator
 from stage0_eager.table.registry import TABLE
 from stage0_eager.tensor import UNTRACKED
-from stage1_capture.state.machine import Tx
+from stage1_capture.state.machine import Args, Kwargs, Tx
 from stage1_capture.variables.base import SEQUENCES, Variable, realize
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.tensor import TensorVariable
 
-Record = Callable[[Tx, Operator, list[Variable], dict[str, Variable]], Variable]
+Record = Callable[[Tx, Operator, Args, Kwargs], Variable]
 
 
 # ---- autocast ----------------------------------------------------------------------------------------------------
 
 
-def with_casts(
-    tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable], record: Record
-) -> tuple[list[Variable], dict[str, Variable]]:
+def with_casts(tx: Tx, op: Operator, args: Args, kwargs: Kwargs, record: Record) -> tuple[Args, Kwargs]:
     """The operands of a call as autocast makes them; `record` puts a cast into the graph."""
     tensors = _tensors_in([*args, *kwargs.values()])
     device = tensors[0].meta.device.type if tensors else ""
@@ -108,7 +106,7 @@ def _tensors_in(values: list[Variable]) -> list[TensorVariable]:
 # ---- inference mode ----------------------------------------------------------------------------------------------
 
 
-def check_inference(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> None:
+def check_inference(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> None:
     """Outside of inference mode its tensors can neither be written to nor saved for backward: eager refuses."""
     if tx.output.modes["inference"]:
         return
@@ -119,7 +117,7 @@ def check_inference(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str
         tx.unsupported("GB0070", f"{op.name} of a tensor made in inference mode, outside of it")
 
 
-def mark_inference(tx: Tx, result: Variable, args: list[Variable], kwargs: dict[str, Variable]) -> None:
+def mark_inference(tx: Tx, result: Variable, args: Args, kwargs: Kwargs) -> None:
     """Results of calls inside an inference mode that began in this frame; residual code marks those that leave."""
     if tx.output.modes["inference"] and not tx.output.options.modes["inference"]:
         given = {id(t) for t in _tensors_in([*args, *kwargs.values()])}

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from stage1_capture.state.graph_builder import OutputGraph
-from stage1_capture.state.machine import Args, Kwargs, Tx, attempt
+from stage1_capture.state.machine import KINDS, Args, Kwargs, Tx, attempt
 from stage1_capture.state.mro import MISSING, class_lookup, full_name
 from stage1_capture.variables.base import FROM_CONSTANT_BY_CLASS, Variable, from_constant, yes
 from stage1_capture.variables.builder import BUILDERS, Builder, class_variable, object_of
@@ -122,7 +122,7 @@ class ConstantVariable(Variable):
         return repr(self.value)
 
 
-NONE = ConstantVariable(None)
+NONE = KINDS["none"] = ConstantVariable(None)
 FROM_CONSTANT_BY_CLASS[object] = ConstantVariable
 
 # Constants that may be folded: immutable, with operations that run no user code.

@@ -10,11 +10,11 @@ import inspect
 import types
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 from stage0_eager.nn import Module
 from stage0_eager.table.operator import Operator
-from stage1_capture.state.machine import CONTROLLED, Tx
+from stage1_capture.state.machine import CONTROLLED, Args, Kwargs, Tx
 from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.base import Variable, describe, from_constant, realize
 from stage1_capture.variables.builder import wrap
@@ -24,24 +24,7 @@ from stage1_capture.variables.operators import call_operator
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.controls import Rule, register
 from stage_contracts.errors import ForbiddenInGraph
-from stage_contracts.source import AttrSource, RegisteredSource
-
-Args = list[Variable]
-Kwargs = dict[str, Variable]
-
-
-def _disable(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    tx.unsupported(
-        "GB0020", f"{describe(function)} is disabled" + (f": {rule.detail}" if rule.detail else "")
-    )
-
-
-def _plain(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    tx.unsupported("GB0020", f"{describe(function)} is disabled, what it calls is not")
-
-
-def _disallow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    tx.unsupported("GB0020", f"{describe(function)} is disallowed in graphs")
+from stage_contracts.source import RegisteredSource
 
 
 def _break(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
@@ -53,10 +36,6 @@ def _forbid(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) 
     raise ForbiddenInGraph(
         f"{describe(function)} is called in compiled code at {tx.output.origin()}: {rule.detail}"
     )
-
-
-def _compiling(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    return ConstantVariable(True)
 
 
 def _allow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
@@ -103,17 +82,6 @@ def _real(tx: Tx, value: Variable, name: str) -> Any:
     return real if real is not None else tx.constant(value, f"{name}, assumed constant,")
 
 
-def _substitute(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    return tx.call(wrap(tx.output, rule.detail, RegisteredSource(register(rule.detail))), args, kwargs)
-
-
-def _follow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    real = getattr(function.real, rule.detail)
-    return tx.call(
-        wrap(tx.output, real, function.source and AttrSource(function.source, rule.detail)), args, kwargs
-    )
-
-
 def _module(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
     plain = type(function.real)._plain_class
     call = class_lookup(plain, "__call__")  # the class may have one of its own
@@ -124,17 +92,34 @@ def _module(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) 
     return tx.call(own, [function, *args], kwargs)
 
 
+def _refuse(why: str) -> Callable[..., NoReturn]:
+    def refuse(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> NoReturn:
+        detail = f": {rule.detail}" if rule.kind == "disable" and rule.detail else ""
+        tx.unsupported("GB0020", f"{describe(function)} is {why}{detail}")
+
+    return refuse
+
+
+def _follow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    real, place = getattr(function.real, rule.detail), function.child(rule.detail)
+    return tx.call(wrap(tx.output, real, place), args, kwargs)
+
+
+def _substitute(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    return tx.call(wrap(tx.output, rule.detail, RegisteredSource(register(rule.detail))), args, kwargs)
+
+
 CONTROLLED.update(
     {
-        "disable": _disable,
-        "plain": _plain,
-        "disallow": _disallow,
+        "disable": _refuse("disabled"),
+        "plain": _refuse("disabled, what it calls is not"),
+        "disallow": _refuse("disallowed in graphs"),
         "allow": _allow,
         "constant": _constant,
         "substitute": _substitute,
         "break": _break,
         "forbid": _forbid,
-        "compiling": _compiling,
+        "compiling": lambda tx, rule, function, args, kwargs: ConstantVariable(True),
         "follow": _follow,
         "module": _module,
     }

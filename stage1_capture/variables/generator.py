@@ -51,7 +51,7 @@ class GeneratorVariable(IteratorVariable):
         frame = self._frame(tx)
         if self.state == "closed":
             tx.throw(StopIteration)
-        if self.state == "created" and not _is_none(value):
+        if self.state == "created" and not realize(value).is_none():
             tx.throw(TypeError, "can't send non-None value to a just-started generator")
         if self.state == "suspended":
             frame.push(value)
@@ -110,7 +110,9 @@ class GeneratorVariable(IteratorVariable):
             self.state = "closed"
             del output.exceptions[base:]
             if isinstance(left.value.real, StopIteration):  # up to 3.11 the frame does not do it itself
-                error = new_exception(output, RuntimeError, [_words("generator raised StopIteration")])
+                error = new_exception(
+                    output, RuntimeError, [ConstantVariable("generator raised StopIteration")]
+                )
                 error.cause = error.context = left.value
                 error.suppress = True
                 raise Raised(error) from None
@@ -120,7 +122,7 @@ class GeneratorVariable(IteratorVariable):
         del output.exceptions[base:]
         if frame.result is not None:
             self.state = "closed"
-            args = [] if _is_none(frame.result) else [frame.result]
+            args = [] if realize(frame.result).is_none() else [frame.result]
             ended = new_exception(output, StopIteration, args)
             set_context(output, ended)
             raise Raised(ended)
@@ -213,13 +215,5 @@ def _plain(value: Variable) -> Variable:
     return value.contents if isinstance(value, CellVariable) and value.contents is not None else value
 
 
-def _is_none(value: Variable) -> bool:
-    return getattr(realize(value), "value", 0) is None
-
-
 def _is_mark(value: Variable) -> bool:
     return value is NULL or isinstance(value, OuterExceptionVariable)
-
-
-def _words(text: str) -> Variable:
-    return ConstantVariable(text)

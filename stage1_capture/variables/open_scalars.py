@@ -11,7 +11,7 @@ import operator
 from typing import Any
 
 from stage0_eager.table.operator import Operator
-from stage1_capture.state.machine import Tx
+from stage1_capture.state.machine import Args, Kwargs, Tx
 from stage1_capture.variables.base import Variable, as_constant
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.number import (
@@ -95,9 +95,7 @@ _COMPARE = {"!=": operator.ne, "<=": operator.le, ">=": operator.ge, ">": operat
 WIDE = (dt.float32, dt.float64, dt.int64, dt.bool_)
 
 
-def scalars_as_inputs(
-    tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]
-) -> tuple[list[Variable], dict[str, Variable]]:
+def scalars_as_inputs(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
     """The arguments, with a tensor without dimensions in place of each open number that may be one."""
     given = {**dict(zip(op.params, args)), **kwargs}
     numbers = _open_numbers(op, given)
@@ -143,7 +141,7 @@ def _meta(value: Variable) -> Any:
     return value.meta if value.is_tensor() else value.hint if value.is_open() else as_constant(value)
 
 
-def _valid(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> bool:
+def _valid(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> bool:
     """Whether eager accepts the numbers, which is guarded then."""
     if op.name not in HOLDS:
         return True

@@ -39,6 +39,9 @@ class SetVariable(ContainerVariable):
     def var_getattr(self, tx: Tx, name: str) -> Variable | None:
         return builtin_attribute(tx, self, name, set)
 
+    def like(self, elements: set[Any]) -> Variable:
+        return self if self.kind is frozenset else SetVariable(elements, self.kind)
+
     def contains(self, tx: Tx, item: Variable) -> bool:
         return hashable(tx, item) in self.items
 

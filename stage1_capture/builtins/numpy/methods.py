@@ -27,7 +27,7 @@ from stage1_capture.builtins.numpy.calls import (
     write,
     written,
 )
-from stage1_capture.state.machine import BUILTINS, METHODS, Args, Kwargs, Tx
+from stage1_capture.state.machine import BUILTINS, METHODS, Args, Kwargs, Tx, spread
 from stage1_capture.variables.arithmetic import fold
 from stage1_capture.variables.base import Variable, describe, from_constant, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
@@ -45,15 +45,9 @@ def method(*names: str) -> Callable[[Method], Method]:
     """Decorator: enter a method of arrays, `handler(tx, array, *args, **kwargs)`."""
 
     def enter(handler: Method) -> Method:
-        def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-            try:
-                return handler(tx, *map(realize, args), **kwargs)
-            except TypeError as error:
-                if error.__traceback__ is None or error.__traceback__.tb_next is not None:
-                    raise
-                left(tx, f"the method {names[0]} with such arguments: {error}")
-
-        METHODS.update({(NumpyNdarrayVariable, name): call for name in names})
+        call = spread(handler, f"the method {names[0]} with such arguments", "GB0030")
+        given = lambda tx, args, kwargs: call(tx, [*map(realize, args)], kwargs)  # noqa: E731
+        METHODS.update({(NumpyNdarrayVariable, name): given for name in names})
         NAMES.update(names)
         return handler
 
@@ -142,6 +136,8 @@ def _named(name: str) -> None:
 for _name, _row in ROWS.items():
     if _row.method and hasattr(np.ndarray, _name) and _name not in ("reshape", "copy"):
         _named(_name)
+for _name in ("argsort", "nonzero"):
+    _named(_name)
 
 
 @method("reshape")
@@ -197,16 +193,6 @@ def _sort(tx: Tx, array: NumpyNdarrayVariable, axis: Variable | None = None, **k
     made = call_row(tx, ROWS["sort"], np.sort, [array] if axis is None else [array, axis], kwargs)
     write(tx, array, made)
     return NONE
-
-
-@method("argsort")
-def _argsort(tx: Tx, array: NumpyNdarrayVariable, *args: Variable, **kwargs: Variable) -> Variable:
-    return call_row(tx, ROWS["argsort"], np.argsort, [array, *args], kwargs)
-
-
-@method("nonzero")
-def _nonzero(tx: Tx, array: NumpyNdarrayVariable) -> Variable:
-    return call_row(tx, ROWS["nonzero"], np.nonzero, [array], {})
 
 
 @method("conj", "conjugate")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from stage1_capture.builtins.python import as_mapping
 from stage1_capture.frame.bytecode import Instruction
-from stage1_capture.frame.opcodes.shared import Tx, handles
+from stage1_capture.frame.opcodes.shared import Tx, handles, operations
 from stage1_capture.frame.translator import Handler
 from stage1_capture.variables.base import NULL, Variable, iterate, realize
 from stage1_capture.variables.formatting import CONVERSIONS, format_value
@@ -44,11 +44,6 @@ CONDITIONS: dict[str, Callable[[Tx, Variable], bool]] = {
 }
 
 
-@handles("GET_ITER")
-def get_iter(tx: Tx, i: Instruction) -> None:
-    tx.push(tx.pop().iterator(tx))
-
-
 def for_iter(skipped: int) -> Handler:
     """FOR_ITER. At the end it goes past its target by the `skipped` instructions that only tidy the stack."""
 
@@ -68,9 +63,7 @@ def return_value(tx: Tx, i: Instruction) -> None:
     tx.result = tx.pop()
 
 
-@handles("LOAD_BUILD_CLASS")
-def load_build_class(tx: Tx, i: Instruction) -> None:
-    tx.push(UserDefinedObjectVariable(builtins.__build_class__))
+operations({"LOAD_BUILD_CLASS": (0, lambda tx, i: UserDefinedObjectVariable(builtins.__build_class__))})
 
 
 # ---- calls ---------------------------------------------------------------------------------------

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from stage1_capture.frame.bytecode import Instruction
-from stage1_capture.frame.opcodes.shared import Tx, handles
+from stage1_capture.frame.opcodes.shared import Tx, handles, known, operations
 from stage1_capture.frame.translator import GeneratorTranslator
 from stage1_capture.state.machine import Raised
 from stage1_capture.variables.base import Variable, describe, realize
-from stage1_capture.variables.constant import NONE, ConstantVariable
+from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.exception import (
     ExceptionVariable,
     OuterExceptionVariable,
@@ -28,11 +28,6 @@ from stage1_capture.variables.user_object import UserDefinedObjectVariable
 # ---- raise ---------------------------------------------------------------------------------------
 
 
-@handles("LOAD_ASSERTION_ERROR")
-def load_assertion_error(tx: Tx, i: Instruction) -> None:
-    tx.push(UserDefinedObjectVariable(AssertionError))
-
-
 @handles("RAISE_VARARGS")
 def raise_varargs(tx: Tx, i: Instruction) -> None:
     """raise, raise error, raise error from cause."""
@@ -40,7 +35,7 @@ def raise_varargs(tx: Tx, i: Instruction) -> None:
         if not tx.output.exceptions:
             tx.unsupported("GB0009", "raise without an exception of this function")
         raise Raised(_raised_again(tx, tx.output.exceptions[-1]))
-    cause = as_exception(tx, tx.pop()) if i.arg == 2 and not _is_none(tx.stack[-1]) else None
+    cause = as_exception(tx, tx.pop()) if i.arg == 2 and not tx.stack[-1].is_none() else None
     if i.arg == 2 and cause is None:
         tx.pop()
     raised = as_exception(tx, tx.pop())
@@ -48,10 +43,6 @@ def raise_varargs(tx: Tx, i: Instruction) -> None:
         raised.cause, raised.suppress = cause, True
     set_context(tx.output, raised)
     raise Raised(raised)
-
-
-def _is_none(value: Variable) -> bool:
-    return type(value) is ConstantVariable and value.value is None
 
 
 # ---- except --------------------------------------------------------------------------------------
@@ -74,12 +65,6 @@ def pop_except(tx: Tx, i: Instruction) -> None:
     tx.output.exceptions.pop()
 
 
-@handles("CHECK_EXC_MATCH")
-def check_exc_match(tx: Tx, i: Instruction) -> None:
-    classes = tx.pop()
-    tx.push(ConstantVariable(matches(tx, tx.stack[-1], classes)))
-
-
 def matches(tx: Tx, raised: Variable, classes: Variable) -> bool:
     if classes.family() is tuple:
         return any(matches(tx, raised, realize(c)) for c in classes.items)
@@ -87,6 +72,14 @@ def matches(tx: Tx, raised: Variable, classes: Variable) -> bool:
     if not (isinstance(cls, type) and issubclass(cls, BaseException)):
         tx.throw(TypeError, "catching classes that do not inherit from BaseException is not allowed")
     return issubclass(raised.python_type(tx), cls)
+
+
+operations(
+    {
+        "LOAD_ASSERTION_ERROR": (0, lambda tx, i: UserDefinedObjectVariable(AssertionError)),
+        "CHECK_EXC_MATCH": (1, lambda tx, i, classes: known(matches(tx, tx.stack[-1], classes))),
+    }
+)
 
 
 @handles("RERAISE")
@@ -124,20 +117,18 @@ def with_except_start(tx: Tx, i: Instruction) -> None:
 # ---- generators ----------------------------------------------------------------------------------
 
 
-@handles("RETURN_GENERATOR")
-def return_generator(tx: Tx, i: Instruction) -> None:
-    tx.push(NONE)  # what the first next() sends
-
-
 @handles("YIELD_VALUE")
 def yield_value(tx: Tx, i: Instruction) -> None:
     assert isinstance(tx, GeneratorTranslator)
     tx.yielded = tx.pop()
 
 
-@handles("GET_YIELD_FROM_ITER")
-def get_yield_from_iter(tx: Tx, i: Instruction) -> None:
-    tx.push(tx.pop().iterator(tx))
+operations(
+    {
+        "RETURN_GENERATOR": (0, lambda tx, i: NONE),  # what the first next() sends
+        **dict.fromkeys(("GET_ITER", "GET_YIELD_FROM_ITER"), (1, lambda tx, i, value: value.iterator(tx))),
+    }
+)
 
 
 @handles("END_SEND")
@@ -155,7 +146,7 @@ def send(keeps: bool) -> Any:
         item: Variable | None = None
         own = None if isinstance(iterator, IteratorVariable) else iterator.special_method(tx, "__next__")
         if not isinstance(iterator, GeneratorVariable) and (own is None or iterator.is_foreign_iterator()):
-            if not _is_none(value):
+            if not value.is_none():
                 _refuse_to_send(tx, iterator)
             item = iterator.next_variable(tx)
         else:
@@ -182,7 +173,7 @@ def _sent(tx: Tx, iterator: Variable, own: Variable | None, value: Variable) -> 
     """The next value of a generator, or of an object with its own `__next__`. Its end raises StopIteration."""
     if isinstance(iterator, GeneratorVariable):
         return iterator.send(tx, value)
-    if own is None or not _is_none(value):
+    if own is None or not value.is_none():
         _refuse_to_send(tx, iterator)
     return tx.call(own, [], {})
 

@@ -10,10 +10,10 @@ from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.frame.opcodes.build import list_to_tuple
 from stage1_capture.frame.opcodes.control import CONDITIONS, for_iter, format_value_, jump_if, make_function
 from stage1_capture.frame.opcodes.exceptions import send
-from stage1_capture.frame.opcodes.shared import HANDLERS, Tx, handles, push_callable
+from stage1_capture.frame.opcodes.shared import HANDLERS, Tx, handles, operations, push_callable
 from stage1_capture.frame.translator import Handler
 from stage1_capture.variables.arithmetic import unary
-from stage1_capture.variables.base import NULL, from_constant, load_attribute
+from stage1_capture.variables.base import NULL, Variable, from_constant, load_attribute
 from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.sequence import SliceVariable
 
@@ -46,16 +46,17 @@ def load_fast_and_clear(tx: Tx, i: Instruction) -> None:
     tx.stack.append(tx.locals.pop(i.argval, NULL))
 
 
-@handles("BINARY_SLICE", table=TABLE)
-def binary_slice(tx: Tx, i: Instruction) -> None:
-    container, start, stop = tx.popn(3)
-    tx.push(container.subscript(tx, SliceVariable([start, stop, NONE])))
+def _slice(*bounds: Variable) -> Variable:
+    return SliceVariable([*bounds, NONE])
 
 
-@handles("STORE_SLICE", table=TABLE)
-def store_slice(tx: Tx, i: Instruction) -> None:
-    value, container, start, stop = tx.popn(4)
-    container.store_subscript(tx, SliceVariable([start, stop, NONE]), value)
+operations(
+    {
+        "BINARY_SLICE": (3, lambda tx, i, row, *bounds: row.subscript(tx, _slice(*bounds))),
+        "STORE_SLICE": (4, lambda tx, i, new, row, *bounds: row.store_subscript(tx, _slice(*bounds), new)),
+    },
+    table=TABLE,
+)
 
 
 @handles("RETURN_CONST", table=TABLE)
