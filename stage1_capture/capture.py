@@ -27,7 +27,6 @@ from stage1_capture.seams import SEAMS, Seams
 from stage1_capture.state import entry as entries
 from stage1_capture.state.graph_builder import Options, OutputGraph, Restart, SkipFrame, Stopped
 from stage1_capture.state.machine import Raised
-from stage1_capture.state.signature import signature_text
 from stage1_capture.steps import CAPTURE
 from stage1_capture.variables.base import NULL, Variable
 from stage1_capture.variables.exception import OuterExceptionVariable, RaisingPlaceVariable
@@ -35,6 +34,7 @@ from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.controls import rule_of
 from stage_contracts.origin import Origin
+from stage_contracts.signature import signature_text
 from stage_contracts.sizes import STATIC, SizePolicy
 
 __all__ = ["capture", "signature_text"]

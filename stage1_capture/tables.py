@@ -9,7 +9,6 @@ from stage1_capture.builtins import (  # noqa: F401
     getters,
     library,
     random,
-    signatures,
     type_checks,
     types,
 )
@@ -36,6 +35,5 @@ from stage1_capture.variables import (  # noqa: F401
     construct,
     controls,
     fraction,
-    local_dataclasses,
     ndarray,
 )

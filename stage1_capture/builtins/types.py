@@ -1,4 +1,4 @@
-"""Builtins that ask what a value is: type, isinstance, getattr, hasattr, callable, super.
+"""Builtins that ask what a value is: type, getattr, hasattr, callable, super; inspect.signature; the modes in force.
 
 Input: abstract arguments. A class is looked at, never asked: one that answers isinstance itself is a break.
 """
@@ -6,6 +6,7 @@ Input: abstract arguments. A class is looked at, never asked: one that answers i
 from __future__ import annotations
 
 import contextlib
+import inspect
 import sys
 import types
 from typing import Any
@@ -20,12 +21,14 @@ from stage0_eager.state import settle
 from stage1_capture.state.machine import BUILTINS, FOLDED, Args, Kwargs, Tx, builtin
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.attributes import plain_attribute
-from stage1_capture.variables.base import Variable, describe, lookup_quietly, realize
+from stage1_capture.variables.base import Variable, describe, from_constant, lookup_quietly, realize
 from stage1_capture.variables.builder import class_variable
 from stage1_capture.variables.constant import NONE, ConstantVariable
+from stage1_capture.variables.derived import blank
 from stage1_capture.variables.exception import TracebackVariable
 from stage1_capture.variables.function import CellVariable, UserFunctionVariable
 from stage1_capture.variables.hash_keys import IdVariable
+from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.sequence import TupleVariable
 from stage1_capture.variables.store import delete_attribute, delete_plainly, store_plainly
@@ -201,3 +204,54 @@ def _clear(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
 
 BUILTINS.update({settle: _settled, clear_autocast_cache: _clear})
 FOLDED.update({gpu_is_there, get_default_dtype, dtype_or_default})  # the guard MODES is always there
+
+
+_ELSEWHERE = (
+    "__wrapped__",
+    "__signature__",
+    "__text_signature__",
+)  # what says another signature than the code's
+
+
+@builtin(inspect.signature)
+def signature(tx: Tx, value: Variable) -> Variable:
+    bound = isinstance(value, UserMethodVariable)
+    function: Any = getattr(value, "function", None) if bound else value
+    real = getattr(function, "real", None)
+    if not isinstance(function, UserFunctionVariable) or not isinstance(real, types.FunctionType):
+        tx.unsupported("GB0002", f"a call of inspect.signature on {describe(value)}")
+    if any(name in vars(real) or name in function.attrs for name in _ELSEWHERE):
+        tx.unsupported("GB0002", f"a call of inspect.signature on {describe(value)}, which is decorated")
+    said = inspect.signature(real)
+    parameters = {name: _parameter(tx, function, p) for name, p in said.parameters.items()}
+    if bound:
+        first = next(iter(said.parameters.values()), None)
+        if first is None or first.kind not in (first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD):
+            tx.unsupported("GB0002", f"a call of inspect.signature on {describe(value)}")
+        del parameters[first.name]
+    entries = ConstDictVariable(parameters)
+    return _object(
+        inspect.Signature, _parameters=entries, _return_annotation=tx.wrap(said.return_annotation, None)
+    )
+
+
+def _parameter(tx: Tx, function: UserFunctionVariable, parameter: inspect.Parameter) -> Variable:
+    name = parameter.name
+    default: Variable = tx.wrap(inspect.Parameter.empty, None)
+    if name in function.kwdefaults:
+        default = realize(function.kwdefaults[name])
+    elif parameter.default is not inspect.Parameter.empty:
+        names = function.code.co_varnames[: function.code.co_argcount]
+        default = realize(function.defaults[names.index(name) - len(names)])
+    return _object(
+        inspect.Parameter,
+        _name=from_constant(name),
+        _kind=tx.wrap(parameter.kind, None),
+        _default=default,
+        _annotation=tx.wrap(parameter.annotation, None),
+    )
+
+
+def _object(cls: type, **slots: Any) -> Variable:
+    """An object of one of inspect's classes, for the program to ask, not to hand on."""
+    return UserDefinedObjectVariable(blank(cls), slots, fresh=True, private=True)

@@ -12,13 +12,13 @@ from typing import Any
 
 from stage1_capture.frame.translator import InstructionTranslator
 from stage1_capture.state.graph_builder import OutputGraph, SkipFrame
-from stage1_capture.state.signature import signature_of
 from stage1_capture.steps import CAPTURE
 from stage1_capture.variables.base import Variable
 from stage1_capture.variables.builder import lazily
 from stage1_capture.variables.function import function_variable
 from stage_contracts import python_version
 from stage_contracts.breaks import Unsupported
+from stage_contracts.signature import signature_of
 from stage_contracts.source import ArgSource, AttrSource, ClosureSource, FunctionSource, ItemSource, Source
 
 

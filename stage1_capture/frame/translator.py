@@ -7,11 +7,11 @@ does; a call of a Python function runs a translator inside this one, which is al
 from __future__ import annotations
 
 import inspect
+import linecache
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from stage1_capture.frame import bytecode
-from stage1_capture.frame.tracing import trace
 from stage1_capture.state import entry
 from stage1_capture.state.graph_builder import OutputGraph, is_library, is_users
 from stage1_capture.state.machine import FRAMES, Args, Kwargs, Raised, Tx
@@ -39,6 +39,7 @@ from stage1_capture.variables.function import CellVariable, UserFunctionVariable
 from stage1_capture.variables.generator import GeneratorVariable
 from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.sequence import TupleVariable
+from stage_contracts import events
 from stage_contracts.controls import register
 from stage_contracts.events import EVENT_LOG
 from stage_contracts.source import GlobalSource, ItemSource, RegisteredSource, Source
@@ -343,3 +344,24 @@ def bind_arguments(
 
 def _does_not_fit(tx: Tx, function: UserFunctionVariable, why: str) -> None:
     tx.unsupported("GB0065", f"the call does not fit {function.name}: {why}")
+
+
+def trace(frame: Any) -> None:
+    """Record the instruction that comes next, and its line where that is another one than before. The library's own
+    code, which is inlined as any other, is left out."""
+    if not is_users(frame.function.globals):
+        return
+    instruction = frame.current
+    function, origin = frame.function, instruction.origin
+    line = (origin.file, origin.line)
+    if line != frame.traced_line:
+        frame.traced_line = line
+        source = linecache.getline(*line).rstrip() or f"    {origin.text}"
+        depth = len(frame.output.frames) - 1
+        inlined = f" (inlined, depth {depth})" if depth else ""
+        text = f"TRACE starts_line {line[0]}:{line[1]} in {function.name}{inlined}\n{source}"
+        events.record("trace", "source", origin=origin, text=text)
+    value = instruction.symbol or (str(instruction.arg) if instruction.arg else "")
+    stack = ", ".join(type(slot).__name__ for slot in frame.stack)
+    words = " ".join(filter(None, ("TRACE", instruction.opname, value, f"[{stack}]")))
+    events.record("trace", "bytecode", origin=origin, text=words)

@@ -14,7 +14,7 @@ from stage0_eager import TABLE
 from stage0_eager.autograd.custom_gradient import BackwardGraph, custom_gradient
 from stage0_eager.autograd.function import Function, FunctionCtx
 from stage0_eager.functions.inplace import kept
-from stage1_capture.higher_order.backward_graphs import follow_backward
+from stage1_capture.higher_order.subgraph import follow_backward
 from stage1_capture.state.graph_builder import Restart
 from stage1_capture.state.machine import Tx, builtin
 from stage1_capture.variables.base import Variable, describe, from_constant, iterate, load_attribute, realize

@@ -17,9 +17,9 @@ from stage0_eager.namespaces import autograd
 from stage0_eager.nn import Parameter
 from stage0_eager.state import STATE, enable_grad, interpreting
 from stage0_eager.tensor import Tensor
+from stage0_eager.transforms.shadow_tape import ShadowTape
 from stage1_capture.state.graph_builder import SkipFrame
 from stage1_capture.state.machine import Tx, builtin
-from stage1_capture.state.shadow_tape import ShadowTape
 from stage1_capture.variables.base import SEQUENCES, Variable, describe, load_attribute, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.operators import call_operator

@@ -15,7 +15,7 @@ from stage0_eager.autograd.hooks import RemovableHandle
 from stage0_eager.nn.module import HookHandle
 from stage0_eager.table.operator import metas_in
 from stage0_eager.tensor import Tensor
-from stage1_capture.higher_order.backward_graphs import follow_backward
+from stage1_capture.higher_order.subgraph import follow_backward
 from stage1_capture.state.machine import Tx, builtin
 from stage1_capture.variables.base import Variable, realize
 from stage1_capture.variables.constant import NONE

@@ -17,17 +17,17 @@ from typing import Any
 from stage0_eager import is_grad_enabled, set_grad_enabled
 from stage0_eager.nn.module import structure_epoch
 from stage0_eager.state import set_modes
-from stage1_capture.higher_order.backward_graphs import check_followed
+from stage1_capture.higher_order.subgraph import check_followed
 from stage1_capture.residual.mutation_guards import guard_mutation
 from stage1_capture.residual.rebuild import Rebuilder
 from stage1_capture.residual.replay import replay
 from stage1_capture.state.graph_builder import OutputGraph, Restart
 from stage1_capture.state.mro import of_a_prototype
 from stage1_capture.state.side_effects import DELETED
-from stage1_capture.state.signature import fresh_name, signature_text
 from stage1_capture.variables.base import Variable
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.controls import registered
+from stage_contracts.signature import fresh_name, signature_text
 from stage_contracts.source import AttrSource, CallSource, ClosureSource, ItemSource, Source, WatchedSource
 
 

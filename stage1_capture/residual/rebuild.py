@@ -46,8 +46,7 @@ from stage1_capture.variables.ndarray import NumpyNdarrayVariable
 from stage1_capture.variables.object_dict import described
 from stage1_capture.variables.sequence import DequeVariable, ListVariable, SliceVariable, TupleVariable
 from stage1_capture.variables.set import SetVariable
-from stage1_capture.variables.tensor import TensorVariable
-from stage1_capture.variables.tensor_attributes import note_escape
+from stage1_capture.variables.tensor import TensorVariable, note_escape
 from stage1_capture.variables.unbacked import (
     UnbackedBoolVariable,
     UnbackedFloatVariable,

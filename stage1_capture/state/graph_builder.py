@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from stage0_eager import is_grad_enabled
 from stage0_eager.autograd.backward_pass import is_spent
 from stage0_eager.state import followed, words_of
+from stage0_eager.transforms.shadow_tape import ShadowTape, whole_of
 from stage1_capture.state.hints import MODULES
 from stage1_capture.state.mro import empty_prototypes, made_by_python
 from stage1_capture.state.open_sizes import OpenSizes
-from stage1_capture.state.shadow_tape import ShadowTape, whole_of
 from stage1_capture.state.side_effects import SideEffects
 from stage_contracts import config, events
 from stage_contracts.breaks import Unsupported
@@ -122,8 +122,8 @@ class OutputGraph:
         # detached -> the input it is a view of
         self.mutable_through: dict[TensorVariable, TensorVariable] = {}
         self.detached_inside: set[Node] = set()  # by no_grad blocks
-        self.data_of: dict[TensorVariable, TensorVariable] = {}  # x.data -> x: variables/tensor_attributes.py
-        # set while higher_order/transforms.py follows a function; while backward_graphs.py does: when it began
+        self.data_of: dict[TensorVariable, TensorVariable] = {}  # x.data -> x: variables/tensor.py
+        # set while higher_order/subgraph.py follows a function; and when it began, of one that runs in the backward
         self.taken: dict[TensorVariable, Node] | None = None
         self.follows_since: int | None = None
         # what runs in the backward: its name, and whether it still reads the same

@@ -16,18 +16,17 @@ import numpy as np
 from stage0_eager import TABLE, is_grad_enabled, set_grad_enabled
 from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import root
+from stage0_eager.transforms.shadow_tape import whole_of
 from stage0_eager.transforms.trace import map_tensors
 from stage1_capture.state.graph_builder import Restart, SkipFrame
 from stage1_capture.state.machine import CALLED_BY_CLASS, Args, Kwargs, Tx
-from stage1_capture.state.shadow_tape import whole_of
 from stage1_capture.variables import autocast
 from stage1_capture.variables.base import SEQUENCES, Variable, describe, realize
 from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.ndarray import NumpyNdarrayVariable
 from stage1_capture.variables.open_scalars import scalars_as_inputs
 from stage1_capture.variables.sequence import ListVariable, TupleVariable
-from stage1_capture.variables.tensor import TensorVariable
-from stage1_capture.variables.tensor_attributes import note_write
+from stage1_capture.variables.tensor import TensorVariable, note_write
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Node
 from stage_contracts.source import ArraySource, AttrSource, RegisteredSource
