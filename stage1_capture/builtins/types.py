@@ -18,7 +18,7 @@ from stage0_eager.defaults import dtype_or_default, get_default_dtype
 from stage0_eager.nn import Module
 from stage0_eager.nn.module import bump_structure_epoch
 from stage0_eager.state import settle
-from stage1_capture.state.machine import BUILTINS, FOLDED, Args, Kwargs, Tx, builtin
+from stage1_capture.state.machine import FOLDED, Tx, builtin, builtins_
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.attributes import plain_attribute
 from stage1_capture.variables.base import Variable, describe, from_constant, lookup_quietly, realize
@@ -35,13 +35,6 @@ from stage1_capture.variables.store import delete_attribute, delete_plainly, sto
 from stage1_capture.variables.user_object import SuperVariable, UserDefinedObjectVariable
 from stage_contracts.controls import register
 from stage_contracts.source import CallSource, RegisteredSource
-
-# ---- what a value is -----------------------------------------------------------------------------
-
-
-@builtin(type)
-def type_(tx: Tx, value: Variable) -> Variable:
-    return class_variable(tx, value, value.python_type(tx))
 
 
 @builtin(callable)
@@ -69,73 +62,19 @@ def vars_(tx: Tx, value: Variable) -> Variable:
     return tx.throw(TypeError, "vars() argument must have __dict__ attribute") if found is None else found
 
 
-@builtin(setattr)
-def setattr_(tx: Tx, target: Variable, name: Variable, value: Variable) -> Variable:
-    target.store_attribute(tx, tx.constant(name, "setattr"), value)
-    return NONE
-
-
-def _given(tx: Tx, function: Any, args: Args, count: int) -> Args:
-    """The arguments of a method of object's, which has to have one it can work on."""
-    if len(args) != count:
-        tx.unsupported("GB0065", f"a call of object.{function.__name__} with {len(args)} arguments")
-    return args
-
-
-def _plain_setattr(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    target, name, value = _given(tx, object.__setattr__, args, 3)
-    return store_plainly(tx, target, tx.constant(name, "setattr"), value)
-
-
-def _plain_delattr(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    target, name = _given(tx, object.__delattr__, args, 2)
-    return delete_plainly(tx, target, tx.constant(name, "delattr"))
-
-
-def _plain_getattribute(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    target, name = _given(tx, object.__getattribute__, args, 2)
-    if not isinstance(target, UserDefinedObjectVariable) or issubclass(
-        type(target.real), (type, types.ModuleType)
-    ):
+@builtin(object.__getattribute__)
+def _plain_getattribute(tx: Tx, target: Variable, name: Variable) -> Variable:
+    followed = isinstance(target, UserDefinedObjectVariable)
+    if not followed or issubclass(type(target.real), (type, types.ModuleType)):
         tx.unsupported("GB0071", f"object.__getattribute__ of {describe(target)}")
-    found = plain_attribute(tx, target, tx.constant(name, "getattr"))
-    if found is None:
-        tx.throw(AttributeError, target.lacks(tx.constant(name, "getattr")))
-    return found
+    word = tx.constant(name, "getattr")
+    found = plain_attribute(tx, target, word)  # type: ignore[arg-type]
+    return found or tx.throw(AttributeError, target.lacks(word))
 
 
-BUILTINS[object.__setattr__] = _plain_setattr
-BUILTINS[object.__delattr__] = _plain_delattr
-BUILTINS[object.__getattribute__] = _plain_getattribute
-
-
-@builtin(delattr)
-def delattr_(tx: Tx, target: Variable, name: Variable) -> Variable:
-    return delete_attribute(tx, target, tx.constant(name, "delattr"))
-
-
-@builtin(bump_structure_epoch)
-def _bump(tx: Tx) -> Variable:
-    return NONE  # what is replayed on a module's registries does it
-
-
-@builtin(object.__init__)
-def _object_init(tx: Tx, *_: Variable, **__: Variable) -> Variable:
-    return NONE
-
-
-def _exception_init(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    raised = args[0]
-    raised.args = args[1:]  # type: ignore[attr-defined]
-    return NONE
-
-
-BUILTINS[BaseException.__init__] = BUILTINS[Exception.__init__] = _exception_init
-
-
-@builtin(types.MethodType)
-def _method(tx: Tx, function: Variable, receiver: Variable) -> Variable:
-    return UserMethodVariable(function, receiver)
+@builtin(BaseException.__init__, Exception.__init__)
+def _exception_init(tx: Tx, raised: Any, *args: Variable) -> None:
+    raised.args = list(args)
 
 
 @builtin(id)
@@ -143,11 +82,6 @@ def id_(tx: Tx, value: Variable) -> Variable:
     if isinstance(value, (ConstantVariable, TupleVariable)) and value.source is None:
         tx.unsupported("GB0046", f"the id of {describe(value)}")
     return IdVariable(value)
-
-
-@builtin(hasattr)
-def hasattr_(tx: Tx, value: Variable, name: Variable) -> Variable:
-    return ConstantVariable(lookup_quietly(tx, value, tx.constant(name, "hasattr")) is not None)
 
 
 @builtin(super)
@@ -181,36 +115,34 @@ def _exc_info(tx: Tx) -> TupleVariable:
     return TupleVariable([UserDefinedObjectVariable(handled.python_type(tx)), handled, TracebackVariable()])
 
 
-@builtin(sys.exception)
-def _exception(tx: Tx) -> Variable:
-    return _exc_info(tx).items[1]
-
-
-def _grad_mode(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    return ConstantVariable(tx.output.grad_enabled)  # the GRAD_MODE guard is always there
-
-
-BUILTINS[is_grad_enabled] = _grad_mode
-
-
-def _settled(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    return NONE
-
-
-def _clear(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    tx.output.casts.clear()
-    return NONE
-
-
-BUILTINS.update({settle: _settled, clear_autocast_cache: _clear})
+builtins_(
+    {
+        type: lambda tx, value: class_variable(tx, value, value.python_type(tx)),
+        hasattr: lambda tx, value, name: ConstantVariable(
+            lookup_quietly(tx, value, tx.constant(name, "hasattr")) is not None
+        ),
+        setattr: lambda tx, target, name, value: target.store_attribute(
+            tx, tx.constant(name, "setattr"), value
+        ),
+        delattr: lambda tx, target, name: delete_attribute(tx, target, tx.constant(name, "delattr")),
+        object.__setattr__: lambda tx, target, name, value: store_plainly(
+            tx, target, tx.constant(name, "setattr"), value
+        ),
+        object.__delattr__: lambda tx, target, name: delete_plainly(tx, target, tx.constant(name, "delattr")),
+        object.__init__: lambda tx, *args, **kwargs: NONE,
+        types.MethodType: lambda tx, function, receiver: UserMethodVariable(function, receiver),
+        sys.exception: lambda tx: _exc_info(tx).items[1],
+        bump_structure_epoch: lambda tx: NONE,  # what is replayed on a module's registries does it
+        is_grad_enabled: lambda tx: ConstantVariable(tx.output.grad_enabled),  # its guard is always there
+        settle: lambda tx, *args: NONE,
+        clear_autocast_cache: lambda tx: tx.output.casts.clear(),
+    }
+)
 FOLDED.update({gpu_is_there, get_default_dtype, dtype_or_default})  # the guard MODES is always there
 
 
-_ELSEWHERE = (
-    "__wrapped__",
-    "__signature__",
-    "__text_signature__",
-)  # what says another signature than the code's
+# What says another signature than the code's.
+_ELSEWHERE = ("__wrapped__", "__signature__", "__text_signature__")
 
 
 @builtin(inspect.signature)

@@ -135,6 +135,12 @@ def builtin(*functions: Any) -> Any:
     return enter
 
 
+def builtins_(rows: dict[Any, Callable[..., Any]]) -> None:
+    """Enter handlers of (tx, *args, **kwargs), each under its function."""
+    for function, handler in rows.items():
+        builtin(function)(handler)
+
+
 def method(kind: type, *names: str) -> Callable[[Any], Any]:
     """Decorator: enter a handler of (tx, receiver, *args, **kwargs) for methods of a kind of value."""
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from stage1_capture.state.hints import code_of
-from stage1_capture.state.machine import CALLED, METHODS, SPECIAL_METHODS, Args, Kwargs, Raised, Tx
+from stage1_capture.state.machine import CALLED, KINDS, METHODS, SPECIAL_METHODS, Args, Kwargs, Raised, Tx
 from stage1_capture.state.mro import full_name
 from stage1_capture.state.polyfills import items_backwards, items_by_index
 from stage_contracts.source import AttrSource, Source
@@ -118,7 +118,7 @@ class Variable:
         if method is not None:
             return method(tx, [self, *args], kwargs)
         if name in SPECIAL_METHODS and self.has_special_method(args):
-            return SPECIAL_METHODS[name](tx, self, *args, **kwargs)
+            return SPECIAL_METHODS[name](tx, self, *args, **kwargs) or KINDS["none"]
         return self.call_other_method(tx, name, args, kwargs)
 
     def has_special_method(self, args: Args) -> bool:
