@@ -10,7 +10,6 @@ from __future__ import annotations
 import builtins
 import operator
 import types
-from collections.abc import Callable
 from typing import Any
 
 from stage1_capture.breaks.special_methods import (
@@ -18,6 +17,7 @@ from stage1_capture.breaks.special_methods import (
     TRUTH,
     Compiled,
     Row,
+    by_method,
     call_found,
     get_attribute,
     length,
@@ -128,8 +128,7 @@ def number(compiled: Compiled, function: str, value: Any) -> Any:
 
 def direct(compiled: Compiled, function: str, value: Any) -> Any:
     """abs(value), next(value): the result of the special method as it is."""
-    method = python_method(value, f"__{function}__")
-    return call_found(compiled, method, value) if method else getattr(builtins, function)(value)
+    return by_method(compiled, f"__{function}__", getattr(builtins, function), value)
 
 
 # ---- the tables ------------------------------------------------------------------------------------------
@@ -139,11 +138,7 @@ _FORMAT = named("__format__", "__str__", "__repr__")
 
 
 def _rows(run: Any, names: Any, *functions: Any) -> dict[tuple[Any, int], Row]:
-    return {(f, 1): Row(1, run, _told(f.__name__), names(f)) for f in functions}
-
-
-def _told(word: str) -> Callable[[Instruction], str]:
-    return lambda _: word
+    return {(f, 1): Row(1, run, lambda _, word=f.__name__: word, names(f)) for f in functions}  # type: ignore[misc]
 
 
 def _own(function: Any) -> Any:

@@ -45,6 +45,12 @@ def python_method(value: Any, name: str) -> Any:
     return found if type(found) is types.FunctionType else None
 
 
+def by_method(compiled: Compiled, name: str, plain: Callable[..., Any], receiver: Any, *args: Any) -> Any:
+    """What a method of Python's gives, compiled; what `plain` gives where the class has none."""
+    method = python_method(receiver, name)
+    return call_found(compiled, method, receiver, *args) if method else plain(receiver, *args)
+
+
 def get_attribute(compiled: Compiled, name: str, value: Any) -> Any:
     """value.name: a property's getter, then `__getattr__`."""
     cls = type(value)
@@ -80,16 +86,11 @@ def set_attribute(compiled: Compiled, name: str, content: Any, value: Any) -> No
 
 
 def get_item(compiled: Compiled, _: Any, container: Any, key: Any) -> Any:
-    method = python_method(container, "__getitem__")
-    return call_found(compiled, method, container, key) if method else container[key]
+    return by_method(compiled, "__getitem__", operator.getitem, container, key)
 
 
 def set_item(compiled: Compiled, _: Any, content: Any, container: Any, key: Any) -> None:
-    method = python_method(container, "__setitem__")
-    if method:
-        call_found(compiled, method, container, key, content)
-    else:
-        container[key] = content
+    by_method(compiled, "__setitem__", operator.setitem, container, key, content)
 
 
 def get_slice(compiled: Compiled, _: Any, container: Any, start: Any, stop: Any) -> Any:
@@ -101,23 +102,16 @@ def set_slice(compiled: Compiled, _: Any, content: Any, container: Any, start: A
 
 
 def delete_item(compiled: Compiled, _: Any, container: Any, key: Any) -> None:
-    method = python_method(container, "__delitem__")
-    if method:
-        call_found(compiled, method, container, key)
-    else:
-        del container[key]
+    by_method(compiled, "__delitem__", operator.delitem, container, key)
 
 
 def contains(compiled: Compiled, negated: int, item: Any, container: Any) -> bool:
-    method = python_method(container, "__contains__")
-    found = call_found(compiled, method, container, item) if method else operator.contains(container, item)
-    return bool(found) != bool(negated)
+    return bool(by_method(compiled, "__contains__", operator.contains, container, item)) != bool(negated)
 
 
 def unary(compiled: Compiled, detail: tuple[str, str], value: Any) -> Any:
     name, method_name = detail
-    method = python_method(value, method_name)
-    return call_found(compiled, method, value) if method else getattr(operator, name)(value)
+    return by_method(compiled, method_name, getattr(operator, name), value)
 
 
 def truth(compiled: Compiled, negated: bool, value: Any) -> bool:

@@ -12,7 +12,7 @@ import types
 from typing import Any
 
 from stage1_capture.state.graph_builder import is_library
-from stage1_capture.state.machine import CALLED_BY_CLASS, CALLED_BY_CODE, Args, Kwargs, Tx, builtin
+from stage1_capture.state.machine import BUILTINS, CALLED_BY_CLASS, CALLED_BY_CODE, Args, Kwargs, Tx, builtin
 from stage1_capture.state.mro import class_lookup
 from stage1_capture.state.polyfills import cached_property_get
 from stage1_capture.variables.base import Variable, describe, from_constant, load_attribute
@@ -27,16 +27,14 @@ from stage_contracts.source import CallSource, RegisteredSource, Source
 # ---- getters -------------------------------------------------------------------------------------
 
 
-def _getter(kind: Any) -> None:
-    @builtin(kind)
-    def make(tx: Tx, *args: Variable, **kwargs: Variable) -> Variable:
-        values = [tx.constant(a, kind.__name__) for a in args]
-        options = {k: tx.constant(v, kind.__name__) for k, v in kwargs.items()}
-        return UserDefinedObjectVariable(kind(*values, **options))
+def _getter(kind: Any, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    values = [tx.constant(a, kind.__name__) for a in args]
+    options = {k: tx.constant(v, kind.__name__) for k, v in kwargs.items()}
+    return UserDefinedObjectVariable(kind(*values, **options))
 
 
 for _kind in (operator.itemgetter, operator.attrgetter, operator.methodcaller):
-    _getter(_kind)
+    BUILTINS[_kind] = functools.partial(_getter, _kind)
 
 
 def _one_or_row(found: list[Variable]) -> Variable:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from stage0_eager.tensor import Tensor
@@ -116,20 +117,20 @@ def _metas(tx: Tx, values: list[Variable], name: str) -> list[TensorMeta]:
 # ---- transforms that give a function ------------------------------------------------------------------------------
 
 
-def _transform(transform: Callable, *names: str) -> None:
-    @builtin(transform)
-    def enter(tx: Tx, function: Variable, *args: Variable, **kwargs: Variable) -> Variable:
-        given = dict(zip(names, args)) | kwargs
-        options = {name: tx.constant(v, transform.__name__) for name, v in given.items()}
-        return TransformVariable(transform, function, options)
+def _transform(
+    transform: Any, names: str, tx: Tx, function: Variable, *args: Variable, **kwargs: Variable
+) -> Variable:
+    given = dict(zip(names.split(), args)) | kwargs
+    options = {name: tx.constant(v, transform.__name__) for name, v in given.items()}
+    return TransformVariable(transform, function, options)
 
 
-_transform(func.grad, "argnums", "has_aux")
-_transform(func.grad_and_value, "argnums", "has_aux")
-_transform(func.jacrev, "argnums")
-_transform(func.jacfwd, "argnums", "has_aux")
-_transform(func.hessian, "argnums")
-_transform(func.vmap, "in_dims", "out_dims", "randomness")
+for _function, _names in (
+    *((f, "argnums has_aux") for f in (func.grad, func.grad_and_value, func.jacfwd)),
+    *((f, "argnums") for f in (func.jacrev, func.hessian)),
+    (func.vmap, "in_dims out_dims randomness"),
+):
+    builtin(_function)(partial(_transform, _function, _names))
 
 
 def call_transform(tx: Tx, function: TransformVariable, args: Args, kwargs: Kwargs) -> Variable:

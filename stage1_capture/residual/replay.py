@@ -36,7 +36,9 @@ def replay(codegen: PyCodegen, r: Rebuilder, effects: SideEffects) -> list[str]:
     lines: list[str] = []
     for before in effects.changed.values():
         target = r.expression(before.variable)
-        lines += _REPLAY[_family(before.variable)](r, before, target)
+        lines += next(how for kind, how in _REPLAY.items() if isinstance(before.variable, kind))(
+            r, before, target
+        )
     if any(_is_registry(before.variable) or _loses(before.variable) for before in effects.changed.values()):
         lines.append(f"{codegen.named(bump_structure_epoch)}()")
     for module, name in effects.globals:
@@ -60,10 +62,6 @@ def _is_registry(variable: Any) -> bool:
 def _loses(variable: Any) -> bool:
     """Whether it is a module that lost an attribute, past its `__delattr__`, which would tell."""
     return isinstance(getattr(variable, "real", None), Module) and None in variable.attrs.values()
-
-
-def _family(variable: Any) -> type:
-    return next(kind for kind in _REPLAY if isinstance(variable, kind))
 
 
 def _list(r: Rebuilder, before: Before, target: str) -> list[str]:
@@ -147,10 +145,6 @@ def _object(r: Rebuilder, before: Before, target: str) -> list[str]:
     return lines
 
 
-def _tensor(r: Rebuilder, before: Before, target: str) -> list[str]:
-    return [f"{target}.{name} = {r.expression(value)}" for name, value in before.variable.attrs.items()]
-
-
 _PLAIN: tuple[Any, ...] = (object.__setattr__, Module.__setattr__)
 
 
@@ -168,13 +162,6 @@ def _past_module(variable: Any, name: str) -> bool:
     )
 
 
-def _cell(r: Rebuilder, before: Before, target: str) -> list[str]:
-    value = before.variable.contents
-    return [
-        f"del {target}.cell_contents" if value is None else f"{target}.cell_contents = {r.expression(value)}"
-    ]
-
-
 _REPLAY: dict[type, Any] = {
     DequeVariable: _deque,
     ListVariable: _list,
@@ -182,6 +169,12 @@ _REPLAY: dict[type, Any] = {
     SetVariable: _set,
     UserDefinedObjectVariable: _object,
     UserFunctionVariable: _object,
-    TensorVariable: _tensor,
-    CellVariable: _cell,
+    TensorVariable: lambda r, before, target: [
+        f"{target}.{name} = {r.expression(value)}" for name, value in before.variable.attrs.items()
+    ],
+    CellVariable: lambda r, before, target: [
+        f"del {target}.cell_contents"
+        if before.variable.contents is None
+        else f"{target}.cell_contents = {r.expression(before.variable.contents)}"
+    ],
 }

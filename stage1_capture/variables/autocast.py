@@ -6,8 +6,7 @@ become nodes of the graph, so that nothing is left to switch while the graph run
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from stage0_eager.amp import autocast, autocast_lists
@@ -55,16 +54,6 @@ def with_casts(tx: Tx, op: Operator, args: Args, kwargs: Kwargs, record: Record)
         return _cast(tx, value, dtype, policy == autocast_lists.LOWER, record)  # type: ignore[arg-type]
 
     return list(map(cast, args)), {name: cast(v) for name, v in kwargs.items()}
-
-
-@contextmanager
-def without_casts(tx: Tx) -> Iterator[None]:
-    """For a call with out=, which autocast leaves alone."""
-    before, tx.output.modes["autocast"] = tx.output.modes["autocast"], ()
-    try:
-        yield
-    finally:
-        tx.output.modes["autocast"] = before
 
 
 class _Shown(dict):

@@ -13,6 +13,7 @@ import dataclasses
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NoReturn
 
 from stage0_eager.nn import Module
@@ -292,20 +293,16 @@ def _class_method(tx: Tx, function: Variable) -> Variable:
     return _wrapper(tx, classmethod, [function])
 
 
-def _changed(index: int) -> Any:
+def _changed(index: int, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     """`prop.setter(function)` and its like: another property."""
-
-    def change(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-        owner, function = args
-        parts = list(owner.functions)
-        parts[index] = function
-        return _wrapper(tx, property, parts)
-
-    return change
+    owner, function = args
+    parts = list(owner.functions)
+    parts[index] = function
+    return _wrapper(tx, property, parts)
 
 
 for _index, _name in enumerate(("getter", "setter", "deleter")):
-    METHODS[WrapperVariable, _name] = _changed(_index)
+    METHODS[WrapperVariable, _name] = partial(_changed, _index)
 
 
 def _refuse_data(tx: Tx, why: str) -> NoReturn:

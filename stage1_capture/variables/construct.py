@@ -9,11 +9,12 @@ from __future__ import annotations
 import enum
 import inspect
 import types
+from functools import partial
 from typing import Any, cast
 
 from stage0_eager.tensor import Tensor
 from stage1_capture.state.graph_builder import is_users
-from stage1_capture.state.machine import BUILTINS, CONSTRUCTORS, Args, Kwargs, Tx
+from stage1_capture.state.machine import BUILTINS, CONSTRUCTORS, Args, Kwargs, Tx, attempt
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.base import Variable, describe, from_constant, load_attribute, realize
 from stage1_capture.variables.binding import guard_class
@@ -42,7 +43,7 @@ def construct_plainly(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs
     if issubclass(real, tuple) and hasattr(real, "_fields") and _generated(class_lookup(real, "__new__")):
         return construct_named_tuple(tx, cls, args, kwargs)
     if real.__flags__ & inspect.TPFLAGS_IS_ABSTRACT:
-        _refuse_abstract(tx, real)
+        attempt(tx, "an abstract class", lambda: object.__new__(real), exact=True)
     maker = class_lookup(real, "__new__")
     maker = maker.__func__ if isinstance(maker, staticmethod) else maker
     if isinstance(maker, types.FunctionType):
@@ -116,13 +117,6 @@ def _generated(maker: Any) -> bool:
     return str(getattr(maker, "__module__", "")).startswith("namedtuple_")
 
 
-def _refuse_abstract(tx: Tx, real: Any) -> None:
-    try:
-        object.__new__(real)
-    except TypeError as error:
-        tx.throw(TypeError, *error.args)
-
-
 def _enum_member(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs: Kwargs) -> Variable:
     """Colour(1): looked up by value; a user-defined `_missing_` is a break."""
     if len(args) != 1 or not cls.real._member_map_:
@@ -159,27 +153,19 @@ def construct_named_tuple(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kw
     return TupleVariable([bound[name] for name in fields], real, cls.source)
 
 
-def _type_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+def _new_call(maker: Any, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     cls, *rest = args
-    return construct_plainly(tx, cls, rest, kwargs)  # type: ignore[arg-type]
+    real: Any = cls.real
+    if issubclass(real, tuple) and hasattr(real, "_fields"):  # its `__new__`, and what _make calls
+        items = tx.call(UserDefinedObjectVariable(tuple), rest, kwargs)
+        return TupleVariable(list(items.items), real, cls.source)
+    if real in EMPTY:
+        return tx.call(cls, rest, kwargs)
+    return new(tx, cls, maker, rest if maker is not object.__new__ else [], kwargs)  # type: ignore[arg-type]
 
 
-def _new_call(maker: Any) -> Any:
-    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-        cls, *rest = args
-        real: Any = cls.real
-        if issubclass(real, tuple) and hasattr(real, "_fields"):  # its `__new__`, and what _make calls
-            items = tx.call(UserDefinedObjectVariable(tuple), rest, kwargs)
-            return TupleVariable(list(items.items), real, cls.source)
-        if real in EMPTY:
-            return tx.call(cls, rest, kwargs)
-        return new(tx, cls, maker, rest if maker is not object.__new__ else [], kwargs)  # type: ignore[arg-type]
-
-    return call
-
-
-BUILTINS[type.__call__] = _type_call
+BUILTINS[type.__call__] = lambda tx, args, kwargs: construct_plainly(tx, cast(Any, args[0]), args[1:], kwargs)
 for _maker in (object.__new__, *(kind.__new__ for kind in EMPTY)):
-    BUILTINS[_maker] = _new_call(_maker)
+    BUILTINS[_maker] = partial(_new_call, _maker)
 
 CONSTRUCTORS.update({object: construct, enum.Enum: _enum_member})

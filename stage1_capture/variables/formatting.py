@@ -9,6 +9,7 @@ from __future__ import annotations
 import types
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from stage1_capture.state.machine import METHODS, Args, Kwargs, Tx, attempt
@@ -205,13 +206,10 @@ def format_value(tx: Tx, value: Variable, conversion: Callable[[Any], Any] | Non
     return in_text(tx, "an f-string", lambda: format(convert(stand_in(tx, value)), spec))
 
 
-def _format(name: str) -> Any:
-    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-        words = {k: stand_in(tx, v) for k, v in kwargs.items()}
-        write = getattr(tx.constant(args[0], name), name)
-        return in_text(tx, name, lambda: write(*[stand_in(tx, a) for a in args[1:]], **words))
-
-    return call
+def _format(name: str, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    words = {k: stand_in(tx, v) for k, v in kwargs.items()}
+    write = getattr(tx.constant(args[0], name), name)
+    return in_text(tx, name, lambda: write(*[stand_in(tx, a) for a in args[1:]], **words))
 
 
 def _join(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
@@ -221,7 +219,7 @@ def _join(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     return tx.fold(tx.constant(text, "join").join, rows, kwargs)
 
 
-METHODS.update({(ConstantVariable, name): _format(name) for name in ("format", "format_map")})
+METHODS.update({(ConstantVariable, name): partial(_format, name) for name in ("format", "format_map")})
 METHODS[ConstantVariable, "join"] = _join
 
 

@@ -118,7 +118,7 @@ def _call_into_out(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> Variable
     out = realize(kwargs.pop("out"))
     if out.is_none():
         return call_operator(tx, op, args, kwargs)
-    with autocast.without_casts(tx):
+    with tx.output.having(modes={**tx.output.modes, "autocast": ()}):  # it leaves out= alone
         result = call_operator(tx, op, args, kwargs)
     fits = (
         out.is_tensor()

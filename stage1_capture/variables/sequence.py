@@ -10,6 +10,7 @@ import types
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NoReturn
 
 from stage0_eager.nn import Parameter
@@ -28,7 +29,7 @@ from stage1_capture.variables.base import (
     realize,
     yes,
 )
-from stage1_capture.variables.builder import BUILDERS, Builder, class_variable, in_arguments, lazily, once
+from stage1_capture.variables.builder import BUILDERS, class_variable, in_arguments, lazily, once
 from stage1_capture.variables.derived import EMPTY, HELD, guard_length, item_source, python_base
 from stage1_capture.variables.hash_keys import hashable
 from stage1_capture.variables.iterator import IteratorVariable
@@ -278,18 +279,15 @@ FROM_CONSTANT[list] = lambda value: ListVariable([from_constant(v) for v in valu
 FROM_CONSTANT[slice] = lambda v: SliceVariable([from_constant(i) for i in (v.start, v.stop, v.step)])
 
 
-def _wrap_sequence(kind: type) -> Builder:
-    def build(output: OutputGraph, real: Any, source: Source | None) -> Variable:
-        output.guard("TYPE", source, type(real), source in output.epoch_sources)
-        if source is not None and _holds_parameters(output, real, source):
-            output.guard("ITEMS", source, tuple(real))
-            output.epoch_sources.update(ItemSource(source, i) for i in range(len(real)))
-        else:
-            output.guard("LENGTH", source, len(real))
-        items = [lazily(output, v, source and ItemSource(source, i)) for i, v in enumerate(real)]
-        return once(output, real, source, lambda: kind(items, source=source))
-
-    return build
+def _wrap_sequence(kind: type, output: OutputGraph, real: Any, source: Source | None) -> Variable:
+    output.guard("TYPE", source, type(real), source in output.epoch_sources)
+    if source is not None and _holds_parameters(output, real, source):
+        output.guard("ITEMS", source, tuple(real))
+        output.epoch_sources.update(ItemSource(source, i) for i in range(len(real)))
+    else:
+        output.guard("LENGTH", source, len(real))
+    items = [lazily(output, v, source and ItemSource(source, i)) for i, v in enumerate(real)]
+    return once(output, real, source, lambda: kind(items, source=source))
 
 
 def _holds_parameters(output: OutputGraph, real: Any, source: Source) -> bool:
@@ -324,8 +322,8 @@ def sequence_items(output: OutputGraph, real: Any, source: Source | None) -> lis
 
 BUILDERS.update(
     {
-        list: _wrap_sequence(ListVariable),
-        tuple: _wrap_sequence(TupleVariable),
+        list: partial(_wrap_sequence, ListVariable),
+        tuple: partial(_wrap_sequence, TupleVariable),
         slice: _wrap_slice,
         deque: _wrap_deque,
     }

@@ -11,6 +11,7 @@ import operator
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn
 
 from stage0_eager import TABLE
@@ -430,20 +431,15 @@ def require(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     return NONE
 
 
-def _asked(default: bool) -> Callable[[Tx, Args, Kwargs], Variable]:
+def _asked(default: bool, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     """`guard_or_false(cond)` and the like: what is known of the condition, else the default."""
-
-    def ask(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-        (cond,) = map(realize, args)
-        if isinstance(cond, UnbackedBoolVariable):
-            return ConstantVariable(default)
-        return ConstantVariable(cond.truth(tx))
-
-    return ask
+    (cond,) = map(realize, args)
+    if isinstance(cond, UnbackedBoolVariable):
+        return ConstantVariable(default)
+    return ConstantVariable(cond.truth(tx))
 
 
 UNKNOWN.update(operands=as_operands, deferred=record_deferred)
 BUILTINS[ops.require] = require
-BUILTINS[ops.guard_or_false] = _asked(False)
-BUILTINS[ops.guard_or_true] = _asked(True)
-BUILTINS[ops.statically_known_true] = _asked(False)
+BUILTINS.update(dict.fromkeys((ops.guard_or_false, ops.statically_known_true), partial(_asked, False)))
+BUILTINS[ops.guard_or_true] = partial(_asked, True)

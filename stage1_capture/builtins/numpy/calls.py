@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any, cast
 
 import numpy as np
@@ -50,7 +50,7 @@ OPERANDS = {"x1", "x2", "x", "y", "a_min", "a_max", "min", "max"}  # parameters 
 CLOSED = {"power", "pow", "float_power"}  # which look at a number
 
 
-def call_row(tx: Tx, row: Row, real: Any, args: Args, kwargs: Kwargs) -> Variable:
+def call_row(row: Row, real: Any, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     """The value of `np.f(*args, **kwargs)`."""
     if row.ufunc and not kwargs and all(_plain_number(realize(a)) for a in args):
         return computed_now(tx, real, [as_constant(a) for a in args])
@@ -115,7 +115,7 @@ def apply(tx: Tx, row: Row, given: dict[str, Variable]) -> Variable:
     return seen(tx, row, result, first)
 
 
-def record(tx: Tx, op: Operator, args: list[Variable], names: list[str] | None = None) -> Variable:
+def record(tx: Tx, op: Operator, args: list[Variable], names: list[str] | None = None) -> Any:
     """One node. A function without a row of ours is left to NumPy."""
     kwargs = dict(zip(names or [], args)) if names else {}
     positional: list[Variable] = []
@@ -417,34 +417,26 @@ def _reached(name: str) -> Any:
     return found
 
 
-def _handler(row: Row, real: Any) -> Callable[[Tx, Args, Kwargs], Variable]:
-    return lambda tx, args, kwargs: call_row(tx, row, real, args, kwargs)
-
-
 MAPPED: dict[str, Any] = {name: _reached(name) for name in numpy_api.ROWS if _reached(name) is not None}
-BUILTINS.update({real: _handler(numpy_api.ROWS[name], real) for name, real in MAPPED.items()})
+BUILTINS.update({real: partial(call_row, numpy_api.ROWS[name], real) for name, real in MAPPED.items()})
 
 
-def _scalar_class(dtype: dt.DType) -> Callable[[Tx, Args, Kwargs], Variable]:
+def _scalar_class(dtype: dt.DType, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     """np.float32(x): a scalar of that dtype, or an array of it."""
-
-    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-        if len(args) != 1 or kwargs:
-            left(tx, f"a call of np.{dtype.name}")
-        given_now = realize(args[0])
-        text = given_now.is_python_constant() and type(given_now.value) in (str, bytes)
-        if text or _plain_number(given_now):
-            return computed_now(tx, dtype.numpy.type, [as_constant(args[0])])
-        given = {"object": args[0], "dtype": ConstantVariable(dtype)}
-        row = numpy_api.ROWS["array"]
-        made: Any = apply(tx, row, given)
-        made.scalar = not made.meta.shape
-        return made
-
-    return call
+    if len(args) != 1 or kwargs:
+        left(tx, f"a call of np.{dtype.name}")
+    given_now = realize(args[0])
+    text = given_now.is_python_constant() and type(given_now.value) in (str, bytes)
+    if text or _plain_number(given_now):
+        return computed_now(tx, dtype.numpy.type, [as_constant(args[0])])
+    given = {"object": args[0], "dtype": ConstantVariable(dtype)}
+    row = numpy_api.ROWS["array"]
+    made: Any = apply(tx, row, given)
+    made.scalar = not made.meta.shape
+    return made
 
 
-BUILTINS.update({d.numpy.type: _scalar_class(d) for d in CAPTURED_DTYPES.values()})
+BUILTINS.update({d.numpy.type: partial(_scalar_class, d) for d in CAPTURED_DTYPES.values()})
 
 
 def _dtype_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
@@ -467,17 +459,13 @@ def _copyto_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     return NONE
 
 
-def _fact(name: str) -> Callable[[Tx, Args, Kwargs], Variable]:
+def _fact(name: str, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     """np.shape, np.ndim, np.size of an array."""
-
-    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-        value = realize(args[0]) if len(args) == 1 and not kwargs else NONE
-        if not value.is_array():
-            left(tx, f"np.{name} of such arguments")
-        return from_constant(FACTS[name](value.meta))
-
-    return call
+    value = realize(args[0]) if len(args) == 1 and not kwargs else NONE
+    if not value.is_array():
+        left(tx, f"np.{name} of such arguments")
+    return from_constant(FACTS[name](value.meta))
 
 
 BUILTINS.update({np.dtype: _dtype_call, np.copyto: _copyto_call})
-BUILTINS.update({getattr(np, name): _fact(name) for name in ("shape", "ndim", "size")})
+BUILTINS.update({getattr(np, name): partial(_fact, name) for name in ("shape", "ndim", "size")})

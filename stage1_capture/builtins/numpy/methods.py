@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,7 @@ from stage1_capture.builtins.numpy.calls import (
     write,
     written,
 )
-from stage1_capture.state.machine import BUILTINS, METHODS, Args, Kwargs, Tx, spread
-from stage1_capture.variables.arithmetic import fold
+from stage1_capture.state.machine import BUILTINS, METHODS, Args, Builtin, Kwargs, Tx, spread
 from stage1_capture.variables.base import Variable, describe, from_constant, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.ndarray import COMPUTED, NAMES, NumpyNdarrayVariable
@@ -63,13 +63,8 @@ _BINARY = {
     "xor": "bitwise_xor", "lshift": "left_shift", "rshift": "right_shift", "divmod": "divmod",
 }  # fmt: skip
 _COMPARED = {
-    "eq": "equal",
-    "ne": "not_equal",
-    "lt": "less",
-    "le": "less_equal",
-    "gt": "greater",
-    "ge": "greater_equal",
-}
+    "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"
+}  # fmt: skip
 _UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}
 
 
@@ -78,11 +73,11 @@ def _operator(name: str, function: str, reflected: bool = False, in_place: bool 
 
     def call(tx: Tx, array: NumpyNdarrayVariable, *other: Variable) -> Variable:
         if function == "power" and array.meta.dtype is dt.bool_ and not reflected and _is_two(other[0]):
-            return call_row(tx, ROWS["square"], np.square, [array], {"out": array} if in_place else {})
+            return call_row(ROWS["square"], np.square, tx, [array], {"out": array} if in_place else {})
         if other and other[0].is_tensor() or (in_place and array.scalar):
             return _DECLINED  # the tensor's own operator, or a new scalar
         operands = [*other, array] if reflected else [array, *other]
-        return call_row(tx, row, real, list(operands), {"out": array} if in_place else {})
+        return call_row(row, real, tx, list(operands), {"out": array} if in_place else {})
 
     method(f"__{name}__")(call)
 
@@ -100,37 +95,27 @@ for _name, _function in (_COMPARED | _UNARY).items():
     _operator(_name, _function)
 
 
-def _of_numbers(function: Any, name: str) -> None:
+def _of_numbers(name: str, of_python: Builtin, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     """A builtin of Python's numbers that arrays have a method for."""
-    of_python = BUILTINS.get(function) or (lambda tx, args, kwargs: fold(tx, function, args, kwargs))
-
-    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-        given = [realize(a) for a in args]
-        if any(a.is_array() for a in given) and not kwargs:
-            first, *rest = given
-            if first.is_array():
-                return METHODS[NumpyNdarrayVariable, name](tx, [first, *rest], {})
-            return METHODS[NumpyNdarrayVariable, f"__r{name[2:]}"](tx, [*rest, first], {})
-        return of_python(tx, args, kwargs)
-
-    BUILTINS[function] = call
+    given = [realize(a) for a in args]
+    if any(a.is_array() for a in given) and not kwargs:
+        first, *rest = given
+        if first.is_array():
+            return METHODS[NumpyNdarrayVariable, name](tx, [first, *rest], {})
+        return METHODS[NumpyNdarrayVariable, f"__r{name[2:]}"](tx, [*rest, first], {})
+    return of_python(tx, args, kwargs)
 
 
-_of_numbers(divmod, "__divmod__")
-_of_numbers(pow, "__pow__")
+BUILTINS[divmod] = partial(_of_numbers, "__divmod__", BUILTINS[divmod])
+BUILTINS[pow] = partial(_of_numbers, "__pow__", BUILTINS[pow])
 
 
 # ---- what is also a function ------------------------------------------------------------------------------------
 
 
 def _named(name: str) -> None:
-    row = ROWS[name]
-    real = getattr(np, name)
-
-    def call(tx: Tx, array: NumpyNdarrayVariable, *args: Variable, **kwargs: Variable) -> Variable:
-        return call_row(tx, row, real, [array, *args], kwargs)
-
-    method(name)(call)
+    row, real = ROWS[name], getattr(np, name)
+    method(name)(lambda tx, array, *args, **kwargs: call_row(row, real, tx, [array, *args], kwargs))
 
 
 for _name, _row in ROWS.items():
@@ -143,13 +128,13 @@ for _name in ("argsort", "nonzero"):
 @method("reshape")
 def _reshape(tx: Tx, array: NumpyNdarrayVariable, *shape: Variable, **kwargs: Variable) -> Variable:
     size = shape[0] if len(shape) == 1 else TupleVariable(list(shape))
-    return call_row(tx, ROWS["reshape"], np.reshape, [array, size], kwargs)
+    return call_row(ROWS["reshape"], np.reshape, tx, [array, size], kwargs)
 
 
 @method("transpose")
 def _transpose(tx: Tx, array: NumpyNdarrayVariable, *axes: Variable) -> Variable:
     given = axes[0] if len(axes) == 1 else TupleVariable(list(axes))
-    return call_row(tx, ROWS["transpose"], np.transpose, [array, given] if axes else [array], {})
+    return call_row(ROWS["transpose"], np.transpose, tx, [array, given] if axes else [array], {})
 
 
 @method("copy", "__copy__")
@@ -169,7 +154,7 @@ _ASTYPE = numpy_api.make_operator("astype", numpy_api.shapes.astype)
 def _flatten(tx: Tx, array: NumpyNdarrayVariable, order: Variable | None = None) -> Variable:
     if order is not None and tx.constant(order, "an order") not in ("C", "A"):
         left(tx, "flatten in another order")
-    return NumpyNdarrayVariable(_tensor(record(tx, _FLATTEN, [array.tensor])))
+    return NumpyNdarrayVariable(record(tx, _FLATTEN, [array.tensor]))
 
 
 @method("astype")
@@ -190,14 +175,12 @@ def _fill(tx: Tx, array: NumpyNdarrayVariable, value: Variable) -> Variable:
 
 @method("sort")
 def _sort(tx: Tx, array: NumpyNdarrayVariable, axis: Variable | None = None, **kwargs: Variable) -> Variable:
-    made = call_row(tx, ROWS["sort"], np.sort, [array] if axis is None else [array, axis], kwargs)
+    made = call_row(ROWS["sort"], np.sort, tx, [array] if axis is None else [array, axis], kwargs)
     write(tx, array, made)
     return NONE
 
 
-@method("conj", "conjugate")
-def _conj(tx: Tx, array: NumpyNdarrayVariable) -> Variable:
-    return array
+method("conj", "conjugate")(lambda tx, array: array)
 
 
 @method("__len__")
@@ -239,7 +222,7 @@ def _known_index(tx: Tx, key: Any) -> Variable:
 
 @method("__getitem__")
 def _getitem(tx: Tx, array: NumpyNdarrayVariable, key: Variable) -> Variable:
-    made = _tensor(record(tx, numpy_api.indexing.getitem, [array.tensor, _index(tx, key)]))
+    made = record(tx, numpy_api.indexing.getitem, [array.tensor, _index(tx, key)])
     items = realize(key).items if realize(key).family() is tuple else [key]
     dots = any(realize(i).is_python_constant() and realize(i).value is ... for i in items)
     scalar = not made.meta.shape and not dots
@@ -282,10 +265,6 @@ def _setitem(tx: Tx, array: NumpyNdarrayVariable, key: Variable, value: Variable
     return NONE
 
 
-def _tensor(value: Variable) -> TensorVariable:
-    return value  # type: ignore[return-value]
-
-
 # ---- attributes -------------------------------------------------------------------------------------------------
 
 _LAST_TWO = (ConstantVariable(-1), ConstantVariable(-2))
@@ -293,7 +272,7 @@ _LAST_TWO = (ConstantVariable(-1), ConstantVariable(-2))
 
 def _flat(tx: Tx, array: NumpyNdarrayVariable) -> Variable:
     """array.flat, to be walked or read: all elements in order. If it is written to or passed on, NumPy handles it."""
-    made: Any = call_row(tx, ROWS["ravel"], np.ravel, [array], {})
+    made: Any = call_row(ROWS["ravel"], np.ravel, tx, [array], {})
     made.derived = True
     tx.output.reversals.append(made)
     return made
@@ -301,8 +280,8 @@ def _flat(tx: Tx, array: NumpyNdarrayVariable) -> Variable:
 
 COMPUTED.update(
     {
-        "T": lambda tx, array: call_row(tx, ROWS["transpose"], np.transpose, [array], {}),
-        "mT": lambda tx, array: call_row(tx, ROWS["swapaxes"], np.swapaxes, [array, *_LAST_TWO], {}),
+        "T": lambda tx, array: call_row(ROWS["transpose"], np.transpose, tx, [array], {}),
+        "mT": lambda tx, array: call_row(ROWS["swapaxes"], np.swapaxes, tx, [array, *_LAST_TWO], {}),
         "real": lambda tx, array: array,
         "flat": _flat,
     }
@@ -344,12 +323,9 @@ def _axes(tx: Tx, array: NumpyNdarrayVariable, axis: Any) -> list[int]:
     return [a % rank for a in axes]
 
 
-def _flip(function: Any, axis: int | None = None) -> Callable[[Tx, Args, Kwargs], Variable]:
-    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-        array, rest = _array_and_constants(tx, function, args, kwargs)
-        return _turned(tx, array, {*_axes(tx, array, rest[0] if rest else axis)})
-
-    return call
+def _flip(function: Any, axis: int | None, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    array, rest = _array_and_constants(tx, function, args, kwargs)
+    return _turned(tx, array, {*_axes(tx, array, rest[0] if rest else axis)})
 
 
 def _rot90(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
@@ -359,7 +335,7 @@ def _rot90(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     k %= 4
     if k % 2:
         swapped = [array, ConstantVariable(first), ConstantVariable(second)]
-        array = call_row(tx, ROWS["swapaxes"], np.swapaxes, swapped, {})  # type: ignore[assignment]
+        array = call_row(ROWS["swapaxes"], np.swapaxes, tx, swapped, {})  # type: ignore[assignment]
     return _turned(tx, array, {0: set(), 1: {first}, 2: {first, second}, 3: {second}}[k])
 
 
@@ -367,10 +343,10 @@ def _diag(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     """np.diag: of a matrix a view of its diagonal."""
     array, (k,) = _array_and_constants(tx, np.diag, args, kwargs)
     row, real = (ROWS["diagonal"], np.diagonal) if array.meta.ndim == 2 else (ROWS["diag"], np.diag)
-    return call_row(tx, row, real, [array, ConstantVariable(k)], {})
+    return call_row(row, real, tx, [array, ConstantVariable(k)], {})
 
 
-BUILTINS.update({np.flip: _flip(np.flip), np.flipud: _flip(np.flipud, 0), np.fliplr: _flip(np.fliplr, 1)})
+BUILTINS.update({f: partial(_flip, f, axis) for f, axis in ((np.flip, None), (np.flipud, 0), (np.fliplr, 1))})
 BUILTINS.update({np.rot90: _rot90, np.diag: _diag})
 
 
@@ -403,10 +379,6 @@ def _array_of(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     return NumpyNdarrayVariable(tensor)  # type: ignore[arg-type]
 
 
-def _tensor_of(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    (array,) = map(realize, args)
-    return array.tensor
-
-
-BUILTINS[wrapping.array_of], BUILTINS[wrapping.tensor_of] = _array_of, _tensor_of
+BUILTINS[wrapping.array_of] = _array_of
+BUILTINS[wrapping.tensor_of] = lambda tx, args, kwargs: realize(args[0]).tensor
 BUILTINS[creation.from_numpy] = _from_numpy

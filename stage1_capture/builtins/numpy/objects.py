@@ -5,6 +5,7 @@ Input: abstract calls of them, met in programs on arrays. They change nothing bu
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,38 +46,24 @@ def _errstate(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
 
 
 # What np.finfo or np.iinfo says of a dtype. Some are computed when they are read, so capture reads them all at once.
-_FACTS = (
-    "eps",
-    "epsneg",
-    "max",
-    "min",
-    "tiny",
-    "smallest_normal",
-    "smallest_subnormal",
-    "resolution",
-    "bits",
-    "precision",
-)
+_FACTS = "eps epsneg max min tiny smallest_normal smallest_subnormal resolution bits precision".split()
 
 
-def _limits(function: Any) -> Any:
-    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-        value = realize(args[0]) if len(args) == 1 and not kwargs else None
-        if value is None:
-            left(tx, f"such a call of np.{function.__name__}")
-        dtype = value.meta.dtype if value.is_array() else dtype_of(tx, value)
-        try:
-            found = function(dtype.numpy)
-        except ValueError:
-            left(tx, f"np.{function.__name__} of {dtype.name}")
-        made = UserDefinedObjectVariable(found, private=True)
-        made.trusted = True
-        for name, fact in [(name, getattr(found, name)) for name in _FACTS if hasattr(found, name)]:
-            known = isinstance(fact, np.generic) and fact.dtype.num in CAPTURED_DTYPES
-            made.attrs[name] = constant_scalar(fact) if known else ConstantVariable(fact)
-        return made
-
-    return call
+def _limits(function: Any, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    value = realize(args[0]) if len(args) == 1 and not kwargs else None
+    if value is None:
+        left(tx, f"such a call of np.{function.__name__}")
+    dtype = value.meta.dtype if value.is_array() else dtype_of(tx, value)
+    try:
+        found = function(dtype.numpy)
+    except ValueError:
+        left(tx, f"np.{function.__name__} of {dtype.name}")
+    made = UserDefinedObjectVariable(found, private=True)
+    made.trusted = True
+    for name, fact in [(name, getattr(found, name)) for name in _FACTS if hasattr(found, name)]:
+        known = isinstance(fact, np.generic) and fact.dtype.num in CAPTURED_DTYPES
+        made.attrs[name] = constant_scalar(fact) if known else ConstantVariable(fact)
+    return made
 
 
 # ---- indices ----------------------------------------------------------------------------------------------------
@@ -102,7 +89,6 @@ def _open_mesh(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     return TupleVariable(parts)
 
 
-BUILTINS.update(
-    {np.errstate: _errstate, np.finfo: _limits(np.finfo), np.iinfo: _limits(np.iinfo), np.ix_: _open_mesh}
-)
+BUILTINS.update({kind: partial(_limits, kind) for kind in (np.finfo, np.iinfo)})
+BUILTINS.update({np.errstate: _errstate, np.ix_: _open_mesh})
 BUILTINS[type(np.s_).__getitem__] = _index_expression

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from stage1_capture.builtins.python import as_mapping
 from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.frame.opcodes.shared import Tx, handles, operations
-from stage1_capture.frame.translator import Handler
 from stage1_capture.variables.base import NULL, Variable, iterate, realize
 from stage1_capture.variables.formatting import CONVERSIONS, format_value
 from stage1_capture.variables.function import UserFunctionVariable
@@ -28,12 +27,9 @@ def jump(tx: Tx, i: Instruction) -> None:
     tx.index = i.target
 
 
-def jump_if(condition: Callable[[Tx, Variable], bool]) -> Handler:
-    def handler(tx: Tx, i: Instruction) -> None:
-        if condition(tx, tx.pop()):
-            tx.index = i.target
-
-    return handler
+def jump_if(condition: Callable[[Tx, Variable], bool], tx: Tx, i: Instruction) -> None:
+    if condition(tx, tx.pop()):
+        tx.index = i.target
 
 
 CONDITIONS: dict[str, Callable[[Tx, Variable], bool]] = {
@@ -44,18 +40,14 @@ CONDITIONS: dict[str, Callable[[Tx, Variable], bool]] = {
 }
 
 
-def for_iter(skipped: int) -> Handler:
+def for_iter(skipped: int, tx: Tx, i: Instruction) -> None:
     """FOR_ITER. At the end it goes past its target by the `skipped` instructions that only tidy the stack."""
-
-    def handler(tx: Tx, i: Instruction) -> None:
-        item = tx.stack[-1].next_variable(tx)
-        if item is None:
-            tx.pop()
-            tx.index = i.target + skipped
-        else:
-            tx.push(item)
-
-    return handler
+    item = tx.stack[-1].next_variable(tx)
+    if item is None:
+        tx.pop()
+        tx.index = i.target + skipped
+    else:
+        tx.push(item)
 
 
 @handles("RETURN_VALUE")

@@ -6,7 +6,7 @@ table says.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.frame.opcodes.shared import Tx, handles, known, operations
@@ -136,37 +136,33 @@ def end_send(tx: Tx, i: Instruction) -> None:
     del tx.stack[-2]
 
 
-def send(keeps: bool) -> Any:
+def send(keeps: bool, tx: Tx, i: Instruction) -> None:
     """SEND: a step of `yield from`. At the end it jumps with the result; 3.11 drops the iterator there."""
-
-    def handler(tx: Tx, i: Instruction) -> None:
-        value = tx.pop()
-        iterator = tx.stack[-1]
-        result: Variable = NONE
-        item: Variable | None = None
-        own = None if isinstance(iterator, IteratorVariable) else iterator.special_method(tx, "__next__")
-        if not isinstance(iterator, GeneratorVariable) and (own is None or iterator.is_foreign_iterator()):
-            if not value.is_none():
-                _refuse_to_send(tx, iterator)
-            item = iterator.next_variable(tx)
-        else:
-            try:
-                item = _sent(tx, iterator, own, value)
-            except Raised as raised:
-                ended = getattr(iterator, "state", "closed") == "closed"
-                if not isinstance(raised.value.real, StopIteration) or not ended:
-                    raise
-                tx.resume_here()
-                result = raised.value.args[0] if raised.value.args else NONE
-        if item is not None:
-            tx.push(item)
-            return
-        if not keeps:
-            tx.pop()
-        tx.push(result)
-        tx.index = i.target
-
-    return handler
+    value = tx.pop()
+    iterator = tx.stack[-1]
+    result: Variable = NONE
+    item: Variable | None = None
+    own = None if isinstance(iterator, IteratorVariable) else iterator.special_method(tx, "__next__")
+    if not isinstance(iterator, GeneratorVariable) and (own is None or iterator.is_foreign_iterator()):
+        if not value.is_none():
+            _refuse_to_send(tx, iterator)
+        item = iterator.next_variable(tx)
+    else:
+        try:
+            item = _sent(tx, iterator, own, value)
+        except Raised as raised:
+            ended = getattr(iterator, "state", "closed") == "closed"
+            if not isinstance(raised.value.real, StopIteration) or not ended:
+                raise
+            tx.resume_here()
+            result = raised.value.args[0] if raised.value.args else NONE
+    if item is not None:
+        tx.push(item)
+        return
+    if not keeps:
+        tx.pop()
+    tx.push(result)
+    tx.index = i.target
 
 
 def _sent(tx: Tx, iterator: Variable, own: Variable | None, value: Variable) -> Variable:

@@ -11,6 +11,7 @@ import importlib.util
 import sys
 import types
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from stage1_capture.frame.bytecode import VERSION, Instruction
@@ -44,16 +45,13 @@ def handles(*names: str, table: dict[str, Handler] = HANDLERS) -> Callable[[Hand
 def operations(rows: dict[str, tuple[int, Callable[..., Any]]], table: dict[str, Handler] = HANDLERS) -> None:
     """Enter instructions that only compute: how many values each takes from the stack, and what is pushed of them
     (None: nothing)."""
-    table.update({name: operation(*row) for name, row in rows.items()})
+    table.update({name: partial(operation, *row) for name, row in rows.items()})
 
 
-def operation(count: int, compute: Callable[..., Any]) -> Handler:
-    def handler(tx: Tx, i: Instruction) -> None:
-        made = compute(tx, i, *tx.popn(count))
-        if made is not None:
-            tx.push(made)
-
-    return handler
+def operation(count: int, compute: Callable[..., Any], tx: Tx, i: Instruction) -> None:
+    made = compute(tx, i, *tx.popn(count))
+    if made is not None:
+        tx.push(made)
 
 
 def known(answer: object) -> Variable:

@@ -6,6 +6,8 @@ with it.
 
 from __future__ import annotations
 
+from functools import partial
+
 from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.frame.opcodes.build import list_to_tuple
 from stage1_capture.frame.opcodes.control import CONDITIONS, for_iter, format_value_, jump_if, make_function
@@ -19,9 +21,9 @@ from stage1_capture.variables.sequence import SliceVariable
 
 TABLE: dict[str, Handler] = {
     **HANDLERS,
-    **{f"POP_JUMP_IF_{name}": jump_if(condition) for name, condition in CONDITIONS.items()},
-    "FOR_ITER": for_iter(skipped=1),  # END_FOR
-    "SEND": send(keeps=True),
+    **{f"POP_JUMP_IF_{name}": partial(jump_if, condition) for name, condition in CONDITIONS.items()},
+    "FOR_ITER": partial(for_iter, 1),  # END_FOR
+    "SEND": partial(send, True),
     "MAKE_FUNCTION": make_function,
     "FORMAT_VALUE": format_value_,
 }

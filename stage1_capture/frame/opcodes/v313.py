@@ -5,6 +5,7 @@ Input: the table of frame/opcodes/v312.py. TABLE is what the translator runs on 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from stage1_capture.frame.bytecode import Instruction
@@ -19,7 +20,7 @@ from stage1_capture.variables.formatting import CONVERSIONS, format_value, in_te
 
 TABLE: dict[str, Handler] = {
     **TABLE_312,
-    "FOR_ITER": for_iter(skipped=2),  # END_FOR, POP_TOP
+    "FOR_ITER": partial(for_iter, 2),  # END_FOR, POP_TOP
 }
 
 
