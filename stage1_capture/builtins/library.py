@@ -40,8 +40,10 @@ from stage1_capture.variables.base import (
     SEQUENCES,
     Variable,
     describe,
+    equal,
     iterate,
     load_attribute,
+    walked,
 )
 from stage1_capture.variables.builder import object_of
 from stage1_capture.variables.constant import NONE, ConstantVariable
@@ -64,8 +66,6 @@ POLYFILLS: dict[Any, Any] = {
        for name in ("heappush", "heappop", "heapreplace", "heappushpop", "heapify")},
     **{getattr(bisect, name): getattr(polyfills.bisect, name)
        for name in ("bisect_left", "bisect_right", "insort_left", "insort_right")},
-    operator.countOf: polyfills.operator.countOf,
-    operator.indexOf: polyfills.operator.indexOf,
     collections._count_elements: polyfills.count_elements,  # type: ignore[attr-defined]
     itertools.chain.from_iterable: polyfills.chain_from_iterable,
     **{getattr(itertools, name): getattr(polyfills, name) for name in _NAMES if hasattr(itertools, name)},
@@ -121,6 +121,13 @@ BUILTINS.update({f: partial(_operation, compare, symbol) for f, symbol in _COMPA
 BUILTINS.update({f: partial(_operation, unary, name) for f, name in _UNARY.items()})
 
 
+def _index_of(tx: Tx, items: Variable, value: Variable) -> Variable:
+    for place, item in enumerate(walked(tx, items)):
+        if equal(tx, item, value):
+            return ConstantVariable(place)
+    tx.throw(ValueError, "sequence.index(x): x not in sequence")
+
+
 def _concatenated(symbol: str, tx: Tx, left: Variable, right: Variable) -> Variable:
     for value in (left, right):
         text = value.is_python_constant() and isinstance(value.value, (str, bytes))
@@ -139,6 +146,10 @@ builtins_(
         operator.truth: lambda tx, value: ConstantVariable(value.truth(tx)),
         operator.is_: lambda tx, left, right: ConstantVariable(is_same(tx, left, right)),
         operator.is_not: lambda tx, left, right: ConstantVariable(not is_same(tx, left, right)),
+        operator.countOf: lambda tx, items, value: ConstantVariable(
+            sum(equal(tx, item, value) for item in iterate(tx, items))
+        ),
+        operator.indexOf: _index_of,
         operator.call: lambda tx, function, *args, **kwargs: tx.call(function, list(args), kwargs),
         operator.concat: partial(_concatenated, "+"),
         operator.iconcat: partial(_concatenated, "+="),

@@ -142,11 +142,7 @@ _BOUND = (
 )
 
 
-def _plainly(wanted: Any, found: type) -> bool:
-    return issubclass(found, wanted)
-
-
-def _is_subclass(tx: Tx, found: type, cls: Any, ask: Callable[[Any, type], bool] = _plainly) -> bool:
+def _is_subclass(tx: Tx, found: type, cls: Any, ask: Callable[[Any, type], bool] | None = None) -> bool:
     wanted: Any = cls.real
     if _is_protocol(wanted) and any(c in tx.output.class_stores for c in found.__mro__):
         tx.unsupported("GB0047", f"whether {found.__name__}, which the program changes, meets a protocol")
@@ -158,7 +154,7 @@ def _is_subclass(tx: Tx, found: type, cls: Any, ask: Callable[[Any, type], bool]
         isinstance(asked, types.FunctionType) and asked is not _ABC_CHECK and is_users(asked.__globals__)
     ):
         tx.unsupported("GB0047", f"whether a class is a subclass of {describe(cls)}, which says it in Python")
-    return ask(wanted, found)
+    return ask(wanted, found) if ask else issubclass(found, wanted)
 
 
 def _is_protocol(cls: Any) -> bool:

@@ -16,7 +16,7 @@ from stage0_eager.autograd.function import Function, FunctionCtx
 from stage0_eager.functions.inplace import kept
 from stage1_capture.higher_order.subgraph import follow_backward
 from stage1_capture.state.graph_builder import Restart
-from stage1_capture.state.machine import Tx, builtin
+from stage1_capture.state.machine import Args, Tx, builtin
 from stage1_capture.variables.base import Variable, describe, from_constant, iterate, load_attribute, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.operators import call_operator, record_node
@@ -24,6 +24,8 @@ from stage1_capture.variables.sequence import TupleVariable
 from stage1_capture.variables.tensor import TensorVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.tensor_meta import TensorMeta
+
+Tensors = list[TensorVariable]
 
 
 @builtin(Function.apply.__func__)  # type: ignore[attr-defined]
@@ -91,12 +93,7 @@ def _returned_tensors(tx: Tx, args: list[Variable], result: Variable, name: str)
 
 
 def _on_the_tape(
-    tx: Tx,
-    cls: Variable,
-    ctx: UserDefinedObjectVariable,
-    args: list[Variable],
-    result: Variable,
-    name: str,
+    tx: Tx, cls: Variable, ctx: UserDefinedObjectVariable, args: Args, result: Variable, name: str
 ) -> Variable:
     """The results again, those with a derivative as computed by one node from the arguments."""
     flat = _items(ctx, "_non_differentiable")
@@ -108,7 +105,7 @@ def _on_the_tape(
         return result
     backward, saved = _follow_backward(tx, cls, ctx, args, outputs, kept, name)
     op = custom_gradient(name, backward)
-    metas = [_with_grad(o.meta, True) for o in kept]
+    metas = [o.meta.with_(requires_grad=True, strides=o.meta.strides) for o in kept]
     inputs = [args[i] for i in _differentiable(args)]
     operands = [TupleVariable(list(inputs)), TupleVariable(list(kept)), *saved]
     made = record_node(tx, op, operands, {}, metas[0] if len(metas) == 1 else tuple(metas))
@@ -125,9 +122,9 @@ def _follow_backward(
     tx: Tx,
     cls: Variable,
     ctx: UserDefinedObjectVariable,
-    args: list[Variable],
-    outputs: list[TensorVariable],
-    kept: list[TensorVariable],
+    args: Args,
+    outputs: Tensors,
+    kept: Tensors,
     name: str,
 ) -> tuple[BackwardGraph, list[TensorVariable]]:
     """backward as a graph, and the tensors that it takes from around it, to be saved."""
@@ -174,7 +171,3 @@ def _field(ctx: UserDefinedObjectVariable, name: str) -> Variable:
     value = ctx.attrs[name]
     assert value is not None
     return realize(value)
-
-
-def _with_grad(meta: TensorMeta, requires_grad: bool) -> TensorMeta:
-    return meta.with_(requires_grad=requires_grad, strides=meta.strides)

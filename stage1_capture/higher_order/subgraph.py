@@ -62,7 +62,8 @@ def follow(
         leaves = list(tensors_of(tx, result, name))
         graph.output([output.node_of(t) for t in leaves])
     for tensor in [t for t in output.mutated if t not in written]:
-        if tensor.node is None or tensor.node.graph is not graph or not _made_inside(output, tensor.node):
+        node = tensor.node  # whose memory may be an input's, or a constant's
+        if node is None or node.graph is not graph or output.memory_of(node).op != "call_function":
             tx.unsupported("GB0088", f"a write to an input of a function given to {name}")
         del output.mutated[tensor]
     if before != (len(output.effects.changed), len(output.effects.globals)):
@@ -133,19 +134,11 @@ def variable_of(tree: Any) -> Variable:
 def draws_random_numbers(graph: Graph) -> bool:
     """Whether running the graph would advance the random generator. It is run on metas."""
     tracer = Tracer(None)
-    inputs = [_on_meta(n.val) for n in graph.placeholders]
+    metas = [n.val for n in graph.placeholders]
+    inputs = [Tensor(TracedArray(m.with_(requires_grad=False, strides=m.strides))) for m in metas]
     with no_grad(), interpreting(tracer):
         graph.interpret(inputs)
     return tracer.rng_calls > 0
-
-
-def _made_inside(output: OutputGraph, node: Node) -> bool:
-    """Whether a value lives in memory that its graph makes: neither an input's nor a constant's."""
-    return output.memory_of(node).op == "call_function"
-
-
-def _on_meta(meta: TensorMeta) -> Tensor:
-    return Tensor(TracedArray(meta.with_(requires_grad=False, strides=meta.strides)))
 
 
 Run = Callable[[list[TensorVariable]], list[Variable]]  # gradients of the results to gradients of the targets

@@ -368,11 +368,6 @@ def _partial(r: Rebuilder, value: PartialVariable) -> str:
     return f"{r.named(functools.partial)}({', '.join(words)})"
 
 
-def _iterator(r: Rebuilder, value: Any) -> str:
-    text = value.rebuild(r)
-    return r.unsupported(value) if text is None else text
-
-
 def _local_class(r: Rebuilder, value: LocalClassVariable) -> str:
     """The class, of the names its body stored. What they hold is filled when it is there: it may be the class."""
     if value in r.making:
@@ -454,7 +449,7 @@ _MAKE: dict[type, Make] = {
         _unbacked(r, v.sym) if v.tensor is None else f"{r.expression(v.tensor)}.item()"
     ),
     SuperVariable: lambda r, v: f"{r.named(super)}({r.named(v.owner)}, {r.expression(v.receiver)})",
-    IteratorVariable: _iterator,
+    IteratorVariable: lambda r, v: v.rebuild(r) or r.unsupported(v),
     NestedFunctionVariable: lambda r, v: f"{CapturedFrame.nested_name}({r.expression(v.function)})",
     InstructionVariable: lambda r, v: (
         f"{r.named(functools.partial)}({r.named(v.run)}, {CapturedFrame.nested_name}, {v.detail!r})"

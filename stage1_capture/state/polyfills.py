@@ -405,4 +405,3 @@ def _without(accelerator: str, name: str) -> types.ModuleType:
 
 heapq = _without("_heapq", "heapq")
 bisect = _without("_bisect", "bisect")
-operator = _without("_operator", "operator")

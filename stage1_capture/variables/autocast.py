@@ -100,9 +100,9 @@ def check_inference(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> None:
     if tx.output.modes["inference"]:
         return
     tensors = _tensors_in([*args, *kwargs.values()])
-    if any(tx.output.in_inference(t) or _untracked(t) for t in tensors) and (
-        op.mutates or tx.output.grad_enabled and any(t.meta.requires_grad for t in tensors)
-    ):
+    if any(
+        tx.output.in_inference(t) or (t.real is not None and t.real._version is UNTRACKED) for t in tensors
+    ) and (op.mutates or tx.output.grad_enabled and any(t.meta.requires_grad for t in tensors)):
         tx.unsupported("GB0070", f"{op.name} of a tensor made in inference mode, outside of it")
 
 
@@ -111,7 +111,3 @@ def mark_inference(tx: Tx, result: Variable, args: Args, kwargs: Kwargs) -> None
     if tx.output.modes["inference"] and not tx.output.options.modes["inference"]:
         given = {id(t) for t in _tensors_in([*args, *kwargs.values()])}
         tx.output.inference.update(t for t in _tensors_in([result]) if id(t) not in given)
-
-
-def _untracked(tensor: TensorVariable) -> bool:
-    return tensor.real is not None and tensor.real._version is UNTRACKED

@@ -20,7 +20,7 @@ from stage1_capture.state.graph_builder import (
     is_users,
     is_users_class,
 )
-from stage1_capture.state.machine import Tx
+from stage1_capture.state.machine import Tx, attempt
 from stage1_capture.state.mro import MISSING, class_lookup, has_dict, made_by_python, made_inside
 from stage1_capture.variables.base import Variable, describe
 from stage1_capture.variables.builder import REGISTRIES, class_variable, object_of
@@ -114,11 +114,9 @@ def call_property(tx: Tx, value: UserDefinedObjectVariable, found: property, nam
     source = on_class(value, name, "fget")
     getter = found.fget
     if getter is None:
-        try:
-            found.__get__(value.real)  # Python says so: it knows the name that the property was made under
-        except AttributeError as error:
-            tx.output.guard("IDENTITY", dict_source(value, name), found)
-            tx.throw(AttributeError, *error.args)
+        tx.output.guard("IDENTITY", dict_source(value, name), found)
+        # Python says so: it knows the name that the property was made under
+        attempt(tx, name, lambda: found.__get__(value.real), exact=True)
     if not isinstance(getter, types.FunctionType):
         tx.unsupported("GB0098", f"the property {name} of {describe(value)}")
     function = tx.wrap(getter, None if is_library(getter.__globals__) else source)

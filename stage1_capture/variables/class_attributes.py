@@ -115,13 +115,8 @@ def _shown(tx: Tx, cls: UserDefinedObjectVariable, found: Any, name: str) -> Var
     if isinstance(found, _AS_IT_IS) or not hasattr(type(found), "__get__"):
         return None
     if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
-        return _described(tx, cls, found, name)
+        return tx.wrap(found, in_class(cls.source, real, name)).ask(tx, "__get__", from_constant(None), cls)
     tx.unsupported("GB0098", f"the descriptor {real.__name__}.{name}")
-
-
-def _described(tx: Tx, cls: UserDefinedObjectVariable, found: Any, name: str) -> Variable:
-    """A descriptor written in Python, asked without an instance."""
-    return tx.wrap(found, in_class(cls.source, cls.real, name)).ask(tx, "__get__", from_constant(None), cls)
 
 
 def _on_metaclass(tx: Tx, cls: UserDefinedObjectVariable, meta: Any, name: str) -> Variable | None:

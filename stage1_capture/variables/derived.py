@@ -41,11 +41,6 @@ def blank(cls: type) -> Any:
     return object.__new__(cls) if base is None else base.__new__(cls)  # type: ignore[call-overload]
 
 
-def plainly_read(cls: type) -> bool:
-    """Whether the contents of an object from outside are read without running code of its class."""
-    return not isinstance(class_lookup(cls, "__getattribute__"), types.FunctionType)
-
-
 def asked_of(base: type, method: str, real: Any, source: Source | None, *words: Any) -> Source | None:
     """Where guards and residual code read what `real` holds: past a method of its class's own, by Python's."""
     if source is None:
@@ -100,7 +95,7 @@ def constant_of(real: Any, base: type) -> Variable:
 def contents_of(output: OutputGraph, real: Any, source: Source | None) -> Variable | None:
     """What an object of a derived class holds; None where reading it would run code of its class."""
     base = python_base(type(real))
-    if base is None or not plainly_read(type(real)):
+    if base is None or _own(type(real), "__getattribute__"):
         return None
     if base in HELD:
         return HELD[base](output, real, source, base)

@@ -24,7 +24,7 @@ from stage1_capture.state.machine import (
     Tx,
     control_of,
 )
-from stage1_capture.variables.base import Variable, describe, from_constant, realize, yes
+from stage1_capture.variables.base import Variable, describe, from_constant, realize, same_object, yes
 from stage1_capture.variables.builder import BUILDERS, identical, lazily, object_of, once, wrap, wrap_identity
 from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.hash_keys import ObjectKey
@@ -77,13 +77,10 @@ class UserFunctionVariable(Variable):
     annotations: dict[str, Variable] = field(default_factory=dict)  # of one made inside
     stands_for = types.FunctionType
     is_compared_by_identity = yes
+    same_as = same_object
 
     def describe(self) -> str:
         return f"the function {self.name}"
-
-    def same_as(self, tx: Tx, other: Variable) -> bool | None:
-        alike = self.real is not None and self.real is getattr(other, "real", None) and not other.is_tensor()
-        return True if alike else None
 
     def class_name(self) -> str:
         return "function"
@@ -262,10 +259,6 @@ def cell_variable(output: OutputGraph, cell: types.CellType, source: Source | No
     return made
 
 
-def _wrap_cell(output: OutputGraph, real: types.CellType, source: Source | None) -> Variable:
-    return cell_variable(output, real, source)
-
-
 def _wrap_method(output: OutputGraph, real: types.MethodType, source: Source | None) -> Variable:
     output.guard("TYPE", source, types.MethodType, source in output.epoch_sources)
     function = wrap(output, real.__func__, source and AttrSource(source, "__func__"))
@@ -309,7 +302,7 @@ BUILDERS.update(
         types.FunctionType: _wrap_function,
         types.MethodType: _wrap_method,
         types.BuiltinFunctionType: _wrap_builtin,
-        types.CellType: _wrap_cell,
+        types.CellType: cell_variable,
         functools.partial: _wrap_partial,
     }
 )
@@ -364,11 +357,6 @@ _STORED = ("__name__", "__qualname__", "__module__", "__doc__", "__wrapped__", "
                  "__type_params__")  # fmt: skip
 
 
-def _doc(value: UserFunctionVariable) -> Variable:
-    first = value.code.co_consts[0] if value.code.co_consts else None
-    return from_constant(first if type(first) is str else None)
-
-
 _MADE_INSIDE: dict[str, Callable[[UserFunctionVariable], Variable]] = {
     "__name__": lambda f: from_constant(f.name),
     "__qualname__": lambda f: from_constant(f.code.co_qualname),
@@ -377,5 +365,5 @@ _MADE_INSIDE: dict[str, Callable[[UserFunctionVariable], Variable]] = {
     "__closure__": lambda f: TupleVariable(list(f.closure)) if f.closure else NONE,
     "__type_params__": lambda f: TupleVariable([]),
     "__module__": lambda f: from_constant(f.globals.get("__name__")),
-    "__doc__": _doc,
+    "__doc__": lambda f: from_constant(next((c for c in f.code.co_consts[:1] if type(c) is str), None)),
 }

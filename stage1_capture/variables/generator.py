@@ -147,7 +147,8 @@ class GeneratorVariable(IteratorVariable):
     def parts(self) -> list[Variable]:
         frame = self.frame
         assert frame is not None
-        values = [v for v in (*frame.locals.values(), *frame.stack) if not _is_mark(v)]
+        held = (*frame.locals.values(), *frame.stack)
+        values = [v for v in held if v is not NULL and not isinstance(v, OuterExceptionVariable)]
         return values if self.state == "suspended" else [*values, frame.function]
 
     def rebuild(self, r: Any) -> str | None:
@@ -213,7 +214,3 @@ def _passing_on(frame: Any, index: int) -> int | None:
 
 def _plain(value: Variable) -> Variable:
     return value.contents if isinstance(value, CellVariable) and value.contents is not None else value
-
-
-def _is_mark(value: Variable) -> bool:
-    return value is NULL or isinstance(value, OuterExceptionVariable)

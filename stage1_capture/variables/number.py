@@ -68,7 +68,7 @@ class NumberVariable(ConstantVariable):
         return type(self.hint)
 
     def truth(self, tx: Tx) -> bool:
-        return open_truth(self)
+        return open_compare("!=", operator.ne, self, ConstantVariable(0)).value  # type: ignore[union-attr]
 
 
 def size_number(sizes: OpenSizes, sym: SymInt) -> Variable:
@@ -201,10 +201,6 @@ def open_compare(symbol: str, function: Callable, left: Variable, right: Variabl
     text = f"{text_of(left)} {symbol} {text_of(right)}"
     output.guard("SHAPE", None, text if holds else f"not ({text})")
     return ConstantVariable(holds)
-
-
-def open_truth(value: NumberVariable) -> bool:
-    return open_compare("!=", operator.ne, value, ConstantVariable(0)).value  # type: ignore[union-attr]
 
 
 def hint_of(value: Variable) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from stage0_eager.state import STATE
 from stage1_capture.state.graph_builder import is_library, is_library_class
-from stage1_capture.state.machine import Tx
+from stage1_capture.state.machine import Tx, attempt
 from stage1_capture.state.mro import MISSING, class_lookup, full_name, has_dict, made_by_python
 from stage1_capture.variables.base import Variable, describe, from_constant
 from stage1_capture.variables.binding import dict_source, guard_class, guard_plain, guard_storing, on_class
@@ -66,11 +66,8 @@ def store_plainly(tx: Tx, target: Any, name: str, value: Variable) -> Variable:
     found = class_lookup(type(target.real), name)
     if isinstance(found, property):
         if found.fset is None:
-            try:
-                found.__set__(target.real, None)
-            except AttributeError as error:
-                tx.output.guard("IDENTITY", dict_source(target, name), found)
-                tx.throw(AttributeError, *error.args)
+            tx.output.guard("IDENTITY", dict_source(target, name), found)
+            attempt(tx, name, lambda: found.__set__(target.real, None), exact=True)
         setter = tx.wrap(found.fset, _class_source(target, name, found.fset, "fset"))
         tx.inline(setter, [target, value], {})
         return NONE
@@ -89,10 +86,8 @@ def store_plainly(tx: Tx, target: Any, name: str, value: Variable) -> Variable:
     slot = _slot(tx, target.real, found, name)
     guard_class(tx.output, target, name)
     if not slot and not has_dict(target.real):
-        try:
-            object.__setattr__(target.real, name, None)  # there is no place for it: Python says so
-        except AttributeError as error:
-            tx.throw(AttributeError, *error.args)
+        # there is no place for it: Python says so
+        attempt(tx, name, lambda: object.__setattr__(target.real, name, None), exact=True)
     guard_storing(tx.output, target, "__setattr__")
     tx.output.will_change(target)
     if target.attrs.get(name, value) is None:  # deleted before: it is last now
@@ -191,10 +186,7 @@ def _filled(tx: Tx, target: Any, slot: Any, name: str) -> bool:
 def _nothing_to_delete(tx: Tx, target: Any, name: str, slot: bool) -> NoReturn:
     """Python's AttributeError."""
     if not slot and not has_dict(target.real):
-        try:
-            object.__delattr__(target.real, name)
-        except AttributeError as error:
-            tx.throw(AttributeError, *error.args)
+        attempt(tx, name, lambda: object.__delattr__(target.real, name), exact=True)
     words = f"{full_name(type(target.real))!r} object has no attribute {name!r}"
     tx.throw(AttributeError, name if slot else words)
 

@@ -391,13 +391,7 @@ def record_check(tx: Tx, condition: Any, error: type[Exception], message: str) -
 
 
 def _record_check(
-    tx: Tx,
-    shown: list[Variable],
-    known: list[Variable],
-    names: list[str],
-    text: str,
-    error: Any,
-    message: str,
+    tx: Tx, shown: Args, known: Args, names: list[str], text: str, error: Any, message: str
 ) -> None:
     words = [TupleVariable(shown), TupleVariable(known), ConstantVariable(tuple(names)), *map(
         ConstantVariable, (text, error.__name__, message))]  # fmt: skip

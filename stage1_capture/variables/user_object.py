@@ -44,6 +44,7 @@ from stage1_capture.variables.base import (
     equal,
     from_constant,
     load_attribute,
+    same_object,
     walked,
     yes,
 )
@@ -93,6 +94,7 @@ class UserDefinedObjectVariable(Variable):
     namespace: Any = None  # its `__dict__`, once the program asked for it
     again: set[str] = field(default_factory=set)  # what it deleted and stored again, which is last then
     is_compared_by_identity = yes
+    same_as = same_object
 
     def python_type(self, tx: Tx) -> type:
         return type(self.real)
@@ -288,10 +290,6 @@ class UserDefinedObjectVariable(Variable):
         if isinstance(self.real, type):
             return False
         return class_lookup(type(self.real), name) not in (MISSING, getattr(object, name))
-
-    def same_as(self, tx: Tx, other: Variable) -> bool | None:
-        alike = self.real is not None and self.real is getattr(other, "real", None) and not other.is_tensor()
-        return True if alike else None
 
     # ---- what it is --------------------------------------------------------------------------------------
 
