@@ -7,7 +7,6 @@ around it become further operands. The call is then one node, whose body transfo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -184,7 +183,6 @@ def jvp(
     return _node(tx, "jvp", inside, [primals, tangents], lambda plain, p, t: func.jvp(plain, p, t, **options))
 
 
-@dataclass(eq=False)
 class PullVariable(Variable):
     """What vjp returns beside the output: cotangents to gradients."""
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, dataclass_transform
 
 from stage1_capture.state.hints import code_of
 from stage1_capture.state.machine import CALLED, KINDS, METHODS, SPECIAL_METHODS, Args, Kwargs, Raised, Tx
@@ -37,16 +37,25 @@ def no(self: Any) -> bool:
     return False
 
 
-@dataclass(eq=False, kw_only=True)
-class Variable:
+@dataclass_transform(eq_default=False, field_specifiers=(field,))
+class _Dataclass:
+    """Each class derived from it is a dataclass, whose objects are compared by identity."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(eq=False)(cls)
+
+
+class Variable(_Dataclass):
+    """A value."""
+
+    _: KW_ONLY
     source: Source | None = None
     trusted: bool = False  # an object of the library, without a source: read without a guard, never written
     born: int = field(default_factory=BIRTHS.__next__, repr=False)  # later than all that were there before it
     part_of: Any = None  # of what an object is made of (its dict, the list it derives from): the object
     stands_for: ClassVar[Any] = None  # the class of all objects of this kind, where there is one
-    holds: ClassVar[
-        tuple[str, ...]
-    ] = ()  # the fields with the values inside it: None, a value, a list, a dict
+    # the fields with the values inside it: None, a value, a list, a dict
+    holds: ClassVar[tuple[str, ...]] = ()
 
     if TYPE_CHECKING:
         # A kind's fields are read where a question has told the kind (`value.is_tensor()`, `value.family() is dict`).
@@ -312,7 +321,6 @@ class Variable:
         return "a " + type(self).__name__.removesuffix("Variable").removeprefix("Const").lower()
 
 
-@dataclass(eq=False)
 class LazyVariable(Variable):
     """A value from outside that nobody has looked at yet, so that no guard is needed so far."""
 
@@ -420,7 +428,6 @@ def from_constant(value: Any) -> Variable:
     return make(value)
 
 
-@dataclass(eq=False)
 class ContainerVariable(Variable):
     """`items` are its contents, `kind` the class of the object."""
 

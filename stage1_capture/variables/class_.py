@@ -42,7 +42,6 @@ from stage1_capture.variables.tensor import TensorVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 
-@dataclass(eq=False)
 class LocalClassVariable(UserDefinedObjectVariable):
     """A class that the program defined. `real` is its prototype.
 
@@ -69,7 +68,6 @@ class LocalClassVariable(UserDefinedObjectVariable):
         return by_identity(tx, self)
 
 
-@dataclass(eq=False)
 class WrapperVariable(UserDefinedObjectVariable):
     """A property, classmethod or staticmethod made inside; `real` is one of the stand-ins of `functions`."""
 
@@ -93,7 +91,6 @@ class WrapperVariable(UserDefinedObjectVariable):
 _FUNCTIONS = ("fget", "fset", "fdel")
 
 
-@dataclass(eq=False)
 class FieldVariable(UserDefinedObjectVariable):
     """dataclasses.field(**options)."""
 

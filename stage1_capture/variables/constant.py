@@ -9,7 +9,6 @@ import datetime
 import re
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -26,7 +25,6 @@ from stage_contracts.dtype import DType
 from stage_contracts.source import Source
 
 
-@dataclass(eq=False)
 class ConstantVariable(Variable):
     """A number, string, None, dtype, device, range: an immutable value the graph is specialised on."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from stage1_capture.state.machine import Tx
@@ -20,7 +20,6 @@ from stage1_capture.variables.sequence import TupleVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 
-@dataclass(eq=False)
 class ExceptionVariable(UserDefinedObjectVariable):
     """An exception. passed: the instructions it passed on its way to a handler, innermost first: its traceback.
 
@@ -79,7 +78,6 @@ class TracebackVariable(Variable):
     """The traceback that `__exit__` is given: it is there, and cannot be looked at."""
 
 
-@dataclass(eq=False)
 class OuterExceptionVariable(Variable):
     """The exception that is handled outside an except block, on the stack while the block handles `inner`.
 
@@ -90,7 +88,6 @@ class OuterExceptionVariable(Variable):
     active: bool = True
 
 
-@dataclass(eq=False)
 class RaisingPlaceVariable(Variable):
     """Where an exception was raised, on the stack of handlers that raise it again: an offset in the user's code."""
 

@@ -9,7 +9,7 @@ import functools
 import types
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NoReturn
 
 from stage0_eager.transforms.vmap import is_transformed
@@ -36,7 +36,6 @@ from stage1_capture.variables.sequence import TupleVariable, sequence_items
 from stage_contracts.source import AttrSource, ItemSource, Source
 
 
-@dataclass(eq=False)
 class CellVariable(Variable):
     """A variable shared between functions. One from outside has a source; storing to it is a side effect."""
 
@@ -61,7 +60,6 @@ class CellVariable(Variable):
         return self.contents
 
 
-@dataclass(eq=False)
 class UserFunctionVariable(Variable):
     """A Python function, real or made inside by a def or lambda."""
 
@@ -125,7 +123,6 @@ class UserFunctionVariable(Variable):
         return None
 
 
-@dataclass(eq=False)
 class GeneratedFunctionVariable(UserFunctionVariable):
     """A method that a decorator of Python's wrote into a class made inside, where it is found again."""
 
@@ -137,7 +134,6 @@ class GeneratedFunctionVariable(UserFunctionVariable):
         return [self.owner]
 
 
-@dataclass(eq=False)
 class PartialVariable(Variable):
     """functools.partial(function, *args, **kwargs)."""
 
@@ -164,7 +160,6 @@ class PartialVariable(Variable):
         return tx.call(inner, [*first, *args], {**given, **kwargs})
 
 
-@dataclass(eq=False)
 class TransformVariable(Variable):
     """`func.grad(f)` or `func.vmap(f)`, not called yet."""
 
@@ -173,7 +168,6 @@ class TransformVariable(Variable):
     options: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(eq=False)
 class NestedFunctionVariable(Variable):
     """A user function that is called in Python: its compiled version stands in."""
 
@@ -181,7 +175,6 @@ class NestedFunctionVariable(Variable):
     holds = ("function",)
 
 
-@dataclass(eq=False)
 class InstructionVariable(Variable):
     """A function of breaks/special_methods.py that is called in place of an instruction, with what the instruction
     says."""
@@ -190,7 +183,6 @@ class InstructionVariable(Variable):
     detail: Any
 
 
-@dataclass(eq=False)
 class TritonLaunchVariable(Variable):
     """`kernel[grid]`, not called yet."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 import types
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from stage1_capture.state import entry
@@ -27,7 +27,6 @@ from stage1_capture.variables.function import CellVariable, UserFunctionVariable
 from stage1_capture.variables.iterator import IteratorVariable
 
 
-@dataclass(eq=False)
 class GeneratorVariable(IteratorVariable):
     """state: "created", "suspended", "running" or "closed"."""
 

@@ -5,7 +5,7 @@ Input: abstract values that the program uses as keys; each says by `hash_key` wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from stage1_capture.state.machine import Tx
@@ -61,7 +61,6 @@ def _always_apart(one: Source | None, other: Source | None) -> bool:
     return isinstance(one, RegisteredSource) and isinstance(other, RegisteredSource) and one != other
 
 
-@dataclass(eq=False)
 class IdVariable(Variable):
     """id(of): only ever compared, or a key."""
 

@@ -7,7 +7,6 @@ each iterator can be made again in its middle, for a break inside the loop.
 from __future__ import annotations
 
 import types
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from stage1_capture.state.machine import Tx
@@ -15,7 +14,6 @@ from stage1_capture.variables.base import Variable, equal, from_constant, walked
 from stage1_capture.variables.method import builtin_attribute
 
 
-@dataclass(eq=False)
 class IteratorVariable(Variable):
     """Base class of iterators: variables/iterator.py has one for each kind that Python has.
 
@@ -43,7 +41,6 @@ class IteratorVariable(Variable):
         return True
 
 
-@dataclass(eq=False)
 class ConstantIterator(IteratorVariable):
     """iter(range), iter(str), and any other iterator over constants that keeps nothing alive."""
 

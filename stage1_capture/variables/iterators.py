@@ -5,7 +5,7 @@ Input: builtins/python.py makes them. Each can be made again in its middle, for 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from stage1_capture.variables.base import Variable, from_constant
@@ -13,7 +13,6 @@ from stage1_capture.variables.iterator import IteratorVariable
 from stage1_capture.variables.sequence import TupleVariable
 
 
-@dataclass(eq=False)
 class ZipIterator(IteratorVariable):
     iterators: list[Variable] = field(default_factory=list)
     strict: bool = False
@@ -45,7 +44,6 @@ class ZipIterator(IteratorVariable):
         return f"zip({r.all(self.iterators)}{', strict=True' if self.strict else ''})"
 
 
-@dataclass(eq=False)
 class EnumerateIterator(IteratorVariable):
     inner: Variable = field(default_factory=Variable)
     count: int = 0
@@ -63,7 +61,6 @@ class EnumerateIterator(IteratorVariable):
         return f"enumerate({r.expression(self.inner)}, {self.count})"
 
 
-@dataclass(eq=False)
 class MapIterator(IteratorVariable):
     function: Variable = field(default_factory=Variable)
     iterators: list[Variable] = field(default_factory=list)
@@ -83,7 +80,6 @@ class MapIterator(IteratorVariable):
         return f"map({', '.join([r.called_back(self.function), *map(r.expression, self.iterators)])})"
 
 
-@dataclass(eq=False)
 class FilterIterator(IteratorVariable):
     function: Variable = field(default_factory=Variable)
     inner: Variable = field(default_factory=Variable)

@@ -11,7 +11,7 @@ import math
 import types
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NoReturn
 
 from stage0_eager.table.operator import Operator
@@ -49,7 +49,6 @@ from stage_contracts.controls import register
 from stage_contracts.source import AttrSource, ItemSource, KeySource, RegisteredSource, Source
 
 
-@dataclass(eq=False)
 class ConstDictVariable(ContainerVariable):
     """A dict (or OrderedDict: `kind`) whose keys are constants."""
 
@@ -141,7 +140,6 @@ class ConstDictVariable(ContainerVariable):
         tx.throw(TypeError, f"unhashable type: {self.kind.__name__!r}")
 
 
-@dataclass(eq=False)
 class ObjectDictVariable(ConstDictVariable):
     """The `__dict__` of its owner."""
 
@@ -152,7 +150,6 @@ class ObjectDictVariable(ConstDictVariable):
         return [self.part_of]
 
 
-@dataclass(eq=False)
 class DefaultDictVariable(ConstDictVariable):
     """A defaultdict: `factory` makes what is missing."""
 
@@ -172,7 +169,6 @@ class DefaultDictVariable(ConstDictVariable):
         return self.items[name]
 
 
-@dataclass(eq=False)
 class DictViewVariable(Variable):
     """d.keys(), d.values(), d.items(): sees later changes of d."""
 
@@ -355,7 +351,6 @@ EMPTY.update(
 HELD.update(dict.fromkeys((OrderedDict, defaultdict, dict), _held))
 
 
-@dataclass(eq=False)
 class DictIterator(IteratorVariable):
     """iter(d), iter(d.values()), iter(d.items()), and the same of a set of constants."""
 

@@ -6,7 +6,6 @@ Input: attribute lookup makes them.
 from __future__ import annotations
 
 import types
-from dataclasses import dataclass
 from typing import Any
 
 from stage1_capture.state.graph_builder import is_users_class
@@ -18,7 +17,6 @@ from stage_contracts.controls import register
 from stage_contracts.source import RegisteredSource
 
 
-@dataclass(eq=False)
 class UserMethodVariable(Variable):
     """A callable (function, operator, or the name of a builtin container's method) with its self."""
 

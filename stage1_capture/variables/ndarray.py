@@ -8,7 +8,6 @@ NumPy.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,6 @@ from stage_contracts.source import ArraySource, Source
 from stage_contracts.tensor_meta import TensorMeta
 
 
-@dataclass(eq=False)
 class NumpyNdarrayVariable(DataVariable):
     """An ndarray of the program's: a tensor in the graph, of which Python sees an array.
 

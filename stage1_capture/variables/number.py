@@ -47,7 +47,7 @@ class NumberVariable(ConstantVariable):
     ) -> None:
         self.output, self.hint, self.source, self.roots, self.sym = output, hint, source, roots, sym
 
-    @property
+    @property  # type: ignore[misc]  # computed here
     def value(self) -> Any:
         """The number, fixed from now on."""
         if self.sym is not None:

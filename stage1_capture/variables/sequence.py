@@ -9,7 +9,6 @@ import collections
 import types
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, NoReturn
 
@@ -41,7 +40,6 @@ _FIELD = type(collections.namedtuple("_OneField", "first").first)  # type: ignor
 _BOUNDS = ("start", "stop", "step")
 
 
-@dataclass(eq=False)
 class SequenceVariable(ContainerVariable):
     """What lists and tuples have in common."""
 
@@ -113,7 +111,6 @@ class SequenceVariable(ContainerVariable):
         return ReversedIterator(sequence=self, index=len(self.items) - 1)
 
 
-@dataclass(eq=False)
 class ListVariable(SequenceVariable):
     kind: ClassVar[type] = list
     known: ClassVar[type] = list
@@ -174,7 +171,6 @@ class ListVariable(SequenceVariable):
         tx.throw(TypeError, "unhashable type: 'list'")
 
 
-@dataclass(eq=False)
 class DequeVariable(ListVariable):
     """A collections.deque."""
 
@@ -198,7 +194,6 @@ class DequeVariable(ListVariable):
         return deque(map(as_constant, self.items), self.limit)
 
 
-@dataclass(eq=False)
 class TupleVariable(SequenceVariable):
     kind: type = tuple  # type: ignore[misc]  # or a named tuple's class
     class_source: Source | None = None  # where the program found that
@@ -252,7 +247,6 @@ class TupleVariable(SequenceVariable):
         return tuple(hashable(tx, item) for item in self.items)
 
 
-@dataclass(eq=False)
 class SliceVariable(Variable):
     items: list[Variable]  # start, stop, step
     kind: ClassVar[type] = slice
@@ -343,7 +337,6 @@ HELD[deque] = lambda output, real, source, base: DequeVariable(
 )
 
 
-@dataclass(eq=False)
 class _Walk(IteratorVariable):
     """An iterator over a value with items in a row. The next item is at `index`."""
 
@@ -352,7 +345,6 @@ class _Walk(IteratorVariable):
     holds = ("sequence",)
 
 
-@dataclass(eq=False)
 class SequenceIterator(_Walk):
     """iter(list), iter(tuple). At its end it forgets what it walked, as Python's does."""
 
@@ -377,7 +369,6 @@ class SequenceIterator(_Walk):
         return type(iter(self.sequence.known()))
 
 
-@dataclass(eq=False)
 class ReversedIterator(_Walk):
     """reversed(list), reversed(tuple)."""
 

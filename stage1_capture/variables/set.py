@@ -6,7 +6,6 @@ Input: variables/builder.py makes one of a real one, opcodes and builtins make t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from stage1_capture.state.graph_builder import OutputGraph
@@ -26,7 +25,6 @@ from stage1_capture.variables.method import builtin_attribute
 from stage_contracts.source import Source
 
 
-@dataclass(eq=False)
 class SetVariable(ContainerVariable):
     """A set (or frozenset: `kind`) of constants. Its order is Python's own, for the elements are."""
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, NoReturn, cast
 
 from stage0_eager import TABLE
@@ -64,7 +64,6 @@ class DataVariable(Variable):
         return True
 
 
-@dataclass(eq=False)
 class TensorVariable(DataVariable):
     """A tensor: its meta, and the node that yields it (for an input, made at first use)."""
 
@@ -169,7 +168,6 @@ def open_meta(output: OutputGraph, real: Tensor, source: Source) -> tuple[Tensor
 BUILDERS_BY_CLASS[Tensor] = _wrap_tensor
 
 
-@dataclass(eq=False)
 class RowIterator(IteratorVariable):
     """iter(tensor), iter(array): its rows, as views."""
 

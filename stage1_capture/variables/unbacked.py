@@ -10,7 +10,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
 
@@ -64,7 +63,6 @@ class UnknownVariable(Variable):
         return "a number that only the data knows"
 
 
-@dataclass(eq=False)
 class UnbackedIntVariable(UnknownVariable):
     """A whole number: an expression with unbacked symbols in it."""
 
@@ -102,7 +100,6 @@ class UnbackedIntVariable(UnknownVariable):
         return f"the number {self.sym}, which only the data knows"
 
 
-@dataclass(eq=False)
 class UnbackedFloatVariable(UnknownVariable):
     """A float: a tensor of float64 without dimensions."""
 
@@ -123,7 +120,6 @@ class UnbackedFloatVariable(UnknownVariable):
     reflected = UnbackedIntVariable.reflected
 
 
-@dataclass(eq=False)
 class UnbackedBoolVariable(UnknownVariable):
     """An answer that only the data gives: a condition on symbols, or a tensor of bool without dimensions."""
 

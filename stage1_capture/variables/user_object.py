@@ -9,7 +9,7 @@ import dataclasses
 import enum
 import types
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NoReturn
 
 import numpy as np
@@ -76,7 +76,6 @@ from stage_contracts.graph import Node
 from stage_contracts.source import AttrSource, RegisteredSource, Source
 
 
-@dataclass(eq=False)
 class UserDefinedObjectVariable(Variable):
     """Any other object, known by what it is: a module, a class, a builtin, an operator, a user's instance.
 
@@ -349,7 +348,6 @@ FROM_CONSTANT_BY_CLASS.update(
 FROM_CONSTANT_BY_CLASS[type] = lambda value: made_inside(value) or UserDefinedObjectVariable(value)
 
 
-@dataclass(eq=False)
 class HandleVariable(UserDefinedObjectVariable):
     """What registering a hook returns.
 
@@ -365,7 +363,6 @@ class HandleVariable(UserDefinedObjectVariable):
         return super().parts() if self.call is None else [self.call[0], *self.call[2]]
 
 
-@dataclass(eq=False)
 class SuperVariable(Variable):
     """super(): attribute lookup on `receiver` that starts after `owner` in the class order."""
 

@@ -6,8 +6,6 @@ run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.frame.opcodes.shared import Tx, handles, operations
 from stage1_capture.variables.base import Variable, describe
@@ -16,7 +14,6 @@ from stage1_capture.variables.mapping import ConstDictVariable
 Namespace = dict[str, Variable]
 
 
-@dataclass(eq=False)
 class NamespaceVariable(Variable):
     """The namespace itself, between two instructions."""
 
