@@ -31,8 +31,6 @@ from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.base import Variable
 
-# ---- iteration -----------------------------------------------------------------------------------------
-
 
 def iterator(compiled: Compiled, _: Any, value: Any) -> Any:
     """iter(value)."""
@@ -54,9 +52,6 @@ def walked(compiled: Compiled, _: Any, value: Any) -> Any:
 def over_items(compiled: Compiled, function: str, value: Any) -> Any:
     """list(value), sum(value), sorted(value)."""
     return getattr(builtins, function)(walked(compiled, None, value))
-
-
-# ---- text ------------------------------------------------------------------------------------------------
 
 
 def text(compiled: Compiled, function: str, value: Any) -> str:
@@ -85,9 +80,6 @@ def formatted(compiled: Compiled, conversion: int, value: Any, spec: str = "") -
     return format(value, spec)
 
 
-# ---- attributes by name ------------------------------------------------------------------------------------
-
-
 def get_named(compiled: Compiled, _: Any, value: Any, name: Any, *default: Any) -> Any:
     """getattr(value, name), getattr(value, name, default)."""
     if type(name) is not str:
@@ -112,9 +104,6 @@ def set_named(compiled: Compiled, _: Any, value: Any, name: Any, content: Any) -
         setattr(value, name, content)
     else:
         set_attribute(compiled, name, content, value)
-
-
-# ---- numbers ---------------------------------------------------------------------------------------------
 
 
 def number(compiled: Compiled, function: str, value: Any) -> Any:

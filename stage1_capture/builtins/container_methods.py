@@ -297,9 +297,6 @@ def _pop_element(tx: Tx, receiver: SetVariable) -> Variable:
     return from_constant(receiver.items.pop())
 
 
-# ---- slices, views, functions --------------------------------------------------------------------
-
-
 @method(SliceVariable, "indices")
 def _indices(tx: Tx, receiver: SliceVariable, length: Variable) -> Variable:
     bounds = tx.constant(receiver, "a slice")
@@ -321,8 +318,6 @@ def _bind_function(
     unbound = instance.is_none()
     return receiver if unbound else UserMethodVariable(receiver, instance)
 
-
-# ---- iterators, generators, exceptions -----------------------------------------------------------
 
 METHODS[IteratorVariable, "__next__"] = lambda tx, args, kwargs: next_(tx, *args)
 METHODS[IteratorVariable, "__iter__"] = lambda tx, args, kwargs: args[0]

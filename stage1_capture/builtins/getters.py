@@ -24,8 +24,6 @@ from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.controls import register
 from stage_contracts.source import CallSource, RegisteredSource, Source
 
-# ---- getters -------------------------------------------------------------------------------------
-
 
 def _getter(kind: Any, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     values = [tx.constant(a, kind.__name__) for a in args]
@@ -69,9 +67,6 @@ def _call_methodcaller(tx: Tx, caller: Any, args: Args, kwargs: Kwargs) -> Varia
 CALLED_BY_CLASS[operator.itemgetter] = _call_itemgetter
 CALLED_BY_CLASS[operator.attrgetter] = _call_attrgetter
 CALLED_BY_CLASS[operator.methodcaller] = _call_methodcaller
-
-
-# ---- caches --------------------------------------------------------------------------------------
 
 
 def _call_cached(tx: Tx, cached: Any, args: Args, kwargs: Kwargs) -> Variable:
@@ -138,9 +133,6 @@ def _only_computes(tx: Tx, function: Variable, args: Args, kwargs: Kwargs) -> No
 
 
 CALLED_BY_CLASS[functools._lru_cache_wrapper] = _call_cached
-
-
-# ---- singledispatch, cached_property -----------------------------------------------------------------
 
 
 def _dispatched(tx: Tx, function: UserFunctionVariable, args: Args, kwargs: Kwargs) -> Variable:

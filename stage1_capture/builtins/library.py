@@ -52,8 +52,6 @@ from stage1_capture.variables.mapping import ConstDictVariable, DefaultDictVaria
 from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.sequence import DequeVariable, ListVariable
 
-# ---- followed as Python --------------------------------------------------------------------------
-
 _NAMES = ("chain", "count", "cycle", "repeat", "islice", "accumulate", "product", "pairwise", "starmap", "takewhile",
           "dropwhile", "filterfalse", "compress", "zip_longest", "combinations", "permutations",
           "combinations_with_replacement", "tee", "groupby", "batched")  # fmt: skip
@@ -99,8 +97,6 @@ def _copy_attributes(tx: Tx, wrapper: Variable, wrapped: Variable) -> Variable:
         wrapper.store_attribute(tx, name, load_attribute(tx, wrapped, name))
     return NONE
 
-
-# ---- operator ------------------------------------------------------------------------------------
 
 _SYMBOLS = {function: symbol for symbol, (function, _) in BINARY.items()}
 _IN_PLACE = {getattr(operator, "i" + name): symbol + "=" for symbol, (_, name) in BINARY.items()
@@ -171,17 +167,12 @@ def _partial(tx: Tx, function: Variable, *args: Variable, **kwargs: Variable) ->
     return PartialVariable(function, list(args), kwargs)
 
 
-# ---- pure functions of constants -----------------------------------------------------------------
-
 FOLDED.update({json.dumps, json.loads, struct.pack, struct.unpack, struct.calcsize, bytes.maketrans})
 FOLDED.update(
     {binascii.b2a_base64, binascii.a2b_base64, datetime.date.fromisoformat, datetime.datetime.fromisoformat}
 )
 for _module in (cmath, unicodedata):
     FOLDED.update(f for f in vars(_module).values() if isinstance(f, types.BuiltinFunctionType))
-
-
-# ---- collections ---------------------------------------------------------------------------------
 
 
 @builtin(collections.OrderedDict)

@@ -59,9 +59,6 @@ FOLDED.update({os.fspath, sys.intern, str.maketrans, bytes.fromhex, float.fromhe
 FOLDED.update(f for f in vars(math).values() if isinstance(f, types.BuiltinFunctionType))
 
 
-# ---- size, truth, sums, iterators ----------------------------------------------------------------
-
-
 def repr_(tx: Tx, value: Variable) -> Variable:
     return in_text(tx, "repr", lambda: repr(stand_in(tx, value)))
 
@@ -101,9 +98,6 @@ def sum_(tx: Tx, values: Variable, start: Variable = ZERO) -> Variable:
     for value in walked(tx, values):
         start = binary(tx, "+", start, value)
     return start
-
-
-# ---- containers ----------------------------------------------------------------------------------
 
 
 @builtin(tuple)
@@ -178,9 +172,6 @@ def next_(tx: Tx, iterator: Variable, *default: Variable) -> Variable:
     if found is None:
         return default[0] if default else tx.throw(StopIteration)
     return realize(found)
-
-
-# ---- order ---------------------------------------------------------------------------------------
 
 
 def _best(

@@ -195,8 +195,6 @@ class InstructionTranslator:
     def wrap(self, real: Any, source: Source | None) -> Variable:
         return wrap(self.output, real, source)
 
-    # ---- the stack -------------------------------------------------------------------------------
-
     def push(self, value: Variable) -> None:
         self.stack.append(realize(value))
 
@@ -223,8 +221,6 @@ class InstructionTranslator:
         made = new_exception(self.output, cls, [from_constant(a) for a in args])
         set_context(self.output, made)
         raise Raised(made)
-
-    # ---- names -----------------------------------------------------------------------------------
 
     def load_global(self, name: str) -> Variable:
         """A global of the frame's module or a builtin. Those of the library's own modules need no guard."""

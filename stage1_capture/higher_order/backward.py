@@ -115,9 +115,6 @@ def backward(
     return NONE
 
 
-# ---- what both do --------------------------------------------------------------------------------
-
-
 def _shadow_tape(tx: Tx, *groups: Sequence[TensorVariable | None] | None) -> tuple[ShadowTape, list[Any]]:
     """The tape of the graph so far, and the tensors on it. Modes that watch a backward are left to eager."""
     for owner, name, what in (

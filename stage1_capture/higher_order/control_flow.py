@@ -147,9 +147,6 @@ def map_(tx: Tx, f: Variable, xs: Variable, *args: Variable) -> Variable:
     return with_tensors(step.result, iter(results))
 
 
-# ---- operands --------------------------------------------------------------------------------------------------------
-
-
 def _operands(tx: Tx, values: Sequence[Variable], name: str) -> list[TensorVariable]:
     return [t for value in values for t in tensors_of(tx, value, name, "an operand that is")]
 
@@ -188,9 +185,6 @@ def _keeps(tx: Tx, name: str, given: list, made: list, metas: Metas, wanted: Met
     if [form_of(v) for v in given] != [form_of(v) for v in made] or not _agree(metas, wanted):
         carried, first = (", ".join(map(str, some)) for some in (metas, wanted))
         tx.unsupported("GB0077", f"{name} whose function carries {carried} where it was given {first}")
-
-
-# ---- the node --------------------------------------------------------------------------------------------------------
 
 
 def _with_all_taken(sides: Sequence[Subgraph], count: int) -> tuple[list[TensorVariable], list[GraphModule]]:

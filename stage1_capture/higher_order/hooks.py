@@ -60,9 +60,6 @@ def _hookable(tx: Tx, tensor: Variable, what: str) -> TensorVariable:
     return target  # type: ignore[return-value]
 
 
-# ---- on a tensor from outside -----------------------------------------------------------------------------------
-
-
 def _registered_afterwards(tx: Tx, target: TensorVariable, method: str, *hook: Variable) -> Variable:
     """The residual code calls `target.method(hook)`, and has the handle if that lives on."""
     handle = HandleVariable(
@@ -70,9 +67,6 @@ def _registered_afterwards(tx: Tx, target: TensorVariable, method: str, *hook: V
     )
     tx.output.effects.hooks.append(handle)
     return handle
-
-
-# ---- on a value computed inside -----------------------------------------------------------------------------------
 
 
 def _in_the_graph(tx: Tx, target: TensorVariable, hook: Variable) -> Variable:

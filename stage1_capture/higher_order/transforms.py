@@ -50,9 +50,6 @@ def _template(tx: Tx, value: Variable, name: str, tensors: list[TensorVariable])
             return tx.constant(other, name)
 
 
-# ---- one node -----------------------------------------------------------------------------------------------------
-
-
 def _followed(
     tx: Tx, function: Variable, args: Args, kwargs: Kwargs, metas: list, name: str
 ) -> tuple[Subgraph, Any]:

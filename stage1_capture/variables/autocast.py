@@ -21,9 +21,6 @@ from stage1_capture.variables.tensor import TensorVariable
 Record = Callable[[Tx, Operator, Args, Kwargs], Variable]
 
 
-# ---- autocast ----------------------------------------------------------------------------------------------------
-
-
 def with_casts(tx: Tx, op: Operator, args: Args, kwargs: Kwargs, record: Record) -> tuple[Args, Kwargs]:
     """The operands of a call as autocast makes them; `record` puts a cast into the graph."""
     tensors = _tensors_in([*args, *kwargs.values()])
@@ -90,9 +87,6 @@ def _is_weight(tensor: TensorVariable) -> bool:
 
 def _tensors_in(values: list[Variable]) -> list[TensorVariable]:
     return [t for value in values for t in realize(value).tensors()]
-
-
-# ---- inference mode ----------------------------------------------------------------------------------------------
 
 
 def check_inference(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> None:

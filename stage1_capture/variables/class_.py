@@ -115,9 +115,6 @@ def _refuse(tx: Tx, why: str) -> NoReturn:
     tx.unsupported("GB0056", f"a class definition {why}")
 
 
-# ---- the statement -------------------------------------------------------------------------------
-
-
 def build_class(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     """`class name(*bases): body`. A metaclass or a user-defined hook, which may do anything, is a break."""
     body, name, *bases = args
@@ -255,9 +252,6 @@ STAND_INS: dict[type, Callable[[Tx, Any], Any]] = {
     WrapperVariable: lambda tx, value: value.real,
     FieldVariable: lambda tx, value: value.real,
 }
-
-
-# ---- property, classmethod, staticmethod ---------------------------------------------------------------
 
 
 def _wrapper(tx: Tx, kind: Any, parts: list[Variable]) -> WrapperVariable:

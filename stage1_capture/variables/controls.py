@@ -109,18 +109,14 @@ def _substitute(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwar
     return tx.call(wrap(tx.output, rule.detail, RegisteredSource(register(rule.detail))), args, kwargs)
 
 
-CONTROLLED.update(
-    {
-        "disable": _refuse("disabled"),
-        "plain": _refuse("disabled, what it calls is not"),
-        "disallow": _refuse("disallowed in graphs"),
-        "allow": _allow,
-        "constant": _constant,
-        "substitute": _substitute,
-        "break": _break,
-        "forbid": _forbid,
-        "compiling": lambda tx, rule, function, args, kwargs: ConstantVariable(True),
-        "follow": _follow,
-        "module": _module,
-    }
-)
+CONTROLLED["disable"] = _refuse("disabled")
+CONTROLLED["plain"] = _refuse("disabled, what it calls is not")
+CONTROLLED["disallow"] = _refuse("disallowed in graphs")
+CONTROLLED["allow"] = _allow
+CONTROLLED["constant"] = _constant
+CONTROLLED["substitute"] = _substitute
+CONTROLLED["break"] = _break
+CONTROLLED["forbid"] = _forbid
+CONTROLLED["compiling"] = lambda tx, rule, function, args, kwargs: ConstantVariable(True)
+CONTROLLED["follow"] = _follow
+CONTROLLED["module"] = _module

@@ -289,15 +289,11 @@ def _wrap_partial(output: OutputGraph, real: Any, source: Source | None) -> Vari
     return once(output, real, source, build)
 
 
-BUILDERS.update(
-    {
-        types.FunctionType: _wrap_function,
-        types.MethodType: _wrap_method,
-        types.BuiltinFunctionType: _wrap_builtin,
-        types.CellType: cell_variable,
-        functools.partial: _wrap_partial,
-    }
-)
+BUILDERS[types.FunctionType] = _wrap_function
+BUILDERS[types.MethodType] = _wrap_method
+BUILDERS[types.BuiltinFunctionType] = _wrap_builtin
+BUILDERS[types.CellType] = cell_variable
+BUILDERS[functools.partial] = _wrap_partial
 
 
 _READ = ("__defaults__", "__kwdefaults__", "__annotations__", "__closure__", "__type_params__")

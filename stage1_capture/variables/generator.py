@@ -141,8 +141,6 @@ class GeneratorVariable(IteratorVariable):
             handler = program[after].handler
         return False
 
-    # ---- alive at a break ------------------------------------------------------------------------
-
     def parts(self) -> list[Variable]:
         frame = self.frame
         assert frame is not None

@@ -341,13 +341,9 @@ def _held(output: OutputGraph, real: Any, source: Source | None, base: type) -> 
 
 
 BUILDERS.update({dict: _wrap_dict, OrderedDict: _wrap_dict, defaultdict: _wrap_defaultdict})
-EMPTY.update(
-    {
-        OrderedDict: lambda: ConstDictVariable({}, OrderedDict),
-        defaultdict: lambda: DefaultDictVariable({}, defaultdict),
-        dict: lambda: ConstDictVariable({}),
-    }
-)
+EMPTY[OrderedDict] = lambda: ConstDictVariable({}, OrderedDict)
+EMPTY[defaultdict] = lambda: DefaultDictVariable({}, defaultdict)
+EMPTY[dict] = lambda: ConstDictVariable({})
 HELD.update(dict.fromkeys((OrderedDict, defaultdict, dict), _held))
 
 

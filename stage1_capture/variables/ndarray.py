@@ -75,9 +75,6 @@ class NumpyNdarrayVariable(DataVariable):
         return f"an array {self.tensor.meta}"
 
 
-# ---- from outside -----------------------------------------------------------------------------------------------
-
-
 def wrap_array(output: OutputGraph, real: np.ndarray, source: Source | None) -> Variable:
     """An ndarray as a tensor on its memory, guarded as a tensor is; one that cannot be is an object."""
     if source is None or not config.current().capture.trace_numpy:
@@ -119,8 +116,6 @@ def wrap_dtype(output: OutputGraph, real: np.dtype, source: Source | None) -> Va
 
 _DTYPE: Any = np.generic.__dict__["dtype"]
 
-
-# ---- attributes -------------------------------------------------------------------------------------------------
 
 # What the guard of an array fixes: constants of the capture.
 FACTS: dict[str, Callable[[TensorMeta], Any]] = {
@@ -170,9 +165,6 @@ def _dtype_or_class(value: Variable) -> Any:
         return value.real
     plain = value.is_python_constant() and not value.is_open()
     return value.value if plain else None
-
-
-# ---- what NumPy keeps to itself ---------------------------------------------------------------------------------
 
 
 _BUILDERS: dict[type, Any] = {np.ndarray: wrap_array, np.generic: wrap_scalar, np.dtype: wrap_dtype}

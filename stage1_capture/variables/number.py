@@ -85,8 +85,6 @@ def size_number(sizes: OpenSizes, sym: SymInt) -> Variable:
 FROM_CONSTANT[SymInt] = lambda value: size_number(value.env, value)
 
 
-# ---- arithmetic and comparison ---------------------------------------------------------------------------------
-
 _SIZE_ARITHMETIC = {"+", "-", "*", "//", "%"}
 _NUMBER_ARITHMETIC = {"+", "-", "*", "/", "//", "%", "**"}
 _DIVISIONS = {"/", "//", "%"}

@@ -105,10 +105,12 @@ def _guard_exact(tx: Tx, numbers: list[Any]) -> None:
             tx.output.guard("SHAPE", None, f"-{EXACT} <= {text} <= {EXACT}")
 
 
-def scalar_input(tx: Tx, number: NumberVariable, device: Device) -> TensorVariable:
-    """The tensor without dimensions that holds an open number; one per expression and device."""
+def scalar_input(
+    tx: Tx, number: NumberVariable, device: Device, dtype: dt.DType | None = None
+) -> TensorVariable:
+    """The tensor without dimensions that holds an open number; one per expression, device and dtype."""
     assert number.source is not None
-    dtype = dt.int64 if type(number.hint) is int else dt.float64
+    dtype = dtype or (dt.int64 if type(number.hint) is int else dt.float64)
     source = ScalarSource(number.source, dtype.name, str(device))
     if source not in tx.output.scalars:
         meta = TensorMeta((), dtype, device=device)

@@ -314,17 +314,13 @@ def sequence_items(output: OutputGraph, real: Any, source: Source | None) -> lis
     return [lazily(output, v, item_source(real, source, i)) for i, v in enumerate(items)]
 
 
-BUILDERS.update(
-    {
-        list: partial(_wrap_sequence, ListVariable),
-        tuple: partial(_wrap_sequence, TupleVariable),
-        slice: _wrap_slice,
-        deque: _wrap_deque,
-    }
-)
-EMPTY.update(
-    {deque: lambda: DequeVariable([]), list: lambda: ListVariable([]), tuple: lambda: TupleVariable([])}
-)
+BUILDERS[list] = partial(_wrap_sequence, ListVariable)
+BUILDERS[tuple] = partial(_wrap_sequence, TupleVariable)
+BUILDERS[slice] = _wrap_slice
+BUILDERS[deque] = _wrap_deque
+EMPTY[deque] = lambda: DequeVariable([])
+EMPTY[list] = lambda: ListVariable([])
+EMPTY[tuple] = lambda: TupleVariable([])
 
 
 def _held(kind: Any) -> Any:

@@ -437,13 +437,9 @@ def _wrap_optimizer(output: OutputGraph, real: Any, source: Source | None) -> Va
 
 # A class of Python's own metaclass has nothing to refuse.
 BUILDERS.update(dict.fromkeys((type, types.ModuleType, Operator, CustomOpDef), wrap_identity))
-BUILDERS_BY_CLASS.update(
-    {
-        object: wrap_object,
-        Module: _wrap_module,
-        Optimizer: _wrap_optimizer,
-        type: _wrap_class,
-        enum.Enum: _wrap_enum,
-    }
-)
+BUILDERS_BY_CLASS[object] = wrap_object
+BUILDERS_BY_CLASS[Module] = _wrap_module
+BUILDERS_BY_CLASS[Optimizer] = _wrap_optimizer
+BUILDERS_BY_CLASS[type] = _wrap_class
+BUILDERS_BY_CLASS[enum.Enum] = _wrap_enum
 KINDS["object"] = UserDefinedObjectVariable

@@ -32,6 +32,7 @@ from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.ndarray import FACTS, NumpyNdarrayVariable
 from stage1_capture.variables.number import EXACT, text_of
 from stage1_capture.variables.numpy_functions import left
+from stage1_capture.variables.open_scalars import scalar_input
 from stage1_capture.variables.operators import call_operator, known_scalar
 from stage1_capture.variables.sequence import ListVariable, SliceVariable, TupleVariable
 from stage1_capture.variables.tensor import TensorVariable, can_be_array
@@ -39,7 +40,8 @@ from stage_contracts import dtype as dt
 from stage_contracts.array_guards import CAPTURED_DTYPES
 from stage_contracts.breaks import Unsupported
 from stage_contracts.controls import register
-from stage_contracts.source import ArraySource, AttrSource, RegisteredSource, ScalarSource
+from stage_contracts.device import Device
+from stage_contracts.source import ArraySource, AttrSource, RegisteredSource
 from stage_contracts.tensor_meta import TensorMeta
 
 # What our row refuses: an error of its meta, an `out`, an option, an argument, a tensor of inference mode.
@@ -335,17 +337,14 @@ def _as_inputs(
     """Each number as a tensor without dimensions, an input of the graph; as they were where one does not fit."""
     result = dict(given)
     for name, value in numbers.items():
-        number = realize(value)
+        number: Any = realize(value)
         assert number.source is not None
         if type(number.hint) is int:
             low, high = wanted.limits or (-EXACT, EXACT)
             if not low <= number.hint <= high or wanted is dt.bool_:
                 return given
             tx.output.guard("SHAPE", None, f"{low} <= {text_of(number)} <= {high}")
-        source = ScalarSource(number.source, wanted.name, "cpu")
-        if source not in tx.output.scalars:
-            tx.output.scalars[source] = TensorVariable(TensorMeta((), wanted), source=source)
-        result[name] = NumpyNdarrayVariable(tx.output.scalars[source], scalar=True)
+        result[name] = NumpyNdarrayVariable(scalar_input(tx, number, Device("cpu"), wanted), scalar=True)
     return result
 
 
@@ -404,9 +403,6 @@ def written(tx: Tx, array: NumpyNdarrayVariable) -> None:
         if view.root is array.root:
             source, index = view.view
             view.tensor = record(tx, numpy_api.indexing.getitem, [source.tensor, index])
-
-
-# ---- the table --------------------------------------------------------------------------------------------------
 
 
 def _reached(name: str) -> Any:

@@ -110,9 +110,6 @@ BUILTINS[divmod] = partial(_of_numbers, "__divmod__", BUILTINS[divmod])
 BUILTINS[pow] = partial(_of_numbers, "__pow__", BUILTINS[pow])
 
 
-# ---- what is also a function ------------------------------------------------------------------------------------
-
-
 def _named(name: str) -> None:
     row, real = ROWS[name], getattr(np, name)
     method(name)(lambda tx, array, *args, **kwargs: call_row(row, real, tx, [array, *args], kwargs))
@@ -265,8 +262,6 @@ def _setitem(tx: Tx, array: NumpyNdarrayVariable, key: Variable, value: Variable
     return NONE
 
 
-# ---- attributes -------------------------------------------------------------------------------------------------
-
 _LAST_TWO = (ConstantVariable(-1), ConstantVariable(-2))
 
 
@@ -278,14 +273,10 @@ def _flat(tx: Tx, array: NumpyNdarrayVariable) -> Variable:
     return made
 
 
-COMPUTED.update(
-    {
-        "T": lambda tx, array: call_row(ROWS["transpose"], np.transpose, tx, [array], {}),
-        "mT": lambda tx, array: call_row(ROWS["swapaxes"], np.swapaxes, tx, [array, *_LAST_TWO], {}),
-        "real": lambda tx, array: array,
-        "flat": _flat,
-    }
-)
+COMPUTED["T"] = lambda tx, array: call_row(ROWS["transpose"], np.transpose, tx, [array], {})
+COMPUTED["mT"] = lambda tx, array: call_row(ROWS["swapaxes"], np.swapaxes, tx, [array, *_LAST_TWO], {})
+COMPUTED["real"] = lambda tx, array: array
+COMPUTED["flat"] = _flat
 
 
 # ---- functions that are slices ----------------------------------------------------------------------------------
@@ -348,9 +339,6 @@ def _diag(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
 
 BUILTINS.update({f: partial(_flip, f, axis) for f, axis in ((np.flip, None), (np.flipud, 0), (np.fliplr, 1))})
 BUILTINS.update({np.rot90: _rot90, np.diag: _diag})
-
-
-# ---- tensors of arrays ------------------------------------------------------------------------------------------
 
 
 def _from_numpy(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:

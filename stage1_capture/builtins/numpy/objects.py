@@ -20,8 +20,6 @@ from stage1_capture.variables.sequence import TupleVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.array_guards import CAPTURED_DTYPES
 
-# ---- with np.errstate(...) --------------------------------------------------------------------------------------
-
 
 class Silence:
     """np.errstate in a graph: it gives no warnings in any case."""
@@ -40,9 +38,6 @@ def _errstate(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     made = UserDefinedObjectVariable(Silence(), private=True)
     made.trusted = True
     return made
-
-
-# ---- np.finfo(dtype).eps ----------------------------------------------------------------------------------------
 
 
 # What np.finfo or np.iinfo says of a dtype. Some are computed when they are read, so capture reads them all at once.
@@ -64,9 +59,6 @@ def _limits(function: Any, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
         known = isinstance(fact, np.generic) and fact.dtype.num in CAPTURED_DTYPES
         made.attrs[name] = constant_scalar(fact) if known else ConstantVariable(fact)
     return made
-
-
-# ---- indices ----------------------------------------------------------------------------------------------------
 
 
 def _index_expression(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:

@@ -19,8 +19,6 @@ from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.sequence import TupleVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
-# ---- control -------------------------------------------------------------------------------------
-
 
 @handles("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
 def jump(tx: Tx, i: Instruction) -> None:
@@ -56,9 +54,6 @@ def return_value(tx: Tx, i: Instruction) -> None:
 
 
 operations({"LOAD_BUILD_CLASS": (0, lambda tx, i: UserDefinedObjectVariable(builtins.__build_class__))})
-
-
-# ---- calls ---------------------------------------------------------------------------------------
 
 
 @handles("KW_NAMES")

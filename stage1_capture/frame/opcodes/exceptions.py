@@ -25,8 +25,6 @@ from stage1_capture.variables.generator import GeneratorVariable
 from stage1_capture.variables.iterator import IteratorVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
-# ---- raise ---------------------------------------------------------------------------------------
-
 
 @handles("RAISE_VARARGS")
 def raise_varargs(tx: Tx, i: Instruction) -> None:
@@ -43,9 +41,6 @@ def raise_varargs(tx: Tx, i: Instruction) -> None:
         raised.cause, raised.suppress = cause, True
     set_context(tx.output, raised)
     raise Raised(raised)
-
-
-# ---- except --------------------------------------------------------------------------------------
 
 
 @handles("PUSH_EXC_INFO")
@@ -93,9 +88,6 @@ def _raised_again(tx: Tx, raised: Variable) -> ExceptionVariable:
     return raised
 
 
-# ---- with ----------------------------------------------------------------------------------------
-
-
 @handles("BEFORE_WITH")
 def before_with(tx: Tx, i: Instruction) -> None:
     manager = tx.pop()
@@ -112,9 +104,6 @@ def with_except_start(tx: Tx, i: Instruction) -> None:
     raised = tx.stack[-1]
     cls = UserDefinedObjectVariable(raised.python_type(tx))
     tx.push(tx.call(tx.stack[-4], [cls, raised, TracebackVariable()], {}))
-
-
-# ---- generators ----------------------------------------------------------------------------------
 
 
 @handles("YIELD_VALUE")

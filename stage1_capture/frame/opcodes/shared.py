@@ -208,8 +208,6 @@ def _loaded_for(names: dict[str, Any], name: str) -> dict[str, Any] | None:
     return given and (given if name.partition(".")[0] in given else sys.modules)
 
 
-# ---- what only computes --------------------------------------------------------------------------
-
 operations(
     {
         "LOAD_CONST": (0, lambda tx, i: from_constant(i.argval)),
