@@ -7,12 +7,12 @@ traces it or the graph runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 from stage0_eager.nn import Module
-from stage0_eager.table.operator import Operator
+from stage0_eager.table.operator import operator_of_tensors
 from stage0_eager.tensor import Tensor
 from stage0_eager.transforms.func import with_tensors_of
 from stage0_eager.utils.pytree import leaves_of, mapped
@@ -72,25 +72,20 @@ def call_as_one_node(tx: Tx, function: Callable, args: Args, kwargs: Kwargs) -> 
         form[:] = [result]
         return tuple(leaf for leaf in leaves_of(result) if isinstance(leaf, Tensor))
 
-    op = operator_of_tensors(name, body, len(tensors))
+    shown = iter(record_body(tx, name, body, tensors).items)
+    return variable_of(mapped(lambda leaf: next(shown) if isinstance(leaf, Tensor) else leaf, form[0]))
+
+
+def record_body(
+    tx: Tx, name: str, body: Callable[..., Any], tensors: Sequence[TensorVariable], namespace: str = "user"
+) -> Any:
+    """One node that runs `body` on the tensors, and what it yields."""
+    op = operator_of_tensors(name, body, len(tensors), namespace)
     try:
         metas = op.meta(*(t.meta for t in tensors))
     except Exception as error:  # eager raises it
         tx.unsupported("GB0066", f"{name} raises {type(error).__name__}: {error}")
-    results = record_node(tx, op, list(tensors), {}, metas)
-    shown = iter(results.items)
-    return variable_of(mapped(lambda leaf: next(shown) if isinstance(leaf, Tensor) else leaf, form[0]))
-
-
-def operator_of_tensors(name: str, body: Callable[..., Any], count: int) -> Operator:
-    """A row of its own, outside the table, of `count` tensors."""
-    words = ", ".join(f"t{i}" for i in range(count))
-    names: dict[str, Any] = {"body": body}
-    plain = name if name.isidentifier() else "function"
-    exec(f"def {plain}({words}): return body({words})", names)
-    op = Operator(plain, "", body=names[plain])
-    op.namespace = "user"
-    return op
+    return record_node(tx, op, list(tensors), {}, metas)
 
 
 def _inside(tx: Tx, module: Variable, path: str) -> Variable:

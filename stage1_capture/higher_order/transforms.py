@@ -15,14 +15,13 @@ from stage0_eager.transforms import func
 from stage0_eager.transforms import vmap as batching
 from stage0_eager.transforms.func import tensors_in
 from stage0_eager.transforms.trace import TracedArray, map_tensors
-from stage1_capture.higher_order.nonstrict import operator_of_tensors
+from stage1_capture.higher_order.nonstrict import record_body
 from stage1_capture.higher_order.subgraph import Slot, Subgraph, filled, follow, variable_of
 from stage1_capture.state.machine import CALLED, Args, Kwargs, Tx, builtin
 from stage1_capture.variables.base import Variable, realize
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.function import PartialVariable, TransformVariable
 from stage1_capture.variables.mapping import ConstDictVariable
-from stage1_capture.variables.operators import record_node
 from stage1_capture.variables.sequence import ListVariable, TupleVariable
 from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts.tensor_meta import TensorMeta
@@ -91,15 +90,8 @@ def _node(
         shape[:] = [map_tensors(made, lambda _: Slot(next(numbers)))]
         return found[0] if len(found) == 1 else tuple(found)
 
-    operands = [*tensors, *graph.taken]
-    op = operator_of_tensors(name, body, len(operands))
-    op.namespace = "higher_order"
-    try:
-        metas = op.meta(*(t.meta for t in operands))
-    except Exception as error:  # eager raises it
-        tx.unsupported("GB0066", f"{name} raises {type(error).__name__}: {error}")
-    made = record_node(tx, op, list(operands), {}, metas)
-    return variable_of(filled(shape[0], [made] if isinstance(metas, TensorMeta) else made.items))
+    made = record_body(tx, name, body, [*tensors, *graph.taken], "higher_order")
+    return variable_of(filled(shape[0], [made] if made.is_tensor() else made.items))
 
 
 def _metas(tx: Tx, values: list[Variable], name: str) -> list[TensorMeta]:

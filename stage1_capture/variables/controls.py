@@ -9,11 +9,10 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable
-from functools import cache
 from typing import Any, NoReturn
 
 from stage0_eager.nn import Module
-from stage0_eager.table.operator import Operator
+from stage0_eager.table.operator import Operator, operator_of
 from stage1_capture.state.machine import CONTROLLED, Args, Kwargs, Tx
 from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.base import Variable, describe, from_constant, realize
@@ -43,7 +42,7 @@ def _allow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -
         return call_operator(tx, function.real, args, kwargs)
     if not _plain_signature(rule.detail) or any(_is_nested(a) for a in (*args, *kwargs.values())):
         return CONTROLLED["nonstrict"](tx, rule, function, args, kwargs)
-    return call_operator(tx, opaque_operator(rule.detail), args, kwargs)
+    return call_operator(tx, operator_of(rule.detail), args, kwargs)
 
 
 def _plain_signature(function: Callable) -> bool:
@@ -58,14 +57,6 @@ def _is_nested(value: Variable) -> bool:
     """Whether an argument is more than an operator takes: a dict, a module."""
     value = realize(value)
     return isinstance(value, (ConstDictVariable, UserDefinedObjectVariable))
-
-
-@cache
-def opaque_operator(function: Callable) -> Operator:
-    """A user's function as a row of its own, outside the table: its meta comes from running it on metas."""
-    op = Operator(function.__name__, "", body=function)
-    op.namespace = "user"
-    return op
 
 
 def _constant(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
