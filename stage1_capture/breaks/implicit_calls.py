@@ -28,8 +28,8 @@ from stage1_capture.breaks.special_methods import (
     set_attribute,
 )
 from stage1_capture.frame.bytecode import Instruction
-from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.base import Variable
+from stage_contracts.class_lookup import class_lookup
 
 
 def iterator(compiled: Compiled, _: Any, value: Any) -> Any:

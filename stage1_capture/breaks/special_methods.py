@@ -15,11 +15,11 @@ from typing import Any
 
 from stage1_capture.frame.bytecode import VERSION, Instruction
 from stage1_capture.state.graph_builder import is_users
-from stage1_capture.state.mro import MISSING, class_lookup, made_by_python
 from stage1_capture.variables.arithmetic import BINARY, COMPARISONS, derives, turns
 from stage1_capture.variables.base import Variable
 from stage1_capture.variables.function import InstructionVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
+from stage_contracts.class_lookup import MISSING, class_lookup, made_by_python
 
 Compiled = Callable[[Any], Any]
 

@@ -14,7 +14,6 @@ from typing import Any
 from stage0_eager import TABLE
 from stage0_eager.nn import Module
 from stage1_capture.state.machine import Tx, builtin
-from stage1_capture.state.mro import MISSING, class_lookup, has_dict
 from stage1_capture.variables.base import Variable, describe, load_attribute, lookup_quietly, realize
 from stage1_capture.variables.binding import guard_class
 from stage1_capture.variables.builder import class_variable, watching
@@ -29,6 +28,7 @@ from stage1_capture.variables.sequence import ListVariable, TupleVariable
 from stage1_capture.variables.set import SetVariable
 from stage1_capture.variables.tensor import TensorVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
+from stage_contracts.class_lookup import MISSING, class_lookup, has_dict
 
 
 @builtin(copy.copy)

@@ -13,7 +13,6 @@ from typing import Any
 
 from stage1_capture.state.graph_builder import is_library
 from stage1_capture.state.machine import BUILTINS, CALLED_BY_CLASS, CALLED_BY_CODE, Args, Kwargs, Tx, builtin
-from stage1_capture.state.mro import class_lookup
 from stage1_capture.state.polyfills import cached_property_get
 from stage1_capture.variables.base import Variable, describe, from_constant, load_attribute
 from stage1_capture.variables.builder import wrap
@@ -21,6 +20,7 @@ from stage1_capture.variables.constant import CONSTANT_TYPES
 from stage1_capture.variables.function import UserFunctionVariable, function_variable
 from stage1_capture.variables.sequence import TupleVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
+from stage_contracts.class_lookup import class_lookup
 from stage_contracts.controls import register
 from stage_contracts.source import CallSource, RegisteredSource, Source
 

@@ -21,7 +21,6 @@ from typing import Any
 from stage0_eager.type_info import finfo, iinfo
 from stage1_capture.state import polyfills
 from stage1_capture.state.machine import BUILTINS, FOLDED, Args, Kwargs, Tx, builtin, builtins_
-from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.arithmetic import binary, compare, fold
 from stage1_capture.variables.base import (
     Variable,
@@ -44,6 +43,7 @@ from stage1_capture.variables.sequence import ListVariable, SliceVariable, Tuple
 from stage1_capture.variables.set import SetVariable
 from stage1_capture.variables.special_method_results import CHECKED, checked_result
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
+from stage_contracts.class_lookup import MISSING, class_lookup
 from stage_contracts.device import Device, device_of
 from stage_contracts.dtype import dtype_of
 

@@ -15,13 +15,14 @@ from stage0_eager.nn import Module, Parameter
 from stage0_eager.tensor import Tensor
 from stage1_capture.state.graph_builder import is_users, is_users_class
 from stage1_capture.state.machine import Tx, builtin
-from stage1_capture.state.mro import MISSING, class_lookup, made_by_python, made_inside
+from stage1_capture.state.prototypes import made_inside
 from stage1_capture.variables.base import Variable, describe, lookup_quietly, realize
 from stage1_capture.variables.binding import guard_lacking
 from stage1_capture.variables.builder import REGISTRIES
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.object_dict import own_dict
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
+from stage_contracts.class_lookup import MISSING, class_lookup, made_by_python
 from stage_contracts.python_version import VERSION
 from stage_contracts.source import AttrSource, Source
 

@@ -19,7 +19,6 @@ from stage0_eager.nn import Module
 from stage0_eager.nn.module import bump_structure_epoch
 from stage0_eager.state import settle
 from stage1_capture.state.machine import FOLDED, Tx, builtin, builtins_
-from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.attributes import plain_attribute
 from stage1_capture.variables.base import Variable, describe, from_constant, lookup_quietly, realize
 from stage1_capture.variables.builder import class_variable
@@ -33,6 +32,7 @@ from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.sequence import TupleVariable
 from stage1_capture.variables.store import delete_attribute, delete_plainly, store_plainly
 from stage1_capture.variables.user_object import SuperVariable, UserDefinedObjectVariable
+from stage_contracts.class_lookup import MISSING, class_lookup
 from stage_contracts.controls import register
 from stage_contracts.source import CallSource, RegisteredSource
 

@@ -22,7 +22,7 @@ from stage1_capture.residual.mutation_guards import guard_mutation
 from stage1_capture.residual.rebuild import Rebuilder
 from stage1_capture.residual.replay import replay
 from stage1_capture.state.graph_builder import OutputGraph, Restart
-from stage1_capture.state.mro import of_a_prototype
+from stage1_capture.state.prototypes import of_a_prototype
 from stage1_capture.state.side_effects import DELETED
 from stage1_capture.variables.base import Variable
 from stage_contracts.capture import CapturedFrame

@@ -19,7 +19,7 @@ from stage0_eager.autograd.backward_pass import spent
 from stage0_eager.tensor import with_base_made_in_inference
 from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.state.graph_builder import is_users
-from stage1_capture.state.mro import class_lookup, made_inside
+from stage1_capture.state.prototypes import made_inside
 from stage1_capture.variables.base import LazyVariable, Variable, describe, from_constant, realize
 from stage1_capture.variables.class_ import FieldVariable, LocalClassVariable, WrapperVariable
 from stage1_capture.variables.constant import ConstantVariable
@@ -54,6 +54,7 @@ from stage1_capture.variables.unbacked import (
 )
 from stage1_capture.variables.user_object import HandleVariable, SuperVariable, UserDefinedObjectVariable
 from stage_contracts.capture import CapturedFrame
+from stage_contracts.class_lookup import class_lookup
 from stage_contracts.graph import Node
 from stage_contracts.size_text import python_text
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from stage0_eager.nn import Module
 from stage0_eager.nn.module import bump_structure_epoch
 from stage1_capture.residual.rebuild import Rebuilder
-from stage1_capture.state.mro import class_lookup
 from stage1_capture.state.side_effects import DELETED, Before, SideEffects
 from stage1_capture.variables.builder import REGISTRIES
 from stage1_capture.variables.derived import python_base
@@ -25,6 +24,7 @@ from stage1_capture.variables.sequence import DequeVariable, ListVariable
 from stage1_capture.variables.set import SetVariable
 from stage1_capture.variables.tensor import TensorVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
+from stage_contracts.class_lookup import class_lookup
 from stage_contracts.source import AttrSource
 
 if TYPE_CHECKING:

@@ -20,12 +20,13 @@ from stage0_eager.autograd.backward_pass import is_spent
 from stage0_eager.state import followed, words_of
 from stage0_eager.transforms.shadow_tape import ShadowTape, whole_of
 from stage1_capture.state.hints import MODULES
-from stage1_capture.state.mro import empty_prototypes, made_by_python
 from stage1_capture.state.open_sizes import OpenSizes
+from stage1_capture.state.prototypes import empty_prototypes
 from stage1_capture.state.side_effects import SideEffects
 from stage_contracts import config, events
 from stage_contracts.breaks import Unsupported
 from stage_contracts.class_guards import facts_of
+from stage_contracts.class_lookup import made_by_python
 from stage_contracts.graph import Graph, Node
 from stage_contracts.guard_constants import computes, lacks
 from stage_contracts.guards import Guard

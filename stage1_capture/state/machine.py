@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from stage1_capture.state.mro import MISSING, class_lookup
+from stage_contracts.class_lookup import MISSING, class_lookup
 from stage_contracts.controls import Rule, rule_of
 
 if TYPE_CHECKING:

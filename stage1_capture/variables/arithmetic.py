@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 from stage1_capture.state.machine import Args, Kwargs, Raised, Tx, attempt
-from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables import unbacked
 from stage1_capture.variables.base import (
     NotConstant,
@@ -30,6 +29,7 @@ from stage1_capture.variables.ndarray import dtype_comparison
 from stage1_capture.variables.number import hint_of, open_binary, open_compare, open_conversion, open_negative
 from stage1_capture.variables.unbacked import converted
 from stage_contracts.breaks import Unsupported
+from stage_contracts.class_lookup import MISSING, class_lookup
 
 # symbol -> the function for constants, and the name between the underscores of its methods
 BINARY: dict[str, tuple[Callable[[Any, Any], Any], str]] = {

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from stage0_eager.nn import Module
 from stage1_capture.state.machine import Raised, Tx
-from stage1_capture.state.mro import MISSING, class_lookup, has_dict
 from stage1_capture.state.side_effects import DELETED
 from stage1_capture.variables.base import Variable, describe, from_constant, realize
 from stage1_capture.variables.binding import (
@@ -35,6 +34,7 @@ from stage1_capture.variables.object_dict import (
     read_by_class,
     refuse_second_way,
 )
+from stage_contracts.class_lookup import MISSING, class_lookup, has_dict
 from stage_contracts.python_version import VERSION
 from stage_contracts.source import AttrSource, CallSource, ItemSource, Source
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, dataclass_transform
 
 from stage1_capture.state.hints import code_of
 from stage1_capture.state.machine import CALLED, KINDS, METHODS, SPECIAL_METHODS, Args, Kwargs, Raised, Tx
-from stage1_capture.state.mro import full_name
 from stage1_capture.state.polyfills import items_backwards, items_by_index
+from stage_contracts.class_lookup import full_name
 from stage_contracts.source import AttrSource, Source
 
 SEQUENCES = (list, tuple, deque)  # families of items in a row

@@ -21,10 +21,11 @@ from stage1_capture.state.graph_builder import (
     is_users_class,
 )
 from stage1_capture.state.machine import Tx, attempt
-from stage1_capture.state.mro import MISSING, class_lookup, has_dict, made_by_python, made_inside
+from stage1_capture.state.prototypes import made_inside
 from stage1_capture.variables.base import Variable, describe
 from stage1_capture.variables.builder import REGISTRIES, class_variable, object_of
 from stage1_capture.variables.method import UserMethodVariable
+from stage_contracts.class_lookup import MISSING, class_lookup, has_dict, made_by_python
 from stage_contracts.controls import register
 from stage_contracts.source import AttrSource, CallSource, ItemSource, RegisteredSource, Source, depth
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from stage1_capture.state.graph_builder import OutputGraph, is_users
 from stage1_capture.state.machine import KINDS, Tx
-from stage1_capture.state.mro import class_lookup, made_by_python
 from stage1_capture.variables.base import LazyVariable, Variable
+from stage_contracts.class_lookup import class_lookup, made_by_python
 from stage_contracts.controls import register
 from stage_contracts.source import ArgSource, AttrSource, ItemSource, KeySource, Source, WatchedSource
 

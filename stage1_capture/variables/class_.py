@@ -20,7 +20,7 @@ from stage0_eager.nn import Module
 from stage0_eager.table.operator import Operator
 from stage1_capture.state.graph_builder import is_library_class
 from stage1_capture.state.machine import BUILTINS, METHODS, Args, Kwargs, Tx, builtin
-from stage1_capture.state.mro import MADE_INSIDE, MISSING, class_lookup, made_by_python
+from stage1_capture.state.prototypes import MADE_INSIDE
 from stage1_capture.variables.base import NotConstant, Variable, as_constant, describe, realize
 from stage1_capture.variables.binding import pending
 from stage1_capture.variables.builder import wrap
@@ -40,6 +40,7 @@ from stage1_capture.variables.sequence import ListVariable, TupleVariable
 from stage1_capture.variables.set import SetVariable
 from stage1_capture.variables.tensor import TensorVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
+from stage_contracts.class_lookup import MISSING, class_lookup, made_by_python
 
 
 class LocalClassVariable(UserDefinedObjectVariable):

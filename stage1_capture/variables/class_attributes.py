@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from stage0_eager.table.operator import Operator
 from stage1_capture.state.graph_builder import is_library, is_users, is_users_class
 from stage1_capture.state.machine import Tx
-from stage1_capture.state.mro import MISSING, class_lookup, lookup_behind, made_inside
+from stage1_capture.state.prototypes import made_inside
 from stage1_capture.variables.base import Variable, from_constant, realize
 from stage1_capture.variables.binding import (
     OBJECT_METHODS,
@@ -27,6 +27,7 @@ from stage1_capture.variables.binding import (
 from stage1_capture.variables.builder import class_variable, object_of
 from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.sequence import TupleVariable
+from stage_contracts.class_lookup import MISSING, class_lookup, lookup_behind
 from stage_contracts.controls import register
 from stage_contracts.source import AttrSource, CallSource, ItemSource, RegisteredSource, Source
 

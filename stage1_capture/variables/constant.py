@@ -15,11 +15,11 @@ import numpy as np
 
 from stage1_capture.state.graph_builder import OutputGraph
 from stage1_capture.state.machine import KINDS, Args, Kwargs, Tx, attempt
-from stage1_capture.state.mro import MISSING, class_lookup, full_name
 from stage1_capture.variables.base import FROM_CONSTANT_BY_CLASS, Variable, from_constant, yes
 from stage1_capture.variables.builder import BUILDERS, Builder, class_variable, object_of
 from stage1_capture.variables.iterator import ConstantIterator
 from stage1_capture.variables.method import UserMethodVariable
+from stage_contracts.class_lookup import MISSING, class_lookup, full_name
 from stage_contracts.device import Device
 from stage_contracts.dtype import DType
 from stage_contracts.source import Source

@@ -15,7 +15,6 @@ from typing import Any, cast
 from stage0_eager.tensor import Tensor
 from stage1_capture.state.graph_builder import is_users
 from stage1_capture.state.machine import BUILTINS, CONSTRUCTORS, Args, Kwargs, Tx, attempt
-from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.base import Variable, describe, from_constant, load_attribute, realize
 from stage1_capture.variables.binding import guard_class
 from stage1_capture.variables.builder import refuse_watched, wrap
@@ -23,6 +22,7 @@ from stage1_capture.variables.derived import EMPTY, FIXED, blank, python_base
 from stage1_capture.variables.exception import new_exception
 from stage1_capture.variables.sequence import TupleVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
+from stage_contracts.class_lookup import MISSING, class_lookup
 from stage_contracts.source import AttrSource, ItemSource
 
 _MAKERS = (object.__new__, BaseException.__new__, Exception.__new__)

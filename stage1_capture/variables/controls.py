@@ -14,13 +14,13 @@ from typing import Any, NoReturn
 from stage0_eager.nn import Module
 from stage0_eager.table.operator import Operator, operator_of
 from stage1_capture.state.machine import CONTROLLED, Args, Kwargs, Tx
-from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.base import Variable, describe, from_constant, realize
 from stage1_capture.variables.builder import wrap
 from stage1_capture.variables.constant import CONSTANT_TYPES, ConstantVariable
 from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.operators import call_operator
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
+from stage_contracts.class_lookup import class_lookup
 from stage_contracts.controls import Rule, register
 from stage_contracts.errors import ForbiddenInGraph
 from stage_contracts.source import RegisteredSource

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from stage1_capture.state.graph_builder import OutputGraph
-from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.base import Variable, from_constant
 from stage1_capture.variables.constant import ConstantVariable
+from stage_contracts.class_lookup import class_lookup
 from stage_contracts.controls import register
 from stage_contracts.source import CallSource, ItemSource, RegisteredSource, Source
 

@@ -12,12 +12,13 @@ from dataclasses import field
 from typing import Any
 
 from stage1_capture.state.machine import Tx
-from stage1_capture.state.mro import class_lookup, made_inside
+from stage1_capture.state.prototypes import made_inside
 from stage1_capture.variables.base import Variable, describe, from_constant
 from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.sequence import TupleVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
+from stage_contracts.class_lookup import class_lookup
 
 
 class ExceptionVariable(UserDefinedObjectVariable):

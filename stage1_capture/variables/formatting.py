@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 from stage1_capture.state.machine import METHODS, Args, Kwargs, Tx, attempt
-from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.base import (
     NotConstant,
     Variable,
@@ -29,6 +28,7 @@ from stage1_capture.variables.exception import ExceptionVariable
 from stage1_capture.variables.sequence import ListVariable, TupleVariable
 from stage1_capture.variables.tensor import TensorVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
+from stage_contracts.class_lookup import class_lookup
 
 
 class StandIn:

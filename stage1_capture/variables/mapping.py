@@ -18,7 +18,6 @@ from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage1_capture.state.graph_builder import OutputGraph
 from stage1_capture.state.machine import KINDS, Tx, attempt
-from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.base import (
     FROM_CONSTANT,
     ContainerVariable,
@@ -45,6 +44,7 @@ from stage1_capture.variables.hash_keys import ObjectKey, hashable, holds_object
 from stage1_capture.variables.iterator import IteratorVariable
 from stage1_capture.variables.method import builtin_attribute
 from stage1_capture.variables.sequence import ListVariable, SequenceIterator, TupleVariable
+from stage_contracts.class_lookup import class_lookup
 from stage_contracts.controls import register
 from stage_contracts.source import AttrSource, ItemSource, KeySource, RegisteredSource, Source
 

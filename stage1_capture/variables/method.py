@@ -10,9 +10,9 @@ from typing import Any
 
 from stage1_capture.state.graph_builder import is_users_class
 from stage1_capture.state.machine import Args, Kwargs, Tx
-from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.base import Variable, describe, from_constant
 from stage1_capture.variables.builder import class_variable
+from stage_contracts.class_lookup import MISSING, class_lookup
 from stage_contracts.controls import register
 from stage_contracts.source import RegisteredSource
 

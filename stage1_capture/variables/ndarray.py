@@ -15,7 +15,6 @@ import numpy as np
 from stage0_eager.tensor import Tensor
 from stage1_capture.state.graph_builder import OutputGraph
 from stage1_capture.state.machine import KINDS, Tx
-from stage1_capture.state.mro import MISSING, class_lookup, full_name
 from stage1_capture.variables import builder
 from stage1_capture.variables.base import Variable, describe, from_constant, yes
 from stage1_capture.variables.builder import wrap_identity
@@ -26,6 +25,7 @@ from stage1_capture.variables.tensor import DataVariable, TensorVariable, open_m
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts import config
 from stage_contracts.array_guards import CAPTURED_DTYPES, ArrayMeta, is_captured
+from stage_contracts.class_lookup import MISSING, class_lookup, full_name
 from stage_contracts.source import ArraySource, Source
 from stage_contracts.tensor_meta import TensorMeta
 

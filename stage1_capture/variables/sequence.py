@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NoReturn
 from stage0_eager.nn import Parameter
 from stage1_capture.state.graph_builder import OutputGraph, is_users_class
 from stage1_capture.state.machine import Args, Kwargs, Tx, attempt
-from stage1_capture.state.mro import class_lookup, made_inside
+from stage1_capture.state.prototypes import made_inside
 from stage1_capture.variables.base import (
     FROM_CONSTANT,
     ContainerVariable,
@@ -33,6 +33,7 @@ from stage1_capture.variables.derived import EMPTY, HELD, guard_length, item_sou
 from stage1_capture.variables.hash_keys import hashable
 from stage1_capture.variables.iterator import IteratorVariable
 from stage1_capture.variables.method import UserMethodVariable, builtin_attribute
+from stage_contracts.class_lookup import class_lookup
 from stage_contracts.controls import register
 from stage_contracts.source import AttrSource, ItemSource, RegisteredSource, Source
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from stage0_eager.state import STATE
 from stage1_capture.state.graph_builder import is_library, is_library_class
 from stage1_capture.state.machine import Tx, attempt
-from stage1_capture.state.mro import MISSING, class_lookup, full_name, has_dict, made_by_python
 from stage1_capture.variables.base import Variable, describe, from_constant
 from stage1_capture.variables.binding import dict_source, guard_class, guard_plain, guard_storing, on_class
 from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.object_dict import ObjectDict, described, dict_of
+from stage_contracts.class_lookup import MISSING, class_lookup, full_name, has_dict, made_by_python
 from stage_contracts.source import Source
 
 if TYPE_CHECKING:

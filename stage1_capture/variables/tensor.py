@@ -21,7 +21,6 @@ from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor, is_traced
 from stage1_capture.state.graph_builder import OutputGraph, Restart, SkipFrame
 from stage1_capture.state.machine import KINDS, Args, Kwargs, Tx
-from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.base import Variable, describe, from_constant, realize, yes
 from stage1_capture.variables.builder import BUILDERS_BY_CLASS, class_variable, once, wrap_as_object
 from stage1_capture.variables.hash_keys import by_identity
@@ -30,6 +29,7 @@ from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.object_dict import refuse_second_way
 from stage_contracts import config
 from stage_contracts.array_guards import CAPTURED_DTYPES
+from stage_contracts.class_lookup import MISSING, class_lookup
 from stage_contracts.graph import Node
 from stage_contracts.guards import OpenMeta, TensorOf
 from stage_contracts.source import AttrSource, ItemSource, RegisteredSource, Source

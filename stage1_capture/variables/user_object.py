@@ -35,7 +35,7 @@ from stage1_capture.state.machine import (
     Tx,
     control_of,
 )
-from stage1_capture.state.mro import MISSING, class_lookup, full_name, made_inside
+from stage1_capture.state.prototypes import made_inside
 from stage1_capture.variables.attributes import instance_attribute, module_attribute
 from stage1_capture.variables.base import (
     FROM_CONSTANT_BY_CLASS,
@@ -71,6 +71,7 @@ from stage1_capture.variables.sequence import TupleVariable, sequence_items
 from stage1_capture.variables.special_method_results import checked_result
 from stage1_capture.variables.store import DESCRIPTOR, store_on_object
 from stage1_capture.variables.tensor import TensorVariable
+from stage_contracts.class_lookup import MISSING, class_lookup, full_name
 from stage_contracts.controls import register
 from stage_contracts.graph import Node
 from stage_contracts.source import AttrSource, RegisteredSource, Source

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 
 from stage0_eager import numpy_api
-from stage0_eager.numpy_api.rows import Row
+from stage0_eager.numpy_api.rows import Row, call_signature
 from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
@@ -121,8 +121,9 @@ def record(tx: Tx, op: Operator, args: list[Variable], names: list[str] | None =
     """One node. A function without a row of ours is left to NumPy."""
     kwargs = dict(zip(names or [], args)) if names else {}
     positional: list[Variable] = []
-    for name in op.params:  # as many by position as there are without a gap, which reads best
-        if name not in kwargs or _keyword_only(op, name):
+    code = op.bind.__code__
+    for name in code.co_varnames[: code.co_argcount]:  # as many by position as there are without a gap
+        if name not in kwargs:
             break
         positional.append(kwargs.pop(name))
     try:
@@ -132,11 +133,6 @@ def record(tx: Tx, op: Operator, args: list[Variable], names: list[str] | None =
         if why.code in _REFUSED:  # NumPy takes it, or raises its own error
             tx.unsupported("GB0030", why.reason.replace("raises NotHere: ", "in NumPy only: "))
         raise
-
-
-@cache
-def _keyword_only(op: Operator, name: str) -> bool:
-    return inspect.signature(op.body).parameters[name].kind is inspect.Parameter.KEYWORD_ONLY  # type: ignore[arg-type]
 
 
 def seen(tx: Tx, row: Row | None, result: Any, first: Any) -> Variable:
@@ -169,7 +165,7 @@ def bind(
     special = _special_form(tx, row, args, kwargs)
     if special is not None:
         return special, None
-    order, defaults = _signature(real, row)
+    order, defaults = call_signature(row, real)
     if len(args) > len(order):
         left(tx, f"np.{row.name} with {len(args)} arguments")
     bound = dict(zip(order, args))
@@ -210,29 +206,6 @@ def _special_form(tx: Tx, row: Row, args: Args, kwargs: Kwargs) -> dict[str, Var
     if not args or not args[0].is_python_constant():
         left(tx, "einsum with its subscripts as lists")
     return {"subscripts": args[0], "operands_": TupleVariable(args[1:]), **kwargs}
-
-
-@cache
-def _signature(real: Any, row: Row) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """(NumPy's parameters by position, their defaults)."""
-    if isinstance(real, np.ufunc):
-        names = ("x",) if real.nin == 1 else ("x1", "x2")
-        return (*names, "out"), {
-            "where": True,
-            "casting": "same_kind",
-            "order": "K",
-            "subok": True,
-            "dtype": None,
-        }
-    try:
-        parameters = inspect.signature(real).parameters.values()
-    except (TypeError, ValueError):
-        parameters = inspect.signature(row.op.body).parameters.values()  # type: ignore[arg-type]
-    defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
-    positional = tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
-    if real is np.arange:  # its signature depends on how many arguments there are
-        positional = ("start", "stop", "step", "dtype")
-    return positional, {**defaults, "like": None, "device": None}
 
 
 def _is(value: Variable, default: Any) -> bool:

@@ -14,11 +14,11 @@ from typing import Any
 from stage0_eager.nn import Module
 from stage0_eager.transforms import func
 from stage1_capture.state.machine import Tx, builtin
-from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.base import Variable, describe, iterate, load_attribute, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.sequence import ListVariable, TupleVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
+from stage_contracts.class_lookup import class_lookup
 
 
 @builtin(Module._named)

@@ -17,7 +17,6 @@ from typing import Any
 from stage1_capture.frame.bytecode import VERSION, Instruction
 from stage1_capture.frame.translator import Handler, InstructionTranslator, unassigned
 from stage1_capture.state.graph_builder import is_library
-from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.state.side_effects import DELETED
 from stage1_capture.variables.arithmetic import UNARY, binary, compare, unary
 from stage1_capture.variables.base import NULL, Variable, from_constant, is_same, load_attribute
@@ -25,6 +24,7 @@ from stage1_capture.variables.builder import wrap
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.function import CellVariable
 from stage1_capture.variables.store import delete_attribute
+from stage_contracts.class_lookup import MISSING, class_lookup
 from stage_contracts.controls import OWN_IMPORTS, register
 from stage_contracts.source import ItemSource, RegisteredSource
 
