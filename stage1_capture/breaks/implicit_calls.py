@@ -33,7 +33,6 @@ from stage_contracts.class_lookup import class_lookup
 
 
 def iterator(compiled: Compiled, _: Any, value: Any) -> Any:
-    """iter(value)."""
     method = python_method(value, "__iter__")
     return iter(method_stub("__iter__", call_found(compiled, method, value)) if method else value)
 
@@ -50,7 +49,6 @@ def walked(compiled: Compiled, _: Any, value: Any) -> Any:
 
 
 def over_items(compiled: Compiled, function: str, value: Any) -> Any:
-    """list(value), sum(value), sorted(value)."""
     return getattr(builtins, function)(walked(compiled, None, value))
 
 
@@ -93,7 +91,6 @@ def get_named(compiled: Compiled, _: Any, value: Any, name: Any, *default: Any) 
 
 
 def has_named(compiled: Compiled, _: Any, value: Any, name: Any) -> bool:
-    """hasattr(value, name)."""
     nothing = object()
     return get_named(compiled, None, value, name, nothing) is not nothing
 

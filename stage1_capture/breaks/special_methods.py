@@ -220,15 +220,6 @@ class Row:
 _DROP = (("POP_TOP", None),)
 
 
-def _compared(i: Instruction) -> tuple[str, bool]:
-    return i.symbol, VERSION >= (3, 13) and bool(i.arg & 16)
-
-
-def _binary_names(symbol: str) -> tuple[str, ...]:
-    name = BINARY[symbol.removesuffix("=")][1]
-    return f"__{name}__", f"__r{name}__", f"__i{name}__"
-
-
 def no_detail(_: Instruction) -> None:
     return None
 
@@ -247,8 +238,18 @@ ROWS: dict[str, Row] = {
     "STORE_SUBSCR": Row(3, set_item, no_detail, named("__setitem__"), _DROP),
     "DELETE_SUBSCR": Row(2, delete_item, no_detail, named("__delitem__"), _DROP),
     "CONTAINS_OP": Row(2, contains, lambda i: i.arg, named("__contains__")),
-    "BINARY_OP": Row(2, binary, lambda i: i.symbol, _binary_names),
-    "COMPARE_OP": Row(2, compare, _compared, lambda detail: (*COMPARISONS[detail[0]][1:], "__eq__")),
+    "BINARY_OP": Row(
+        2,
+        binary,
+        lambda i: i.symbol,
+        lambda symbol: tuple(f"__{way}{BINARY[symbol.removesuffix('=')][1]}__" for way in ("", "r", "i")),
+    ),
+    "COMPARE_OP": Row(
+        2,
+        compare,
+        lambda i: (i.symbol, VERSION >= (3, 13) and bool(i.arg & 16)),
+        lambda detail: (*COMPARISONS[detail[0]][1:], "__eq__"),
+    ),
     "UNARY_NEGATIVE": Row(1, unary, lambda _: ("neg", "__neg__"), named("__neg__")),
     "UNARY_INVERT": Row(1, unary, lambda _: ("invert", "__invert__"), named("__invert__")),
     "UNARY_NOT": Row(1, truth, lambda _: True, named("__bool__", "__len__")),

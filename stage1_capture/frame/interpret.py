@@ -25,7 +25,6 @@ from stage_contracts.source import ArgSource, AttrSource, ClosureSource, Functio
 def interpret(
     output: OutputGraph, function: types.FunctionType, args: tuple, kwargs: dict[str, Any]
 ) -> Variable:
-    """Run the frame on abstract values, to its return."""
     if not python_version.known():
         reason = f"capture does not know the bytecode of {python_version.NAME}"
         raise SkipFrame(reason, output.start, code="GB0007")

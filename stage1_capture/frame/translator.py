@@ -208,7 +208,6 @@ class InstructionTranslator:
         return taken
 
     def constant(self, value: Variable, what: str) -> Any:
-        """A value that must be known now."""
         try:
             return as_constant(value)
         except NotConstant as problem:
@@ -217,7 +216,6 @@ class InstructionTranslator:
             self.unsupported(code, f"{what} needs a constant, got {describe(culprit)}")
 
     def throw(self, cls: type[BaseException], *args: Any) -> NoReturn:
-        """Raise an exception of Python's own."""
         made = new_exception(self.output, cls, [from_constant(a) for a in args])
         set_context(self.output, made)
         raise Raised(made)

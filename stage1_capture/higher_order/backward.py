@@ -111,7 +111,11 @@ def backward(
     options = {"retain_graph": keeps, "create_graph": creates, "for_leaves": True}
     for leaf, new in zip(leaves, _gradients(tx, shadow, (roots, leaves, seeds), options, given), strict=True):
         old = load_attribute(tx, leaf, "grad")
-        leaf.store_gradient(tx, new if realize(old).is_none() else _sum(tx, old, new, creates))
+        # added into the old tensor, or with create_graph a new tensor on the tape
+        add = TABLE["cutaway.add" if creates else "cutaway.add_"]
+        with tx.output.having(grad_enabled=creates and tx.output.graph_mode):
+            total = new if realize(old).is_none() else call_operator(tx, add, [old, new], {})
+        leaf.store_gradient(tx, total)
     return NONE
 
 
@@ -213,12 +217,6 @@ def _gradients(
         shadow.values[item] = g
         items.append(TensorVariable(meta, item))
     return items
-
-
-def _sum(tx: Tx, old: Variable, new: Variable, creates: bool) -> Variable:
-    """The sum of gradients: written into the old tensor, or with create_graph a new tensor on the tape."""
-    with tx.output.having(grad_enabled=creates and tx.output.graph_mode):
-        return call_operator(tx, TABLE["cutaway.add" if creates else "cutaway.add_"], [old, new], {})
 
 
 def _flags(tx: Tx, create_graph: Variable, retain_graph: Variable) -> tuple[bool, bool]:

@@ -89,7 +89,6 @@ def tensors_of(
 
 
 def with_tensors(value: Variable, tensors: Iterator[Variable]) -> Variable:
-    """The same tree with other tensors."""
     value = realize(value)
     return value.mapped(lambda v: with_tensors(v, tensors)) if value.family() in _TREES else next(tensors)
 

@@ -6,7 +6,7 @@ around it become further operands. The call is then one node, whose body transfo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -139,7 +139,9 @@ def _of_one_example(tx: Tx, in_dims: Any, args: list[Variable], metas: list[Tens
     """The metas without the dimensions that are mapped over."""
     tree = _template(tx, TupleVariable(args), "vmap", [])
     try:
-        dims = list(_mapped_dims(in_dims, filled(tree, [Tensor(TracedArray(m)) for m in metas])))
+        given = filled(tree, [Tensor(TracedArray(m)) for m in metas])
+        pairs = batching._pairs(tuple(in_dims) if isinstance(in_dims, list) else in_dims, given, "vmap")
+        dims = [dim for leaf, dim in pairs if isinstance(leaf, Tensor)]
     except ValueError as error:
         tx.unsupported("GB0066", f"vmap raises ValueError: {error}")
     dims += [None] * (len(metas) - len(dims))  # keyword arguments are as they are
@@ -147,11 +149,6 @@ def _of_one_example(tx: Tx, in_dims: Any, args: list[Variable], metas: list[Tens
         m if dim is None else m.with_(shape=[s for d, s in enumerate(m.shape) if d != dim])
         for m, dim in zip(metas, dims, strict=True)
     ]
-
-
-def _mapped_dims(in_dims: Any, args: tuple) -> Iterator[int | None]:
-    dims = tuple(in_dims) if isinstance(in_dims, list) else in_dims
-    return (dim for leaf, dim in batching._pairs(dims, args, "vmap") if isinstance(leaf, Tensor))
 
 
 CALLED[TransformVariable] = call_transform

@@ -27,7 +27,6 @@ from stage1_capture.variables.sequence import ListVariable, TupleVariable
 
 
 def launch(tx: Tx, function: TritonLaunchVariable, args: Args, kwargs: Kwargs) -> Variable:
-    """The call of `kernel[grid]`."""
     kernel = function.kernel
     op = operator_of(kernel)
     named, options = bound(op, tuple(map(realize, args)), kwargs)

@@ -381,7 +381,7 @@ def _local_class(r: Rebuilder, value: LocalClassVariable) -> str:
     bases = f"({r.all(value.bases)}{',' * (len(value.bases) == 1)})"
     name = r.name(value, f"{r.named(type)}({value.name!r}, {bases}, {{{', '.join(words)}}})")
     r.making.pop()
-    r.waiting += [lambda: _decorate(r, value, name), lambda: _set_on_class(r, value, name)]
+    r.waiting.append(lambda: _finish_class(r, value, name))
     if not r.making:
         waiting, r.waiting = r.waiting, []
         for fill in waiting:
@@ -389,18 +389,15 @@ def _local_class(r: Rebuilder, value: LocalClassVariable) -> str:
     return name
 
 
-def _decorate(r: Rebuilder, value: LocalClassVariable, name: str) -> None:
-    if value.options is not None:
-        words = [name, *(f"{option}={r.constant(v)}" for option, v in value.options.items())]
-        r.lines.append(f"{r.named(dataclasses.dataclass)}({', '.join(words)})")
-
-
 def _data_field(r: Rebuilder, value: FieldVariable) -> str:
     words = [f"{name}={r.expression(option)}" for name, option in value.options.items()]
     return r.name(value, f"{r.named(dataclasses.field)}({', '.join(words)})")
 
 
-def _set_on_class(r: Rebuilder, value: LocalClassVariable, name: str) -> None:
+def _finish_class(r: Rebuilder, value: LocalClassVariable, name: str) -> None:
+    if value.options is not None:
+        words = [name, *(f"{option}={r.constant(v)}" for option, v in value.options.items())]
+        r.lines.append(f"{r.named(dataclasses.dataclass)}({', '.join(words)})")
     for key, attribute in value.attrs.items():
         if attribute is not None:
             r.lines.append(f"{name}.{key} = {r.expression(attribute)}")

@@ -125,6 +125,7 @@ def _object(r: Rebuilder, before: Before, target: str) -> list[str]:
     lines = []
     for name, value in before.variable.attrs.items():
         real = before.variable.real
+        stores = class_lookup(type(real), "__setattr__") in _PLAIN
         # An attribute that was deleted and made again is the last of the dict.
         if value is not None and name in getattr(before.variable, "again", ()):
             lines.append(f"{target}.__dict__.pop({name!r}, None)")
@@ -136,7 +137,8 @@ def _object(r: Rebuilder, before: Before, target: str) -> list[str]:
         elif value is None:
             past = class_lookup(type(real), "__delattr__") is not object.__delattr__
             lines.append(f"{r.named(object.__delattr__ if past else delattr)}({target}, {name!r})")
-        elif not _plain(real) or _past_module(before.variable, name):
+        # an assignment may do more than store (on a module: and bump the epoch)
+        elif not (stores or isinstance(real, BaseException)) or _past_module(before.variable, name):
             lines.append(f"{r.named(object.__setattr__)}({target}, {name!r}, {r.expression(value)})")
         elif name.isidentifier():
             lines.append(f"{target}.{name} = {r.expression(value)}")
@@ -146,11 +148,6 @@ def _object(r: Rebuilder, before: Before, target: str) -> list[str]:
 
 
 _PLAIN: tuple[Any, ...] = (object.__setattr__, Module.__setattr__)
-
-
-def _plain(real: Any) -> bool:
-    """Whether an assignment does nothing but store (on a module: and bumps the epoch)."""
-    return class_lookup(type(real), "__setattr__") in _PLAIN or isinstance(real, BaseException)
 
 
 def _past_module(variable: Any, name: str) -> bool:

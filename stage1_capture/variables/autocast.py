@@ -32,7 +32,12 @@ def with_casts(tx: Tx, op: Operator, args: Args, kwargs: Kwargs, record: Record)
         bound = dict(zip(op.params, op.bind(*args, **kwargs), strict=True))
     except TypeError:  # the call's own mistake: the operator says so
         return args, kwargs
-    policy = autocast.policy_of(op, device, _Shown(bound), lambda v: _value(tx, v))
+
+    def known(value: Any) -> Any:
+        looked_at = isinstance(value, Variable)
+        return tx.constant(value, "an argument that autocast looks at") if looked_at else value
+
+    policy = autocast.policy_of(op, device, _Shown(bound), known)
     if policy == autocast_lists.REFUSE:
         tx.throw(RuntimeError, autocast_lists.REFUSALS[op.name])
     dtypes = [t.meta.dtype for t in tensors if t.meta.device.type == device]
@@ -60,10 +65,6 @@ class _Shown(dict):
         value = super().__getitem__(name)
         known = realize(value) if isinstance(value, Variable) else None
         return value if known is None or not known.is_tensor() else known.meta
-
-
-def _value(tx: Tx, value: Any) -> Any:
-    return tx.constant(value, "an argument that autocast looks at") if isinstance(value, Variable) else value
 
 
 def _cast(tx: Tx, tensor: TensorVariable, dtype: Any, cached: bool, record: Record) -> Variable:

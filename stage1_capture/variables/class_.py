@@ -93,8 +93,6 @@ _FUNCTIONS = ("fget", "fset", "fdel")
 
 
 class FieldVariable(UserDefinedObjectVariable):
-    """dataclasses.field(**options)."""
-
     options: dict[str, Variable] = field(default_factory=dict)
 
     def parts(self) -> list[Variable]:
@@ -382,7 +380,6 @@ _OPTIONS = ("init", "repr", "hash", "compare", "kw_only")
 
 
 def _field(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    """`dataclasses.field(...)`."""
     options: dict[str, Any] = {}
     for name, value in kwargs.items():
         if name == "default_factory" and isinstance(value, (UserFunctionVariable, UserDefinedObjectVariable)):

@@ -42,7 +42,6 @@ _C_METHODS = (types.WrapperDescriptorType, types.MethodDescriptorType)
 
 
 def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variable | None:
-    """`Cls.name`."""
     real = cls.real
     stored = pending(tx, real, name)
     if stored is not MISSING:
@@ -214,11 +213,9 @@ def takes_types(real: Any) -> bool:
     generic = isinstance(real, type) and class_lookup(type(real), "__getitem__") is MISSING
     own = class_lookup(real, "__class_getitem__") if generic else MISSING
     own = getattr(own, "__func__", own)
-    return isinstance(real, _FORMS) or (generic and own is not MISSING and not is_users(_globals_of(own)))
-
-
-def _globals_of(function: Any) -> dict[str, Any]:
-    return getattr(function, "__globals__", {"__name__": "builtins"})
+    return isinstance(real, _FORMS) or (
+        generic and own is not MISSING and not is_users(getattr(own, "__globals__", {"__name__": "builtins"}))
+    )
 
 
 def parametrised(tx: Tx, generic: UserDefinedObjectVariable, key: Variable) -> Variable:

@@ -25,6 +25,8 @@ from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.class_lookup import MISSING, class_lookup
 from stage_contracts.source import AttrSource, ItemSource
 
+# Exceptions of Python's that do not just keep their arguments as they are.
+_TELLING = (OSError, ImportError, UnicodeError, SyntaxError, BaseExceptionGroup)
 _MAKERS = (object.__new__, BaseException.__new__, Exception.__new__)
 
 
@@ -76,7 +78,7 @@ def _initialised_in_c(
     if made.base is not None:
         if python_base(real) not in FIXED:
             tx.call(load_attribute(tx, made, "__init__"), args, kwargs)
-    elif error and (kwargs or not plain) and not _plain_error(real) or not (error or plain):
+    elif error and (kwargs or not plain) and issubclass(real, _TELLING) or not (error or plain):
         tx.unsupported("GB0023", f"the construction of a {describe(cls)}")
     elif not error and (args or kwargs) and maker is object.__new__:
         tx.throw(TypeError, f"{real.__name__}() takes no arguments")
@@ -132,11 +134,6 @@ def _enum_member(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs: Kwa
     if found is None:
         tx.unsupported("GB0023", f"{cls.real.__name__}._missing_")
     return wrap(tx.output, found, cls.source and AttrSource(cls.source, found._name_))
-
-
-def _plain_error(cls: type) -> bool:
-    """An exception of Python's that keeps its arguments as they are, and nothing else that is looked at here."""
-    return not issubclass(cls, (OSError, ImportError, UnicodeError, SyntaxError, BaseExceptionGroup))
 
 
 def construct_named_tuple(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs: Kwargs) -> Variable:

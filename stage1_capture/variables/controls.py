@@ -96,16 +96,14 @@ def _follow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) 
     return tx.call(wrap(tx.output, real, place), args, kwargs)
 
 
-def _substitute(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    return tx.call(wrap(tx.output, rule.detail, RegisteredSource(register(rule.detail))), args, kwargs)
-
-
 CONTROLLED["disable"] = _refuse("disabled")
 CONTROLLED["plain"] = _refuse("disabled, what it calls is not")
 CONTROLLED["disallow"] = _refuse("disallowed in graphs")
 CONTROLLED["allow"] = _allow
 CONTROLLED["constant"] = _constant
-CONTROLLED["substitute"] = _substitute
+CONTROLLED["substitute"] = lambda tx, rule, function, args, kwargs: tx.call(
+    wrap(tx.output, rule.detail, RegisteredSource(register(rule.detail))), args, kwargs
+)
 CONTROLLED["break"] = _break
 CONTROLLED["forbid"] = _forbid
 CONTROLLED["compiling"] = lambda tx, rule, function, args, kwargs: ConstantVariable(True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from stage1_capture.state.machine import Tx
 from stage1_capture.variables.base import FROM_CONSTANT, Variable, from_constant, is_same, realize, yes
-from stage_contracts.source import RegisteredSource, Source
+from stage_contracts.source import RegisteredSource
 
 
 class ObjectKey:
@@ -50,15 +50,13 @@ def by_identity(tx: Tx, key: Variable) -> ObjectKey:
     """Objects from outside that are different keys here must be different ones at every call."""
     if key.source is not None and key not in tx.output.keys:
         for other in tx.output.keys:
-            if type(other) is type(key) and not _always_apart(key.source, other.source):
+            apart = isinstance(key.source, RegisteredSource) and isinstance(other.source, RegisteredSource)
+            if type(other) is type(key) and (
+                not apart or key.source == other.source
+            ):  # numbers of the register
                 tx.output.guard("NOT_ALIASED", key.source, other.source)
         tx.output.keys[key] = None
     return ObjectKey(key, id(key))
-
-
-def _always_apart(one: Source | None, other: Source | None) -> bool:
-    """Whether two sources name different objects at every call: numbers of the register do."""
-    return isinstance(one, RegisteredSource) and isinstance(other, RegisteredSource) and one != other
 
 
 class IdVariable(Variable):

@@ -65,7 +65,6 @@ def read_by_class(cls: type, name: str) -> bool:
 
 
 def attribute_source(output: OutputGraph, owner: UserDefinedObjectVariable, name: str) -> Source | None:
-    """The source of something in the object's own dict."""
     if owner.source is None:
         return None
     cls = type(owner.real)

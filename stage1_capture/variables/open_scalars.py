@@ -53,15 +53,13 @@ def scalars_as_inputs(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> tuple
 def _open_numbers(op: Operator, given: dict[str, Variable]) -> dict[str, Any]:
     """The open numbers that may become tensors, by parameter; none if one is an int that a float does not hold."""
     whole = any(a.is_tensor() and a.meta.dtype.category == dt.int64.category for a in given.values())
-    found: dict[str, Any] = {n: v for n, v in given.items() if v.is_open() and _takes(op, n, v, whole)}
+    always, floats = TAKEN.get(op.name, ()), FLOATS.get(op.name, ())
+    opened: dict[str, Any] = {n: v for n, v in given.items() if v.is_open()}
+    # with a tensor of integers floats are rounded
+    fits = lambda n, v: n in always or (n in floats and type(v.hint) is float and not whole)  # noqa: E731
+    found = {n: v for n, v in opened.items() if fits(n, v)}
     exact = all(type(n.hint) is float or abs(n.hint) <= EXACT for n in found.values())
     return found if exact else {}
-
-
-def _takes(op: Operator, name: str, number: Any, whole: bool) -> bool:
-    """Whether a parameter takes an open number. `whole`: there is a tensor of integers; floats are rounded for it."""
-    floating = type(number.hint) is float and not whole
-    return name in TAKEN.get(op.name, ()) or (floating and name in FLOATS.get(op.name, ()))
 
 
 def _agree(op: Operator, before: tuple[list, dict], after: tuple[list, dict]) -> bool:

@@ -126,7 +126,6 @@ class ListVariable(SequenceVariable):
         return [realize(v).as_proxy(leaf, refuse) for v in self.items]
 
     def kept(self, items: list[Variable]) -> list[Variable]:
-        """Of these items, those that it keeps."""
         return items
 
     def binary_in_place(self, tx: Tx, symbol: str, right: Variable) -> Variable | None:

@@ -174,17 +174,18 @@ def delete_plainly(tx: Tx, target: Any, name: str) -> Variable:
 def _filled(tx: Tx, target: Any, slot: Any, name: str) -> bool:
     """Whether a slot holds something that can be deleted, also where the program stored it there before."""
     guard_plain(tx.output, target, name)
-    if _fills(slot, target.real):
-        tx.wrap(slot.__get__(target.real), target.child(name))
-        return True
-    if class_lookup(type(target.real), "__getattr__") is not MISSING:
-        tx.unsupported("GB0104", f"a del of the empty slot {name}, of a class with a __getattr__")
-    tx.output.guard("ABSENT", target.source, name)
-    return False
+    try:
+        held = slot.__get__(target.real)
+    except AttributeError:
+        if class_lookup(type(target.real), "__getattr__") is not MISSING:
+            tx.unsupported("GB0104", f"a del of the empty slot {name}, of a class with a __getattr__")
+        tx.output.guard("ABSENT", target.source, name)
+        return False
+    tx.wrap(held, target.child(name))
+    return True
 
 
 def _nothing_to_delete(tx: Tx, target: Any, name: str, slot: bool) -> NoReturn:
-    """Python's AttributeError."""
     if not slot and not has_dict(target.real):
         attempt(tx, name, lambda: object.__delattr__(target.real, name), exact=True)
     words = f"{full_name(type(target.real))!r} object has no attribute {name!r}"
@@ -197,14 +198,6 @@ def _slot(tx: Tx, real: Any, found: Any, name: str) -> bool:
     if slot and not made_by_python(found.__objclass__):
         tx.unsupported("GB0098", f"a change of {name}, which {type(real).__name__} keeps in C")
     return slot
-
-
-def _fills(slot: Any, real: Any) -> bool:
-    try:
-        slot.__get__(real)
-    except AttributeError:
-        return False
-    return True
 
 
 def _class_source(target: Variable, name: str, function: Any, *more: str) -> Source | None:

@@ -226,13 +226,14 @@ def _as_int(tx: Tx, tensor: TensorVariable) -> Variable:
     return read_item(tx, whole)  # type: ignore[arg-type]
 
 
-def _as_float(tx: Tx, tensor: TensorVariable) -> Variable:
-    found = read_item(tx, tensor)
-    return found if isinstance(found, UnbackedFloatVariable) else as_float(tx, found)
-
-
 # The methods that read a tensor's data, and what they give. Others stay a break.
-DATA_READS.update(item=read_item, tolist=read_list, __int__=_as_int, __index__=_as_int, __float__=_as_float)
+DATA_READS.update(
+    item=read_item,
+    tolist=read_list,
+    __int__=_as_int,
+    __index__=_as_int,
+    __float__=lambda tx, tensor: as_float(tx, read_item(tx, tensor)),
+)
 
 # ---- arithmetic ------------------------------------------------------------------------------------------------
 

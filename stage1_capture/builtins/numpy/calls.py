@@ -409,14 +409,12 @@ BUILTINS.update({d.numpy.type: partial(_scalar_class, d) for d in CAPTURED_DTYPE
 
 
 def _dtype_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    """np.dtype(x)."""
     if len(args) != 1 or kwargs:
         left(tx, "a call of np.dtype")
     return ConstantVariable(dtype_of(tx, realize(args[0])).numpy)
 
 
 def _copyto_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    """np.copyto(dst, src)."""
     if len(args) != 2 or kwargs or not realize(args[0]).is_array():
         left(tx, "such a call of np.copyto")
     target, value = (cast(Any, realize(a)) for a in args)
@@ -429,7 +427,6 @@ def _copyto_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
 
 
 def _fact(name: str, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    """np.shape, np.ndim, np.size of an array."""
     value = realize(args[0]) if len(args) == 1 and not kwargs else NONE
     if not value.is_array():
         left(tx, f"np.{name} of such arguments")

@@ -72,7 +72,8 @@ def _operator(name: str, function: str, reflected: bool = False, in_place: bool 
     row, real = ROWS[function], getattr(np, function)
 
     def call(tx: Tx, array: NumpyNdarrayVariable, *other: Variable) -> Variable:
-        if function == "power" and array.meta.dtype is dt.bool_ and not reflected and _is_two(other[0]):
+        squared = function == "power" and not reflected and other[0].is_python_constant()
+        if squared and array.meta.dtype is dt.bool_ and type(other[0].value) is int and other[0].value == 2:
             return call_row(ROWS["square"], np.square, tx, [array], {"out": array} if in_place else {})
         if other and other[0].is_tensor() or (in_place and array.scalar):
             return _DECLINED  # the tensor's own operator, or a new scalar
@@ -80,10 +81,6 @@ def _operator(name: str, function: str, reflected: bool = False, in_place: bool 
         return call_row(row, real, tx, list(operands), {"out": array} if in_place else {})
 
     method(f"__{name}__")(call)
-
-
-def _is_two(value: Variable) -> bool:
-    return value.is_python_constant() and type(value.value) is int and value.value == 2
 
 
 for _name, _function in _BINARY.items():

@@ -23,12 +23,6 @@ from stage_contracts import config
 from stage_contracts import dtype as dt
 
 
-def _bound(op: Operator, args: Args, kwargs: Kwargs) -> dict[str, Any]:
-    """The arguments by parameter; a default is the value itself."""
-    found = zip(op.params, op.bind(*args, **kwargs), strict=True)
-    return {n: realize(v) if isinstance(v, Variable) else ConstantVariable(v) for n, v in found}
-
-
 def _followed(tx: Tx, op: Operator, given: dict[str, Any]) -> Variable:
     body: Any = op.body
     return tx.inline(function_variable(tx.output, body, None), [], given)
@@ -114,7 +108,9 @@ def _recorded(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> Variable | No
     rule = _RULES.get(op.qualname)
     if rule is None or not config.current().capture.capture_dynamic_output_shape_ops:
         return None
-    return rule(tx, op, _bound(op, args, kwargs))
+    bound = zip(op.params, op.bind(*args, **kwargs), strict=True)  # a default is the value itself
+    given = {n: realize(v) if isinstance(v, Variable) else ConstantVariable(v) for n, v in bound}
+    return rule(tx, op, given)
 
 
 DATA_SIZED.update({name.rpartition(".")[2]: _recorded for name in _RULES})

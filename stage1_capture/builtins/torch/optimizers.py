@@ -116,8 +116,5 @@ def _make_stale(tx: Tx, schedule: UserDefinedObjectVariable) -> None:
 def _is_users(schedule: Any) -> bool:
     """Whether its step runs a function that you wrote: a lambda, or a method of a subclass."""
     ours = type(schedule).__module__ == lr_scheduler.__name__
-    return not ours or any(map(callable, _flat(list(vars(schedule).values()))))
-
-
-def _flat(values: list) -> list:
-    return [v for value in values for v in (value if isinstance(value, list) else [value])]
+    rows = (value if isinstance(value, list) else [value] for value in vars(schedule).values())
+    return not ours or any(callable(value) for row in rows for value in row)
