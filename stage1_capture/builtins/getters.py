@@ -14,7 +14,7 @@ from typing import Any
 from stage1_capture.state.graph_builder import is_library
 from stage1_capture.state.machine import BUILTINS, CALLED_BY_CLASS, CALLED_BY_CODE, Args, Kwargs, Tx, builtin
 from stage1_capture.state.polyfills import cached_property_get
-from stage1_capture.variables.base import Variable, describe, from_constant, load_attribute
+from stage1_capture.variables.base import Variable, from_constant, load_attribute
 from stage1_capture.variables.builder import wrap
 from stage1_capture.variables.constant import CONSTANT_TYPES
 from stage1_capture.variables.function import UserFunctionVariable, function_variable
@@ -102,11 +102,11 @@ def _word(tx: Tx, value: Variable, cached: Any) -> tuple[Any, Any]:
     real = getattr(value, "real", None)
     if real is not None and value.source is not None and not getattr(value, "attrs", None):
         if class_lookup(type(real), "__hash__") is not object.__hash__ and not isinstance(real, type):
-            tx.unsupported("GB0059", f"{cached.__name__}, which caches, of {describe(value)}")
+            tx.unsupported("GB0059", f"{cached.__name__}, which caches, of {value.describe()}")
         return value.source, real
     constant = tx.constant(value, f"{cached.__name__}, which caches,")
     if not _is_plain(constant) and not _is_librarys(cached):
-        tx.unsupported("GB0059", f"{cached.__name__}, which caches, of {describe(value)}")
+        tx.unsupported("GB0059", f"{cached.__name__}, which caches, of {value.describe()}")
     return constant, constant
 
 
@@ -126,7 +126,7 @@ def _only_computes(tx: Tx, function: Variable, args: Args, kwargs: Kwargs) -> No
     new = list(output.graph.nodes)[before[2] :]
     random = any(getattr(node.target, "is_random", False) or "rand" in node.name for node in new)
     if changed or random or output.mutated or len(output.draws) > draws:
-        tx.unsupported("GB0059", f"{describe(function)}, which caches and does more than compute")
+        tx.unsupported("GB0059", f"{function.describe()}, which caches and does more than compute")
     for node in reversed(new):
         if node.op != "placeholder":
             output.graph.erase_node(node)

@@ -39,7 +39,6 @@ from stage1_capture.variables.arithmetic import (
 from stage1_capture.variables.base import (
     SEQUENCES,
     Variable,
-    describe,
     equal,
     iterate,
     load_attribute,
@@ -92,7 +91,7 @@ def _copy_attributes(tx: Tx, wrapper: Variable, wrapped: Variable) -> Variable:
         names = [n for n in wrapped.attrs if not n.startswith("__") or n == "__wrapped__"]
         names += [n for n in getattr(wrapped.real, "__dict__", {}) if n not in names]
     elif not isinstance(wrapped, (UserMethodVariable, PartialVariable)):
-        tx.unsupported("GB0069", f"functools.wraps of {describe(wrapped)}")
+        tx.unsupported("GB0069", f"functools.wraps of {wrapped.describe()}")
     for name in names:
         wrapper.store_attribute(tx, name, load_attribute(tx, wrapped, name))
     return NONE
@@ -128,7 +127,7 @@ def _concatenated(symbol: str, tx: Tx, left: Variable, right: Variable) -> Varia
     for value in (left, right):
         text = value.is_python_constant() and isinstance(value.value, (str, bytes))
         if not (text or value.family() in SEQUENCES):
-            tx.unsupported("GB0069", f"operator.concat of {describe(value)}")
+            tx.unsupported("GB0069", f"operator.concat of {value.describe()}")
     return binary(tx, symbol, left, right)
 
 

@@ -24,7 +24,6 @@ from stage1_capture.state.machine import BUILTINS, FOLDED, Args, Kwargs, Tx, bui
 from stage1_capture.variables.arithmetic import binary, compare, fold
 from stage1_capture.variables.base import (
     Variable,
-    describe,
     gathered,
     iterate,
     load_attribute,
@@ -165,7 +164,7 @@ def next_(tx: Tx, iterator: Variable, *default: Variable) -> Variable:
         tx.unsupported("GB0010", "next of an iterator from outside")
     method = None if isinstance(iterator, IteratorVariable) else iterator.special_method(tx, "__next__")
     if not isinstance(iterator, IteratorVariable) and method is None:
-        tx.unsupported("GB0039", f"next of {describe(iterator)}")
+        tx.unsupported("GB0039", f"next of {iterator.describe()}")
     if method is not None and not default:  # what it raises has a value
         return tx.call(method, [], {})
     found = iterator.next_variable(tx)

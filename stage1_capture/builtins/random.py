@@ -14,7 +14,7 @@ from typing import Any
 
 from stage1_capture.state.graph_builder import Draw
 from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
-from stage1_capture.variables.base import Variable, describe, realize
+from stage1_capture.variables.base import Variable, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.number import EXACT, NumberVariable, hint_of, number_operand
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
@@ -104,7 +104,7 @@ def drawn(tx: Tx, receiver: Variable, name: str, values: list[Variable]) -> Draw
     bound = getattr(receiver, "real", None) is vars(random)[name]
     outside = type(getattr(receiver, "real", None)) is random.Random and receiver.source is not None
     if not (bound or outside) or id(receiver) in output.effects.changed or output.effects.in_the_end:
-        tx.unsupported("GB0027", f"{name} of {describe(receiver)}")
+        tx.unsupported("GB0027", f"{name} of {receiver.describe()}")
     if output.taken is not None or output.follows_since is not None:
         why = f"a call of {name} in a function with a graph of its own"
         tx.unsupported("GB0027", why)

@@ -16,7 +16,7 @@ from stage0_eager.tensor import Tensor
 from stage1_capture.state.graph_builder import is_users, is_users_class
 from stage1_capture.state.machine import Tx, builtin
 from stage1_capture.state.prototypes import made_inside
-from stage1_capture.variables.base import Variable, describe, lookup_quietly, realize
+from stage1_capture.variables.base import Variable, lookup_quietly, realize
 from stage1_capture.variables.binding import guard_lacking
 from stage1_capture.variables.builder import REGISTRIES
 from stage1_capture.variables.constant import ConstantVariable
@@ -57,7 +57,7 @@ def _classes(tx: Tx, value: Variable) -> Iterator[Variable]:
     elif value.is_none():
         yield UserDefinedObjectVariable(type(None))
     else:
-        tx.unsupported("GB0047", f"isinstance of {describe(value)}")
+        tx.unsupported("GB0047", f"isinstance of {value.describe()}")
 
 
 def _is_instance(tx: Tx, value: Variable, cls: Any) -> bool:
@@ -93,14 +93,14 @@ def _meets(tx: Tx, value: Variable, protocol: Any) -> bool:
     for name in names:
         if still and _computes(value, name):
             tx.unsupported(
-                "GB0047", f"whether {describe(value)}, whose class computes {name}, meets a protocol"
+                "GB0047", f"whether {value.describe()}, whose class computes {name}, meets a protocol"
             )
         one = lookup_quietly(tx, value, name)
         found.append(one)
         if still and one is None and isinstance(value, UserDefinedObjectVariable):
             _guard_class_lacks(tx, value, name)
         if name in methods and one is not None and one.is_none():
-            tx.unsupported("GB0047", f"whether {describe(value)}, whose {name} is None, meets a protocol")
+            tx.unsupported("GB0047", f"whether {value.describe()}, whose {name} is None, meets a protocol")
     return all(one is not None for one in found)
 
 
@@ -154,7 +154,9 @@ def _is_subclass(tx: Tx, found: type, cls: Any, ask: Callable[[Any, type], bool]
     if users or (
         isinstance(asked, types.FunctionType) and asked is not _ABC_CHECK and is_users(asked.__globals__)
     ):
-        tx.unsupported("GB0047", f"whether a class is a subclass of {describe(cls)}, which says it in Python")
+        tx.unsupported(
+            "GB0047", f"whether a class is a subclass of {cls.describe()}, which says it in Python"
+        )
     return ask(wanted, found) if ask else issubclass(found, wanted)
 
 

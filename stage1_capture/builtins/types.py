@@ -20,7 +20,7 @@ from stage0_eager.nn.module import bump_structure_epoch
 from stage0_eager.state import settle
 from stage1_capture.state.machine import FOLDED, Tx, builtin, builtins_
 from stage1_capture.variables.attributes import plain_attribute
-from stage1_capture.variables.base import Variable, describe, from_constant, lookup_quietly, realize
+from stage1_capture.variables.base import Variable, from_constant, lookup_quietly, realize
 from stage1_capture.variables.builder import class_variable
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.derived import blank
@@ -66,7 +66,7 @@ def vars_(tx: Tx, value: Variable) -> Variable:
 def _plain_getattribute(tx: Tx, target: Variable, name: Variable) -> Variable:
     followed = isinstance(target, UserDefinedObjectVariable)
     if not followed or issubclass(type(target.real), (type, types.ModuleType)):
-        tx.unsupported("GB0071", f"object.__getattribute__ of {describe(target)}")
+        tx.unsupported("GB0071", f"object.__getattribute__ of {target.describe()}")
     word = tx.constant(name, "getattr")
     found = plain_attribute(tx, target, word)  # type: ignore[arg-type]
     return found or tx.throw(AttributeError, target.lacks(word))
@@ -80,7 +80,7 @@ def _exception_init(tx: Tx, raised: Any, *args: Variable) -> None:
 @builtin(id)
 def id_(tx: Tx, value: Variable) -> Variable:
     if isinstance(value, (ConstantVariable, TupleVariable)) and value.source is None:
-        tx.unsupported("GB0046", f"the id of {describe(value)}")
+        tx.unsupported("GB0046", f"the id of {value.describe()}")
     return IdVariable(value)
 
 
@@ -100,7 +100,7 @@ def super_(tx: Tx, *explicit: Variable) -> Variable:
         tx.unsupported("GB0049", "super() outside a method of a plain object")
     of_class = isinstance(receiver.real, type) and issubclass(receiver.real, owner.real)
     if not of_class and not issubclass(type(receiver.real), owner.real):
-        tx.unsupported("GB0049", f"super() of {describe(receiver)}, which is no {owner.real.__name__}")
+        tx.unsupported("GB0049", f"super() of {receiver.describe()}, which is no {owner.real.__name__}")
     return SuperVariable(owner.real, receiver)
 
 
@@ -151,15 +151,15 @@ def signature(tx: Tx, value: Variable) -> Variable:
     function: Any = getattr(value, "function", None) if bound else value
     real = getattr(function, "real", None)
     if not isinstance(function, UserFunctionVariable) or not isinstance(real, types.FunctionType):
-        tx.unsupported("GB0002", f"a call of inspect.signature on {describe(value)}")
+        tx.unsupported("GB0002", f"a call of inspect.signature on {value.describe()}")
     if any(name in vars(real) or name in function.attrs for name in _ELSEWHERE):
-        tx.unsupported("GB0002", f"a call of inspect.signature on {describe(value)}, which is decorated")
+        tx.unsupported("GB0002", f"a call of inspect.signature on {value.describe()}, which is decorated")
     said = inspect.signature(real)
     parameters = {name: _parameter(tx, function, p) for name, p in said.parameters.items()}
     if bound:
         first = next(iter(said.parameters.values()), None)
         if first is None or first.kind not in (first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD):
-            tx.unsupported("GB0002", f"a call of inspect.signature on {describe(value)}")
+            tx.unsupported("GB0002", f"a call of inspect.signature on {value.describe()}")
         del parameters[first.name]
     entries = ConstDictVariable(parameters)
     return _object(

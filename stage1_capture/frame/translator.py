@@ -22,7 +22,6 @@ from stage1_capture.variables.base import (
     NotConstant,
     Variable,
     as_constant,
-    describe,
     from_constant,
     realize,
 )
@@ -213,7 +212,7 @@ class InstructionTranslator:
         except NotConstant as problem:
             culprit = problem.args[0]
             code = "GB0004" if culprit.has_data() else "GB0044"
-            self.unsupported(code, f"{what} needs a constant, got {describe(culprit)}")
+            self.unsupported(code, f"{what} needs a constant, got {culprit.describe()}")
 
     def throw(self, cls: type[BaseException], *args: Any) -> NoReturn:
         made = new_exception(self.output, cls, [from_constant(a) for a in args])

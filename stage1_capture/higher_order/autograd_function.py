@@ -17,7 +17,7 @@ from stage0_eager.functions.inplace import kept
 from stage1_capture.higher_order.subgraph import follow_backward
 from stage1_capture.state.graph_builder import Restart
 from stage1_capture.state.machine import Args, Tx, builtin
-from stage1_capture.variables.base import Variable, describe, from_constant, iterate, load_attribute, realize
+from stage1_capture.variables.base import Variable, from_constant, iterate, load_attribute, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.operators import call_operator, record_node
 from stage1_capture.variables.sequence import TupleVariable
@@ -86,7 +86,7 @@ def _returned_tensors(tx: Tx, args: list[Variable], result: Variable, name: str)
     outputs = [realize(out) for out in result.row()]
     for out in outputs:
         if not out.is_tensor():
-            tx.unsupported("GB0026", f"{name}.forward returns {describe(out)}")
+            tx.unsupported("GB0026", f"{name}.forward returns {out.describe()}")
         if any(out is a for a in args):
             tx.unsupported("GB0084", f"{name}.forward returns an argument as it is")
     return outputs

@@ -20,7 +20,7 @@ from stage0_eager.tensor import Tensor
 from stage0_eager.transforms.shadow_tape import ShadowTape
 from stage1_capture.state.graph_builder import SkipFrame
 from stage1_capture.state.machine import Tx, builtin
-from stage1_capture.variables.base import SEQUENCES, Variable, describe, load_attribute, realize
+from stage1_capture.variables.base import SEQUENCES, Variable, load_attribute, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.operators import call_operator
 from stage1_capture.variables.sequence import TupleVariable
@@ -232,7 +232,7 @@ def _tensors(tx: Tx, value: Variable) -> list[TensorVariable]:
     found = [t for t in map(realize, items) if t.is_tensor()]
     if len(found) != len(items):
         culprit = next(v for v in map(realize, items) if not v.is_tensor())
-        tx.unsupported("GB0024", f"the gradient of {describe(culprit)}, which is no tensor")
+        tx.unsupported("GB0024", f"the gradient of {culprit.describe()}, which is no tensor")
     return found  # type: ignore[return-value]
 
 

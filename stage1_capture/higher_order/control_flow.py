@@ -25,7 +25,7 @@ from stage1_capture.higher_order.subgraph import (
 )
 from stage1_capture.state.graph_builder import OutputGraph, Restart
 from stage1_capture.state.machine import Tx, builtin
-from stage1_capture.variables.base import Variable, describe, iterate, realize
+from stage1_capture.variables.base import Variable, iterate, realize
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.operators import call_operator, detached_of, results_of
 from stage1_capture.variables.sequence import TupleVariable
@@ -55,7 +55,7 @@ def cond_(
         for f, name in ((true_fn, "true_graph"), (false_fn, "false_graph"))
     ]
     if not _agree(*(side.metas for side in sides)) or form_of(sides[0].result) != form_of(sides[1].result):
-        shown = " and ".join(", ".join(map(str, side.metas)) or describe(side.result) for side in sides)
+        shown = " and ".join(", ".join(map(str, side.metas)) or side.result.describe() for side in sides)
         tx.unsupported("GB0077", f"cond whose branches return {shown}")
     taken, modules = _with_all_taken(sides, len(tensors))
     results = _record(tx, COND, [pred], modules, [*tensors, *taken], ())  # type: ignore[list-item]
@@ -70,7 +70,7 @@ def while_loop_(tx: Tx, cond_fn: Variable, body_fn: Variable, carried_inputs: Va
     test = follow(tx, cond_fn, metas, "while_loop", _in_form(given), "cond_graph")
     step = follow(tx, body_fn, metas, "while_loop", _in_form(given), "body_graph")
     if len(test.metas) != 1 or any(size != 1 for size in test.metas[0].shape):
-        tx.unsupported("GB0078", f"while_loop whose condition returns {describe(test.result)}")
+        tx.unsupported("GB0078", f"while_loop whose condition returns {test.result.describe()}")
     made = realize(step.result)
     made = made if made.family() is tuple else TupleVariable([made])
     _keeps(tx, "while_loop", given, made.items if made.family() is tuple else [], step.metas, metas)
@@ -121,7 +121,7 @@ def _scanned(
     step = follow(tx, combine, metas, "scan", arguments, "combine_graph")
     made = realize(step.result)
     if made.family() is not tuple or len(made.items) != 2:
-        tx.unsupported("GB0080", f"scan whose combine_fn returns {describe(made)}")
+        tx.unsupported("GB0080", f"scan whose combine_fn returns {made.describe()}")
     _keeps(tx, "scan", [init], [made.items[0]], step.metas[: len(state)], metas[: len(state)])
     taken, modules = _with_all_taken([step], len(metas))
     numbers = (len(state), len(along), True) if backwards else (len(state), len(along))

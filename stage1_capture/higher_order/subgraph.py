@@ -20,7 +20,7 @@ from stage0_eager.transforms.trace import TracedArray, Tracer
 from stage0_eager.utils.pytree import mapped
 from stage1_capture.state.graph_builder import OutputGraph, SkipFrame
 from stage1_capture.state.machine import Raised, Tx
-from stage1_capture.variables.base import BIRTHS, SEQUENCES, Variable, describe, from_constant, realize
+from stage1_capture.variables.base import BIRTHS, SEQUENCES, Variable, from_constant, realize
 from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.sequence import ListVariable, TupleVariable
 from stage1_capture.variables.tensor import TensorVariable
@@ -80,7 +80,7 @@ def tensors_of(
     """The tensors in nested tuples, lists and dicts, left to right. Anything else there is a break."""
     value = realize(value)
     if not value.is_tensor() and value.family() not in _TREES:
-        tx.unsupported("GB0075", f"{name} of {what} {describe(value)}")
+        tx.unsupported("GB0075", f"{name} of {what} {value.describe()}")
     if value.is_tensor():
         yield value  # type: ignore[misc]
     else:
@@ -215,7 +215,7 @@ def _checked(tx: Tx, gradient: Variable, target: TensorMeta) -> TensorVariable |
     if gradient.is_none():
         return None
     if not gradient.is_tensor():
-        tx.unsupported("GB0024", f"a gradient that is {describe(gradient)}")
+        tx.unsupported("GB0024", f"a gradient that is {gradient.describe()}")
     meta = gradient.meta
     if not same_shape(meta.shape, target.shape) or meta.dtype is not target.dtype:
         tx.unsupported("GB0024", f"a gradient {meta} for a tensor {target}")

@@ -20,7 +20,7 @@ from stage0_eager.tensor import with_base_made_in_inference
 from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.state.graph_builder import is_users
 from stage1_capture.state.prototypes import made_inside
-from stage1_capture.variables.base import LazyVariable, Variable, describe, from_constant, realize
+from stage1_capture.variables.base import LazyVariable, Variable, from_constant, realize
 from stage1_capture.variables.class_ import FieldVariable, LocalClassVariable, WrapperVariable
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.derived import FIXED, python_base
@@ -167,7 +167,7 @@ class Rebuilder:
         return self.expression(from_constant(key)) if holds_object(key) else self.constant(key)
 
     def unsupported(self, value: Variable) -> Any:
-        self.codegen.output.unsupported("GB0053", f"returning {describe(value)}")
+        self.codegen.output.unsupported("GB0053", f"returning {value.describe()}")
 
 
 # ---- one maker per kind of value -----------------------------------------------------------------

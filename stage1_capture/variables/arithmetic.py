@@ -18,7 +18,6 @@ from stage1_capture.variables.base import (
     NotConstant,
     Variable,
     as_constant,
-    describe,
     from_constant,
     is_same,
     realize,
@@ -91,7 +90,7 @@ def _first_answer(tx: Tx, symbol: str, left: Variable, right: Variable, order: O
         result = receiver.ask(tx, method_name, other) or DECLINED
         if not _declines(result):
             return result
-    tx.unsupported("GB0038", f"{symbol} between {describe(left)} and {describe(right)}")
+    tx.unsupported("GB0038", f"{symbol} between {left.describe()} and {right.describe()}")
 
 
 def _of_plain_values(left: Variable, right: Variable, name: str) -> bool:
@@ -157,7 +156,7 @@ def unary(tx: Tx, opname: str, value: Variable) -> Variable:
         return still_open
     if value.is_python_constant():
         return attempt(tx, method_name, lambda: ConstantVariable(function(as_constant(value))))
-    return value.ask(tx, method_name) or tx.unsupported("GB0038", f"{method_name} of {describe(value)}")
+    return value.ask(tx, method_name) or tx.unsupported("GB0038", f"{method_name} of {value.describe()}")
 
 
 # ---- comparisons -------------------------------------------------------------------------------------
@@ -196,7 +195,7 @@ def compare(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
         return answer
     if equality and left.is_compared_by_identity() and right.is_compared_by_identity():
         return ConstantVariable(is_same(tx, left, right) is (symbol == "=="))
-    tx.unsupported("GB0038", f"{symbol} between {describe(left)} and {describe(right)}")
+    tx.unsupported("GB0038", f"{symbol} between {left.describe()} and {right.describe()}")
 
 
 def _rich_compare(tx: Tx, receiver: Variable, other: Variable, name: str) -> Variable:

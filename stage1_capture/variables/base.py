@@ -79,18 +79,18 @@ class Variable(_Dataclass):
     def python_type(self, tx: Tx) -> type:
         """The class of the object it stands for."""
         if self.stands_for is None:
-            tx.unsupported("GB0048", f"the class of {describe(self)}")
+            tx.unsupported("GB0048", f"the class of {self.describe()}")
         return self.stands_for
 
     # ---- attributes --------------------------------------------------------------------------------------
 
     def var_getattr(self, tx: Tx, name: str) -> Variable | None:
         """`value.name`, or None when it is not there (guarded, where a later call could find it)."""
-        tx.unsupported("GB0022", f"the attribute {name} of {describe(self)}")
+        tx.unsupported("GB0022", f"the attribute {name} of {self.describe()}")
 
     def store_attribute(self, tx: Tx, name: str, value: Variable) -> None:
         """`value.name = other`."""
-        tx.unsupported("GB0006", f"an assignment to the attribute {name} of {describe(self)}")
+        tx.unsupported("GB0006", f"an assignment to the attribute {name} of {self.describe()}")
 
     def special_method(self, tx: Tx, name: str) -> Variable | None:
         """The method Python calls for an operation (`__add__`, `__call__`): looked up on the class only."""
@@ -125,7 +125,7 @@ class Variable(_Dataclass):
         """`value(*args, **kwargs)`."""
         if type(self) in CALLED:
             return CALLED[type(self)](tx, self, args, kwargs)
-        tx.unsupported(code_of(getattr(self, "real", None)), f"a call of {describe(self)}")
+        tx.unsupported(code_of(getattr(self, "real", None)), f"a call of {self.describe()}")
 
     def call_method(self, tx: Tx, name: str, args: Args, kwargs: Kwargs) -> Variable:
         """A method that the object has from a class of Python's: the tables have them by kind and name."""
@@ -142,7 +142,7 @@ class Variable(_Dataclass):
 
     def call_other_method(self, tx: Tx, name: str, args: Args, kwargs: Kwargs) -> Variable:
         """A method that no table has."""
-        tx.unsupported("GB0071", f"a call of the method {name} of {describe(self)}")
+        tx.unsupported("GB0071", f"a call of the method {name} of {self.describe()}")
 
     # ---- truth, items, walking ---------------------------------------------------------------------------
 
@@ -156,20 +156,20 @@ class Variable(_Dataclass):
 
     def contains(self, tx: Tx, item: Variable) -> bool:
         """`item in value`."""
-        tx.unsupported("GB0040", f"in {describe(self)}")
+        tx.unsupported("GB0040", f"in {self.describe()}")
 
     def subscript(self, tx: Tx, key: Variable) -> Variable:
         """`value[key]`."""
-        return self.ask(tx, "__getitem__", key) or tx.unsupported("GB0040", f"an item of {describe(self)}")
+        return self.ask(tx, "__getitem__", key) or tx.unsupported("GB0040", f"an item of {self.describe()}")
 
     def store_subscript(self, tx: Tx, key: Variable, value: Variable) -> None:
         """`value[key] = other`."""
         if self.ask(tx, "__setitem__", key, value) is None:
-            tx.unsupported("GB0100", f"an assignment to an item of {describe(self)}")
+            tx.unsupported("GB0100", f"an assignment to an item of {self.describe()}")
 
     def delete_subscript(self, tx: Tx, key: Variable) -> None:
         """`del value[key]`."""
-        tx.unsupported("GB0100", f"a del of an item of {describe(self)}")
+        tx.unsupported("GB0100", f"a del of an item of {self.describe()}")
 
     def iterator(self, tx: Tx) -> Variable:
         """`iter(value)`."""
@@ -184,7 +184,7 @@ class Variable(_Dataclass):
         return made
 
     def refuse_walk(self, tx: Tx) -> NoReturn:
-        tx.unsupported("GB0039", f"a loop over {describe(self)}")
+        tx.unsupported("GB0039", f"a loop over {self.describe()}")
 
     def is_iterator(self, tx: Tx) -> bool:
         return self.special_method(tx, "__next__") is not None
@@ -192,7 +192,7 @@ class Variable(_Dataclass):
     def next_variable(self, tx: Tx) -> Variable | None:
         """The next item of an iterator, None at its end."""
         try:
-            return self.ask(tx, "__next__") or tx.unsupported("GB0039", f"next of {describe(self)}")
+            return self.ask(tx, "__next__") or tx.unsupported("GB0039", f"next of {self.describe()}")
         except Raised as raised:
             if not isinstance(raised.value.real, StopIteration):
                 raise
@@ -204,7 +204,7 @@ class Variable(_Dataclass):
         found = self.ask(tx, "__reversed__")
         if found is None and self.special_method(tx, "__getitem__") and self.special_method(tx, "__len__"):
             return tx.call(tx.wrap(items_backwards, None), [self, self.length(tx)], {})
-        return found or tx.unsupported("GB0039", f"reversed of {describe(self)}")
+        return found or tx.unsupported("GB0039", f"reversed of {self.describe()}")
 
     # ---- operators (variables/arithmetic.py) ----------------------------------------------------------------
 
@@ -406,10 +406,6 @@ def is_same(tx: Tx, left: Variable, right: Variable) -> bool:
 def equal(tx: Tx, left: Variable, right: Variable) -> bool:
     """As containers compare what is in them: the same object, or an equal one."""
     return left is right or tx.compare("==", left, right).truth(tx)
-
-
-def describe(variable: Variable) -> str:
-    return variable.describe()
 
 
 # What a value that Python code made is as a variable: of exactly this class, or of a class derived from it.

@@ -22,7 +22,7 @@ from stage1_capture.state.graph_builder import (
 )
 from stage1_capture.state.machine import Tx, attempt
 from stage1_capture.state.prototypes import made_inside
-from stage1_capture.variables.base import Variable, describe
+from stage1_capture.variables.base import Variable
 from stage1_capture.variables.builder import REGISTRIES, class_variable, object_of
 from stage1_capture.variables.method import UserMethodVariable
 from stage_contracts.class_lookup import MISSING, class_lookup, has_dict, made_by_python
@@ -119,7 +119,7 @@ def call_property(tx: Tx, value: UserDefinedObjectVariable, found: property, nam
         # Python says so: it knows the name that the property was made under
         attempt(tx, name, lambda: found.__get__(value.real), exact=True)
     if not isinstance(getter, types.FunctionType):
-        tx.unsupported("GB0098", f"the property {name} of {describe(value)}")
+        tx.unsupported("GB0098", f"the property {name} of {value.describe()}")
     function = tx.wrap(getter, None if is_library(getter.__globals__) else source)
     return tx.inline(function, [value], {})
 

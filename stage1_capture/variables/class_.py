@@ -21,7 +21,7 @@ from stage0_eager.table.operator import Operator
 from stage1_capture.state.graph_builder import is_library_class
 from stage1_capture.state.machine import BUILTINS, METHODS, Args, Kwargs, Tx, builtin
 from stage1_capture.state.prototypes import MADE_INSIDE
-from stage1_capture.variables.base import NotConstant, Variable, as_constant, describe, realize
+from stage1_capture.variables.base import NotConstant, Variable, as_constant, realize
 from stage1_capture.variables.binding import pending
 from stage1_capture.variables.builder import wrap
 from stage1_capture.variables.constant import NONE, ConstantVariable
@@ -86,7 +86,7 @@ class WrapperVariable(UserDefinedObjectVariable):
                 return UserMethodVariable(name, self)
         elif name in ("__func__", "__wrapped__"):
             return self.functions[0]
-        tx.unsupported("GB0022", f"the attribute {name} of {describe(self)}")
+        tx.unsupported("GB0022", f"the attribute {name} of {self.describe()}")
 
 
 _FUNCTIONS = ("fget", "fset", "fdel")
@@ -120,7 +120,7 @@ def build_class(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     if kwargs:
         _refuse(tx, "with keywords")
     if not isinstance(body, UserFunctionVariable) or body.code.co_argcount:
-        _refuse(tx, f"whose body is {describe(body)}")
+        _refuse(tx, f"whose body is {body.describe()}")
     kinds = [_base(tx, base) for base in bases]
     names = {key: realize(value) for key, value in tx.class_body(body).items()}
     cell = names.pop("__classcell__", None)
@@ -152,7 +152,7 @@ def _base(tx: Tx, base: Variable) -> type:
     base = realize(base)
     real = base.known_object()
     if not isinstance(real, type) or type(real) is not type:
-        _refuse(tx, f"with a metaclass or with {describe(base)} as a base")
+        _refuse(tx, f"with a metaclass or with {base.describe()} as a base")
     if class_lookup(real, "__init_subclass__") is not object.__dict__["__init_subclass__"]:
         _refuse(tx, f"whose base {real.__name__} has __init_subclass__")
     if class_lookup(real, "__del__") is not MISSING:
@@ -210,7 +210,7 @@ def stand_in(tx: Tx, value: Variable) -> Any:
     """A real object that binds as the value does when it is found in a class."""
     rule = next((STAND_INS[c] for c in type(value).__mro__ if c in STAND_INS), None)
     if rule is None:
-        _refuse(tx, f"with {describe(value)} as an attribute")
+        _refuse(tx, f"with {value.describe()} as an attribute")
     return rule(tx, value)
 
 
@@ -236,7 +236,7 @@ def _object(tx: Tx, value: Any) -> Any:
     if isinstance(value.real, _ITSELF):
         return value.real
     if not value.fresh and tx.output.known.get(id(value.real)) is not value:
-        _refuse(tx, f"with {describe(value)} as an attribute")
+        _refuse(tx, f"with {value.describe()} as an attribute")
     return stands_for(tx, value.real, value) if value.fresh else value.real
 
 
@@ -258,7 +258,7 @@ def _wrapper(tx: Tx, kind: Any, parts: list[Variable]) -> WrapperVariable:
     reals = [stand_in(tx, part) for part in parts]
     for real, part in zip(reals, parts, strict=True):
         if not isinstance(real, types.FunctionType | None):
-            tx.unsupported("GB0057", f"a {kind.__name__} of {describe(part)}")
+            tx.unsupported("GB0057", f"a {kind.__name__} of {part.describe()}")
     made = WrapperVariable(kind(*reals), functions=parts)
     stands_for(tx, made.real, made)
     return made

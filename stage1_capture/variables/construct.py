@@ -15,7 +15,7 @@ from typing import Any, cast
 from stage0_eager.tensor import Tensor
 from stage1_capture.state.graph_builder import is_users
 from stage1_capture.state.machine import BUILTINS, CONSTRUCTORS, Args, Kwargs, Tx, attempt
-from stage1_capture.variables.base import Variable, describe, from_constant, load_attribute, realize
+from stage1_capture.variables.base import Variable, from_constant, load_attribute, realize
 from stage1_capture.variables.binding import guard_class
 from stage1_capture.variables.builder import refuse_watched, wrap
 from stage1_capture.variables.derived import EMPTY, FIXED, blank, python_base
@@ -79,7 +79,7 @@ def _initialised_in_c(
         if python_base(real) not in FIXED:
             tx.call(load_attribute(tx, made, "__init__"), args, kwargs)
     elif error and (kwargs or not plain) and issubclass(real, _TELLING) or not (error or plain):
-        tx.unsupported("GB0023", f"the construction of a {describe(cls)}")
+        tx.unsupported("GB0023", f"the construction of a {cls.describe()}")
     elif not error and (args or kwargs) and maker is object.__new__:
         tx.throw(TypeError, f"{real.__name__}() takes no arguments")
     return made
@@ -93,24 +93,24 @@ def new(
     base = python_base(real)
     refuse_watched(tx.output, real)
     if class_lookup(real, "__del__") is not MISSING:
-        tx.unsupported("GB0023", f"the construction of a {describe(cls)}, which has a __del__")
+        tx.unsupported("GB0023", f"the construction of a {cls.describe()}, which has a __del__")
     if issubclass(real, BaseException):
         known = maker in _MAKERS or isinstance(maker, types.BuiltinFunctionType)
         if issubclass(real, BaseExceptionGroup) or not known:
-            tx.unsupported("GB0023", f"the construction of a {describe(cls)}")
+            tx.unsupported("GB0023", f"the construction of a {cls.describe()}")
         raised = new_exception(tx.output, real, list(args))
         raised.class_source = cls.source
         return raised
     of_python = getattr(real, "__module__", "") == "builtins" and real is not object
     if issubclass(real, (Tensor, type)) or of_python:
-        tx.unsupported("GB0023", f"the construction of a {describe(cls)}")
+        tx.unsupported("GB0023", f"the construction of a {cls.describe()}")
     if base is not None and maker is base.__new__:
         made = UserDefinedObjectVariable(blank(real), fresh=True, class_source=cls.source, base=EMPTY[base]())
         if base in FIXED:
             made.base = tx.call(UserDefinedObjectVariable(base), args, kwargs)
         return made
     if maker is not object.__new__:
-        tx.unsupported("GB0023", f"the construction of a {describe(cls)}")
+        tx.unsupported("GB0023", f"the construction of a {cls.describe()}")
     return UserDefinedObjectVariable(object.__new__(real), fresh=True, class_source=cls.source)
 
 
@@ -122,7 +122,7 @@ def _generated(maker: Any) -> bool:
 def _enum_member(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs: Kwargs) -> Variable:
     """Colour(1): looked up by value; a user-defined `_missing_` is a break."""
     if len(args) != 1 or not cls.real._member_map_:
-        tx.unsupported("GB0023", f"the construction of a {describe(cls)}")
+        tx.unsupported("GB0023", f"the construction of a {cls.describe()}")
     if isinstance(args[0], UserDefinedObjectVariable) and isinstance(args[0].real, cls.real):
         return args[0]
     value = tx.constant(args[0], "an enum")

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from stage0_eager.nn import Module
 from stage0_eager.table.operator import Operator, operator_of
 from stage1_capture.state.machine import CONTROLLED, Args, Kwargs, Tx
-from stage1_capture.variables.base import Variable, describe, from_constant, realize
+from stage1_capture.variables.base import Variable, from_constant, realize
 from stage1_capture.variables.builder import wrap
 from stage1_capture.variables.constant import CONSTANT_TYPES, ConstantVariable
 from stage1_capture.variables.mapping import ConstDictVariable
@@ -33,7 +33,7 @@ def _break(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -
 
 def _forbid(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
     raise ForbiddenInGraph(
-        f"{describe(function)} is called in compiled code at {tx.output.origin()}: {rule.detail}"
+        f"{function.describe()} is called in compiled code at {tx.output.origin()}: {rule.detail}"
     )
 
 
@@ -60,7 +60,7 @@ def _is_nested(value: Variable) -> bool:
 
 
 def _constant(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    name = describe(function)
+    name = function.describe()
     values = [_real(tx, a, name) for a in args]
     result = rule.detail(*values, **{k: _real(tx, v, name) for k, v in kwargs.items()})
     if not isinstance(result, (*CONSTANT_TYPES, tuple, list, dict)):
@@ -77,7 +77,7 @@ def _module(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) 
     plain = type(function.real)._plain_class
     call = class_lookup(plain, "__call__")  # the class may have one of its own
     if not isinstance(call, types.FunctionType):
-        tx.unsupported("GB0002", f"a call of {describe(function)}, whose __call__ is no Python function")
+        tx.unsupported("GB0002", f"a call of {function.describe()}, whose __call__ is no Python function")
     place = function.child("__class__", "_plain_class", "__call__")
     own = wrap(tx.output, call, None if call is Module.__call__ else place)
     return tx.call(own, [function, *args], kwargs)
@@ -86,7 +86,7 @@ def _module(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) 
 def _refuse(why: str) -> Callable[..., NoReturn]:
     def refuse(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> NoReturn:
         detail = f": {rule.detail}" if rule.kind == "disable" and rule.detail else ""
-        tx.unsupported("GB0020", f"{describe(function)} is {why}{detail}")
+        tx.unsupported("GB0020", f"{function.describe()} is {why}{detail}")
 
     return refuse
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.prototypes import made_inside
-from stage1_capture.variables.base import Variable, describe, from_constant
+from stage1_capture.variables.base import Variable, from_constant
 from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.sequence import TupleVariable
@@ -127,4 +127,4 @@ def as_exception(tx: Tx, value: Variable) -> ExceptionVariable:
         value = tx.call(value, [], {})
     if isinstance(value, ExceptionVariable):
         return value
-    tx.unsupported("GB0009", f"raising {describe(value)}")
+    tx.unsupported("GB0009", f"raising {value.describe()}")

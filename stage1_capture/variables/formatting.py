@@ -17,7 +17,6 @@ from stage1_capture.variables.base import (
     NotConstant,
     Variable,
     as_constant,
-    describe,
     from_constant,
     iterate,
     load_attribute,
@@ -58,7 +57,7 @@ class StandIn:
         method = _followed(self.tx, self.value, name)
         if method is None:
             code = "GB0004" if self.value.is_tensor() else "GB0029"
-            self.tx.unsupported(code, f"{describe(self.value)} as a number in a text")
+            self.tx.unsupported(code, f"{self.value.describe()} as a number in a text")
         return kind(self.tx.constant(self.tx.call(method, [], {}), name))
 
     def __int__(self) -> int:
@@ -121,7 +120,7 @@ def _refused_format(tx: Tx, value: Variable) -> str:
         tx.unsupported("GB0004", "the text of a tensor reads its data")
     real = getattr(value, "real", None)
     if class_lookup(type(real), "__format__") is not object.__format__ or real is None:
-        tx.unsupported("GB0029", f"the text of {describe(value)} in a format")
+        tx.unsupported("GB0029", f"the text of {value.describe()} in a format")
     raise TypeError(f"unsupported format string passed to {type(real).__name__}.__format__")
 
 
@@ -129,7 +128,7 @@ def _text(tx: Tx, value: Variable, names: tuple[str, ...]) -> str:
     """What `str` or `repr` of an object that is no constant says: by the methods its class has in Python."""
     rule = next((TEXTS[c] for c in type(value).__mro__ if c in TEXTS), None)
     if rule is None:
-        tx.unsupported("GB0029", f"the text of {describe(value)}, which shows where it lies in memory")
+        tx.unsupported("GB0029", f"the text of {value.describe()}, which shows where it lies in memory")
     return rule(tx, value, names)
 
 
@@ -158,9 +157,9 @@ def _object_text(tx: Tx, value: Any, names: tuple[str, ...]) -> str:
             if isinstance(held, found.__objclass__):
                 return found(held)
     if value.base is None:
-        tx.unsupported("GB0029", f"the text of {describe(value)}, which shows where it lies in memory")
+        tx.unsupported("GB0029", f"the text of {value.describe()}, which shows where it lies in memory")
     if value.base.family() is set or class_lookup(type(value.real), "__repr__") is object.__repr__:
-        tx.unsupported("GB0029", f"the text of {describe(value)}")
+        tx.unsupported("GB0029", f"the text of {value.describe()}")
     return (str if "__str__" in names else repr)(stand_in(tx, value.base))
 
 
@@ -190,7 +189,7 @@ def _same_error(tx: Tx, value: ExceptionVariable) -> BaseException:
     # The text of these is made from their arguments only.
     if issubclass(cls, (UnicodeError, OSError, ImportError, SyntaxError)):
         if cls.__module__ != "builtins":
-            tx.unsupported("GB0029", f"the text of {describe(value)}")
+            tx.unsupported("GB0029", f"the text of {value.describe()}")
         return cls(*(stand_in(tx, a) for a in value.args))
     made = cls.__new__(cls)
     made.args = tuple(stand_in(tx, a) for a in value.args)

@@ -24,7 +24,7 @@ from stage1_capture.state.machine import (
     Tx,
     control_of,
 )
-from stage1_capture.variables.base import Variable, describe, from_constant, realize, same_object, yes
+from stage1_capture.variables.base import Variable, from_constant, realize, same_object, yes
 from stage1_capture.variables.builder import BUILDERS, identical, lazily, object_of, once, wrap, wrap_identity
 from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.hash_keys import ObjectKey
@@ -325,7 +325,7 @@ def _of_real(tx: Tx, value: UserFunctionVariable, name: str) -> Variable | None:
     if name in real.__dict__:
         return tx.wrap(real.__dict__[name], value.child(name))
     if hasattr(types.FunctionType, name):
-        tx.unsupported("GB0022", f"the attribute {name} of {describe(value)}")
+        tx.unsupported("GB0022", f"the attribute {name} of {value.describe()}")
     tx.output.guard("ABSENT", value.source, name)
     return None
 
@@ -337,7 +337,7 @@ def _of_one_made_inside(tx: Tx, value: UserFunctionVariable, name: str) -> Varia
     if name in _MADE_INSIDE:
         return _MADE_INSIDE[name](value)
     if hasattr(types.FunctionType, name):
-        tx.unsupported("GB0022", f"the attribute {name} of {describe(value)}")
+        tx.unsupported("GB0022", f"the attribute {name} of {value.describe()}")
     return None
 
 

@@ -24,7 +24,6 @@ from stage1_capture.variables.base import (
     NotConstant,
     Variable,
     as_constant,
-    describe,
     equal,
     from_constant,
     iterate,
@@ -93,7 +92,7 @@ class ConstDictVariable(ContainerVariable):
 
     def binary_in_place(self, tx: Tx, symbol: str, right: Variable) -> Variable | None:
         if right.unwrapped() is right:
-            tx.unsupported("GB0038", f"{symbol} on {describe(self)}")
+            tx.unsupported("GB0038", f"{symbol} on {self.describe()}")
         return None
 
     def compare_contents(self, tx: Tx, symbol: str, function: Callable[..., Any], right: Any) -> Variable:
@@ -182,7 +181,7 @@ class DictViewVariable(Variable):
 
     def var_getattr(self, tx: Tx, name: str) -> Variable | None:
         if name == "mapping":
-            tx.unsupported("GB0022", f"the attribute mapping of {describe(self)}")
+            tx.unsupported("GB0022", f"the attribute mapping of {self.describe()}")
         return builtin_attribute(tx, self, name)
 
     def truth(self, tx: Tx) -> bool:
@@ -196,7 +195,7 @@ class DictViewVariable(Variable):
 
     def elements(self, tx: Tx) -> set[Any] | None:
         if self.name == "values":
-            tx.unsupported("GB0038", f"a set operation on {describe(self)}")
+            tx.unsupported("GB0038", f"a set operation on {self.describe()}")
         return {hashable(tx, item) for item in self.items}
 
     def binary(self, tx: Tx, symbol: str, function: Callable[..., Any], right: Variable) -> Variable | None:

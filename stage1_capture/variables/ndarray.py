@@ -16,7 +16,7 @@ from stage0_eager.tensor import Tensor
 from stage1_capture.state.graph_builder import OutputGraph
 from stage1_capture.state.machine import KINDS, Tx
 from stage1_capture.variables import builder
-from stage1_capture.variables.base import Variable, describe, from_constant, yes
+from stage1_capture.variables.base import Variable, from_constant, yes
 from stage1_capture.variables.builder import wrap_identity
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.method import UserMethodVariable
@@ -146,7 +146,7 @@ def array_attribute(tx: Tx, array: NumpyNdarrayVariable, name: str) -> Variable 
         return None
     if callable(getattr(cls, name)):
         return UserMethodVariable(name, array)  # it is the call that breaks
-    left(tx, f"the attribute {name} of {describe(array)}")
+    left(tx, f"the attribute {name} of {array.describe()}")
 
 
 def dtype_comparison(

@@ -21,7 +21,7 @@ from stage0_eager.transforms.trace import map_tensors
 from stage1_capture.state.graph_builder import Restart, SkipFrame
 from stage1_capture.state.machine import CALLED_BY_CLASS, Args, Kwargs, Tx
 from stage1_capture.variables import autocast
-from stage1_capture.variables.base import SEQUENCES, Variable, describe, realize
+from stage1_capture.variables.base import SEQUENCES, Variable, realize
 from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.ndarray import NumpyNdarrayVariable
 from stage1_capture.variables.open_scalars import scalars_as_inputs
@@ -137,7 +137,7 @@ def argument(tx: Tx, op: Operator, variable: Variable, leaf: Callable[[TensorVar
 
     def refuse(other: Variable) -> NoReturn:
         code = "GB0005" if other.source is not None else "GB0069"
-        tx.unsupported(code, f"{op.name} with {describe(other)} as an argument")
+        tx.unsupported(code, f"{op.name} with {other.describe()} as an argument")
 
     def placed(value: Variable) -> Any:
         if value.is_open():

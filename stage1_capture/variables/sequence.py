@@ -21,7 +21,6 @@ from stage1_capture.variables.base import (
     ContainerVariable,
     Variable,
     as_constant,
-    describe,
     equal,
     from_constant,
     iterate,
@@ -139,7 +138,7 @@ class ListVariable(SequenceVariable):
             self.items[:] = self.kept(attempt(tx, symbol, lambda: self.items * as_constant(right)))
             return self
         if right.unwrapped() is right:
-            tx.unsupported("GB0038", f"{symbol} on {describe(self)}")
+            tx.unsupported("GB0038", f"{symbol} on {self.describe()}")
         return None
 
     def store_subscript(self, tx: Tx, key: Variable, value: Variable) -> None:
@@ -219,7 +218,7 @@ class TupleVariable(SequenceVariable):
             tx.output.guard_members(self._class_place(), self.kind, "__getattribute__", "__getattr__", name)
         if name in getattr(self.kind, "_fields", ()) and name != "__class__":
             if type(found) is not _FIELD:  # the user put something else there
-                tx.unsupported("GB0106", f"the attribute {name} of {describe(self)}")
+                tx.unsupported("GB0106", f"the attribute {name} of {self.describe()}")
             return self.items[self.kind._fields.index(name)]  # type: ignore[attr-defined]
         if not isinstance(found, (types.FunctionType, property)) or name == "__class__":
             return super().var_getattr(tx, name)

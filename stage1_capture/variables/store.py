@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from stage0_eager.state import STATE
 from stage1_capture.state.graph_builder import is_library, is_library_class
 from stage1_capture.state.machine import Tx, attempt
-from stage1_capture.variables.base import Variable, describe, from_constant
+from stage1_capture.variables.base import Variable, from_constant
 from stage1_capture.variables.binding import dict_source, guard_class, guard_plain, guard_storing, on_class
 from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.object_dict import ObjectDict, described, dict_of
@@ -47,7 +47,7 @@ def store_on_object(tx: Tx, target: UserDefinedObjectVariable, name: str, value:
             method = tx.wrap(setter, _class_source(target, "__setattr__", setter))
             tx.call(method, [target, from_constant(name), value], {})
         else:
-            tx.unsupported("GB0103", f"{STORE} {name} of {describe(target)}")
+            tx.unsupported("GB0103", f"{STORE} {name} of {target.describe()}")
 
 
 STORE, DELETE = "an assignment to the attribute", "a del of the attribute"
@@ -56,7 +56,7 @@ STORE, DELETE = "an assignment to the attribute", "a del of the attribute"
 def refuse(tx: Tx, target: Variable, name: str, what: str) -> NoReturn:
     """Break: a store on a class, a module, a tensor, or a built-in value, which has no attributes of its own."""
     code = "GB0101" if target.is_tensor() else "GB0006" if target.known_object() is None else "GB0102"
-    tx.unsupported(code, f"{what} {name} of {describe(target)}")
+    tx.unsupported(code, f"{what} {name} of {target.describe()}")
 
 
 def store_plainly(tx: Tx, target: Any, name: str, value: Variable) -> Variable:
@@ -133,7 +133,7 @@ def delete_attribute(tx: Tx, target: Any, name: str) -> Variable:
     if deleter is object.__delattr__:
         return delete_plainly(tx, target, name)
     if not isinstance(deleter, types.FunctionType):
-        tx.unsupported("GB0103", f"{DELETE} {name} of {describe(target)}")
+        tx.unsupported("GB0103", f"{DELETE} {name} of {target.describe()}")
     method = tx.wrap(deleter, _class_source(target, "__delattr__", deleter))
     return tx.call(method, [target, from_constant(name)], {})
 

@@ -21,7 +21,7 @@ from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor, is_traced
 from stage1_capture.state.graph_builder import OutputGraph, Restart, SkipFrame
 from stage1_capture.state.machine import KINDS, Args, Kwargs, Tx
-from stage1_capture.variables.base import Variable, describe, from_constant, realize, yes
+from stage1_capture.variables.base import Variable, from_constant, realize, yes
 from stage1_capture.variables.builder import BUILDERS_BY_CLASS, class_variable, once, wrap_as_object
 from stage1_capture.variables.hash_keys import by_identity
 from stage1_capture.variables.iterator import IteratorVariable
@@ -52,7 +52,7 @@ class DataVariable(Variable):
     has_data = yes
 
     def truth(self, tx: Tx) -> bool:
-        tx.unsupported("GB0003", f"a branch on {describe(self)}")
+        tx.unsupported("GB0003", f"a branch on {self.describe()}")
 
     def iterator(self, tx: Tx) -> Variable:
         return RowIterator(tensor=self) if self.meta.shape else super().iterator(tx)
@@ -96,13 +96,13 @@ class TensorVariable(DataVariable):
     def store_attribute(self, tx: Tx, name: str, value: Variable) -> None:
         """`tensor.grad = value`, of a tensor from outside."""
         if name != "grad" or self.real is None:
-            tx.unsupported("GB0101", f"an assignment to the attribute {name} of {describe(self)}")
+            tx.unsupported("GB0101", f"an assignment to the attribute {name} of {self.describe()}")
         self.store_gradient(tx, value)
 
     def store_gradient(self, tx: Tx, value: Variable) -> None:
         if self.source is None or not (value.is_none() or value.is_tensor()):
-            what = f"the gradient of {describe(self)}"
-            tx.unsupported("GB0101", f"an assignment of {describe(value)} to {what}")
+            what = f"the gradient of {self.describe()}"
+            tx.unsupported("GB0101", f"an assignment of {value.describe()} to {what}")
         tx.output.will_change(self)
         self.attrs["grad"] = value
 

@@ -40,7 +40,6 @@ from stage1_capture.variables.attributes import instance_attribute, module_attri
 from stage1_capture.variables.base import (
     FROM_CONSTANT_BY_CLASS,
     Variable,
-    describe,
     equal,
     from_constant,
     load_attribute,
@@ -197,7 +196,7 @@ class UserDefinedObjectVariable(Variable):
         if isinstance(real, _METHODS_OF_C) and args:  # list.append(items, x)
             if not issubclass(args[0].python_type(tx), real.__objclass__):  # Python raises its own error
                 name = f"{real.__objclass__.__name__}.{real.__name__}"
-                tx.unsupported("GB0065", f"a call of {name} on {describe(args[0])}")
+                tx.unsupported("GB0065", f"a call of {name} on {args[0].describe()}")
             return args[0].call_method(tx, real.__name__, args[1:], kwargs)
         if isinstance(real, type):
             maker = next(CONSTRUCTORS[c] for c in real.__mro__ if c in CONSTRUCTORS)

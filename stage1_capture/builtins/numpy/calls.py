@@ -23,7 +23,6 @@ from stage1_capture.variables.base import (
     NotConstant,
     Variable,
     as_constant,
-    describe,
     from_constant,
     load_attribute,
     realize,
@@ -236,7 +235,7 @@ def argument(tx: Tx, row: Row, name: str, value: Variable) -> Variable:
         return constant_scalar(value.value).tensor
     if value.is_python_constant() or isinstance(value, SliceVariable):
         return value
-    left(tx, f"np.{row.name} of {describe(value)}")
+    left(tx, f"np.{row.name} of {value.describe()}")
 
 
 _FIXED = ("axis", "shape", "reps", "N", "M", "k", "n")  # what has to be known
@@ -264,7 +263,7 @@ def constant_array(tx: Tx, made: np.ndarray) -> Variable:
 def fixed(tx: Tx, value: NumpyNdarrayVariable) -> Variable:
     """A NumPy scalar from outside that has to be known: its value, guarded."""
     if not isinstance(value.real, np.generic):
-        tx.unsupported("GB0004", f"{describe(value)} as a size or an axis")
+        tx.unsupported("GB0004", f"{value.describe()} as a size or an axis")
     return ConstantVariable(known_scalar(tx, value))
 
 
@@ -275,7 +274,7 @@ def dtype_of(tx: Tx, value: Variable) -> dt.DType:
         try:
             real = as_constant(value)
         except NotConstant:
-            left(tx, f"a dtype that is {describe(value)}")
+            left(tx, f"a dtype that is {value.describe()}")
     if isinstance(real, dt.DType):
         return real
     try:
@@ -334,14 +333,14 @@ def writable(tx: Tx, array: NumpyNdarrayVariable) -> None:
     """To be called before a write to an array: NumPy refuses one that is read-only."""
     root = array.root
     if array.frozen or array.scalar:
-        left(tx, f"a write to {describe(array)}, which is read-only")
+        left(tx, f"a write to {array.describe()}, which is read-only")
     if array.view is not None or array.derived:
-        left(tx, f"a write to {describe(array)}, which is a reversed view")
+        left(tx, f"a write to {array.describe()}, which is a reversed view")
     if any(other.derived and other.root is root for other in tx.output.reversals):
-        left(tx, f"a write to {describe(array)}, of which there is a reversed view")
+        left(tx, f"a write to {array.describe()}, of which there is a reversed view")
     if root.real is not None:
         if not root.real.flags.writeable:
-            left(tx, f"a write to {describe(array)}, which is read-only")
+            left(tx, f"a write to {array.describe()}, which is read-only")
         assert root.source is not None
         tx.output.guard("IDENTITY", AttrSource(AttrSource(root.source, "flags"), "writeable"), True)
 

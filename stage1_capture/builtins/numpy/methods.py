@@ -29,7 +29,7 @@ from stage1_capture.builtins.numpy.calls import (
     written,
 )
 from stage1_capture.state.machine import BUILTINS, METHODS, Args, Builtin, Kwargs, Tx, spread
-from stage1_capture.variables.base import Variable, describe, from_constant, realize
+from stage1_capture.variables.base import Variable, from_constant, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.ndarray import COMPUTED, NAMES, NumpyNdarrayVariable
 from stage1_capture.variables.numpy_functions import left
@@ -186,7 +186,7 @@ def _len(tx: Tx, array: NumpyNdarrayVariable) -> Variable:
 
 @method("item", "tolist", "__float__", "__int__", "__index__", "__bool__", "tobytes", "__complex__")
 def _read(tx: Tx, array: NumpyNdarrayVariable, *args: Variable) -> Variable:
-    tx.unsupported("GB0004", f"the data of {describe(array)} read into Python")
+    tx.unsupported("GB0004", f"the data of {array.describe()} read into Python")
 
 
 # ---- indexing ---------------------------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ def _array_and_constants(
         realize(v) if isinstance(v, Variable) else ConstantVariable(v) for v in bound.arguments.values()
     ]
     if not array.is_array():
-        left(tx, f"np.{function.__name__} of {describe(array)}")
+        left(tx, f"np.{function.__name__} of {array.describe()}")
     return array, [tx.constant(v, f"np.{function.__name__}") for v in rest]  # type: ignore[return-value]
 
 
@@ -307,7 +307,7 @@ def _axes(tx: Tx, array: NumpyNdarrayVariable, axis: Any) -> list[int]:
     rank = array.meta.ndim
     axes = range(rank) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     if not all(type(a) is int and -rank <= a < rank for a in axes):
-        left(tx, f"axes {axis} of {describe(array)}")
+        left(tx, f"axes {axis} of {array.describe()}")
     return [a % rank for a in axes]
 
 
@@ -360,7 +360,7 @@ def _array_of(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     """wrap_numpy's way in: unlike tensor.numpy(), for tensors that require grad too."""
     (tensor,) = map(realize, args)
     if not tensor.is_tensor() or tensor.meta.dtype not in numpy_api.ARRAY_DTYPES:
-        left(tx, f"an array of {describe(tensor)}")
+        left(tx, f"an array of {tensor.describe()}")
     return NumpyNdarrayVariable(tensor)  # type: ignore[arg-type]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from stage0_eager import numpy_api
 from stage1_capture.builtins.numpy.calls import apply, constant_scalar, dtype_of
 from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
-from stage1_capture.variables.base import Variable, describe, realize
+from stage1_capture.variables.base import Variable, realize
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.numpy_functions import left
 from stage1_capture.variables.sequence import TupleVariable
@@ -74,7 +74,7 @@ def _open_mesh(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     for axis, arg in enumerate(args):
         made = apply(tx, numpy_api.ROWS["asarray"], {"a": arg})
         if not made.is_array() or made.meta.ndim != 1 or made.meta.dtype.name == "bool":
-            left(tx, f"np.ix_ of {describe(made)}")
+            left(tx, f"np.ix_ of {made.describe()}")
         size = made.meta.shape[0]
         shape = TupleVariable([ConstantVariable(int(size) if d == axis else 1) for d in range(len(args))])
         parts.append(apply(tx, numpy_api.ROWS["reshape"], {"a": made, "shape": shape}))

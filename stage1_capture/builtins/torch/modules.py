@@ -14,7 +14,7 @@ from typing import Any
 from stage0_eager.nn import Module
 from stage0_eager.transforms import func
 from stage1_capture.state.machine import Tx, builtin
-from stage1_capture.variables.base import Variable, describe, iterate, load_attribute, realize
+from stage1_capture.variables.base import Variable, iterate, load_attribute, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.sequence import ListVariable, TupleVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
@@ -49,9 +49,9 @@ def named(
 
 def _modules(tx: Tx, module: Variable, path: str, once: bool, seen: set) -> Iterator[tuple[str, Variable]]:
     if not isinstance(module, UserDefinedObjectVariable) or not isinstance(module.real, Module):
-        tx.unsupported("GB0069", f"a walk over {describe(module)} as a module")
+        tx.unsupported("GB0069", f"a walk over {module.describe()} as a module")
     if class_lookup(type(module.real), "named_modules") is not Module.named_modules:
-        tx.unsupported("GB0072", f"a walk over {describe(module)}, which has a named_modules of its own")
+        tx.unsupported("GB0072", f"a walk over {module.describe()}, which has a named_modules of its own")
     if module in seen:
         return
     if once:
@@ -66,7 +66,7 @@ def _modules(tx: Tx, module: Variable, path: str, once: bool, seen: set) -> Iter
 def _registry(tx: Tx, module: Variable, name: str) -> dict[str, Variable]:
     entries = load_attribute(tx, module, name)
     if entries.family() is not dict:
-        tx.unsupported("GB0072", f"a walk over the {name} of {describe(module)}")
+        tx.unsupported("GB0072", f"a walk over the {name} of {module.describe()}")
     return entries.items
 
 
@@ -83,7 +83,7 @@ def functional_call(
     """What the module returns. Tied parameters, and names that eager refuses, are a break."""
     module = realize(module)
     if not isinstance(module, UserDefinedObjectVariable) or not isinstance(module.real, Module):
-        tx.unsupported("GB0069", f"functional_call of {describe(module)}")
+        tx.unsupported("GB0069", f"functional_call of {module.describe()}")
     values = _values(tx, parameter_and_buffer_dicts)
     _check_names(tx, module.real, set(values), tx.constant(strict, "functional_call"))
     homes = [_home(tx, module, name) for name in values]
@@ -109,7 +109,7 @@ def _values(tx: Tx, dicts: Variable) -> dict[str, Variable]:
     given = realize(dicts)
     for each in [given] if given.family() is dict else iterate(tx, given):
         if each.family() is not dict:
-            tx.unsupported("GB0069", f"functional_call with {describe(each)}")
+            tx.unsupported("GB0069", f"functional_call with {each.describe()}")
         found |= each.items
     return found
 

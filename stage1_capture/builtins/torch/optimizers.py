@@ -14,7 +14,7 @@ from stage0_eager.optim import SGD, Optimizer, adaptive, further, lr_scheduler
 from stage0_eager.state import no_grad
 from stage1_capture.state.graph_builder import OutputGraph, Restart
 from stage1_capture.state.machine import Tx, builtin
-from stage1_capture.variables.base import LazyVariable, Variable, describe, load_attribute, realize
+from stage1_capture.variables.base import LazyVariable, Variable, load_attribute, realize
 from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.function import UserFunctionVariable
 from stage1_capture.variables.sequence import ListVariable
@@ -83,10 +83,10 @@ STEPS = {
 @builtin(*STEPS)
 def step(tx: Tx, schedule: Variable, *args: Variable, **kwargs: Variable) -> Variable:
     if not isinstance(schedule, UserDefinedObjectVariable) or schedule.source is None:
-        tx.unsupported("GB0074", f"the step of {describe(schedule)}")
+        tx.unsupported("GB0074", f"the step of {schedule.describe()}")
     if id(schedule) in tx.output.effects.changed:
         tx.unsupported(
-            "GB0094", f"the step of {describe(schedule)}, which was changed before in this function"
+            "GB0094", f"the step of {schedule.describe()}, which was changed before in this function"
         )
     _make_stale(tx, schedule)
     tx.output.effects.calls.append(
@@ -98,7 +98,7 @@ def step(tx: Tx, schedule: Variable, *args: Variable, **kwargs: Variable) -> Var
 
 def _make_stale(tx: Tx, schedule: UserDefinedObjectVariable) -> None:
     """Reading the schedule's state, or the optimizer's numbers, is a break from here on: by then it has been called."""
-    what = describe(schedule)
+    what = schedule.describe()
     if "optimizer" in schedule.attrs:  # done for a call before this one
         return
 

@@ -11,7 +11,7 @@ from typing import Any
 from stage1_capture.builtins.python import as_mapping
 from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.frame.opcodes.shared import Tx, handles, operations
-from stage1_capture.variables.base import Variable, describe, from_constant, gathered, iterate, walked
+from stage1_capture.variables.base import Variable, from_constant, gathered, iterate, walked
 from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.function import UserFunctionVariable
 from stage1_capture.variables.hash_keys import hashable
@@ -60,7 +60,7 @@ def dict_update(tx: Tx, i: Instruction) -> None:
     if i.opname == "DICT_MERGE" and repeated:
         tx.throw(
             TypeError,
-            f"{describe(tx.stack[-i.arg - 2])} got multiple values for keyword argument {repeated.pop()!r}",
+            f"{tx.stack[-i.arg - 2].describe()} got multiple values for keyword argument {repeated.pop()!r}",
         )
     grown(tx, i).items.update(entries)
 

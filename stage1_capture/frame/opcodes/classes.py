@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.frame.opcodes.shared import Tx, handles, operations
-from stage1_capture.variables.base import Variable, describe
+from stage1_capture.variables.base import Variable
 from stage1_capture.variables.mapping import ConstDictVariable
 
 Namespace = dict[str, Variable]
@@ -46,7 +46,7 @@ def setup_annotations(tx: Tx, i: Instruction) -> None:
 
 def _in_taken(tx: Tx, i: Instruction, found: Variable) -> Variable:
     if not isinstance(found, NamespaceVariable):
-        tx.unsupported("GB0001", f"a name that is looked up in {describe(found)}")
+        tx.unsupported("GB0001", f"a name that is looked up in {found.describe()}")
     return found.names.get(i.argval) or tx.load_cell(i.argval)
 
 

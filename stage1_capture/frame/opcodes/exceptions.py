@@ -12,7 +12,7 @@ from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.frame.opcodes.shared import Tx, handles, known, operations
 from stage1_capture.frame.translator import GeneratorTranslator
 from stage1_capture.state.machine import Raised
-from stage1_capture.variables.base import Variable, describe, realize
+from stage1_capture.variables.base import Variable, realize
 from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.exception import (
     ExceptionVariable,
@@ -93,7 +93,7 @@ def before_with(tx: Tx, i: Instruction) -> None:
     manager = tx.pop()
     enter, leave = (manager.special_method(tx, name) for name in ("__enter__", "__exit__"))
     if enter is None or leave is None:
-        tx.unsupported("GB0041", f"a with block over {describe(manager)}")
+        tx.unsupported("GB0041", f"a with block over {manager.describe()}")
     tx.push(leave)
     tx.push(tx.call(enter, [], {}))
 
@@ -165,4 +165,4 @@ def _sent(tx: Tx, iterator: Variable, own: Variable | None, value: Variable) -> 
 
 def _refuse_to_send(tx: Tx, iterator: Variable) -> NoReturn:
     """Python asks for its `send`, which few have."""
-    tx.unsupported("GB0033", f"a value sent into {describe(iterator)}")
+    tx.unsupported("GB0033", f"a value sent into {iterator.describe()}")
