@@ -54,12 +54,11 @@ def over_items(compiled: Compiled, function: str, value: Any) -> Any:
 
 def text(compiled: Compiled, function: str, value: Any) -> str:
     """str(value) or repr(value); without a `__str__` of its own the first asks `__repr__`."""
-    cls, convert = type(value), getattr(builtins, function)
-    names = ["__repr__"]
-    if function == "str" and class_lookup(cls, "__str__") is not object.__str__:
-        names = ["__str__"]
-    method = python_method(value, names[0])
-    return convert(method_stub(names[0], call_found(compiled, method, value)) if method else value)
+    own = function == "str" and class_lookup(type(value), "__str__") is not object.__str__
+    name = "__str__" if own else "__repr__"
+    method = python_method(value, name)
+    shown = method_stub(name, call_found(compiled, method, value)) if method else value
+    return getattr(builtins, function)(shown)
 
 
 _CONVERSIONS = (None, "str", "repr", "ascii")

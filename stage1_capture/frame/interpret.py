@@ -28,9 +28,8 @@ def interpret(
     if not python_version.known():
         reason = f"capture does not know the bytecode of {python_version.NAME}"
         raise SkipFrame(reason, output.start, code="GB0007")
-    table = importlib.import_module(
-        "stage1_capture.frame.opcodes.v{}{}".format(*python_version.VERSION)
-    ).TABLE
+    major, minor = python_version.VERSION
+    table = importlib.import_module(f"stage1_capture.frame.opcodes.v{major}{minor}").TABLE
     with CAPTURE.timed("instructions"):
         root = root_function(output, function)
         frame = InstructionTranslator(output, table, root, root_locals(output, function, args, kwargs))

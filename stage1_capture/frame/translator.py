@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from stage1_capture.frame import bytecode
 from stage1_capture.state import entry
 from stage1_capture.state.graph_builder import OutputGraph, is_library, is_users
-from stage1_capture.state.machine import FRAMES, Args, Kwargs, Raised, Tx
+from stage1_capture.state.machine import Args, Kwargs, Raised, Tx
 from stage1_capture.state.side_effects import DELETED
 from stage1_capture.variables.arithmetic import compare, fold
 from stage1_capture.variables.base import (
@@ -174,9 +174,8 @@ class InstructionTranslator:
             root = self.output.frames[0].function
             self.unsupported("GB0020", f"{root.name} is disabled, {function.name} is not")
         bound = bind_arguments(self, function, args, kwargs)
-        for flag, start in FRAMES.items():
-            if function.code.co_flags & flag:
-                return start(self, function, bound)
+        if function.code.co_flags & inspect.CO_GENERATOR:
+            return begin(self, function, bound)
         return InstructionTranslator(self.output, self.table, function, bound).run()
 
     def class_body(self, body: UserFunctionVariable) -> dict[str, Variable]:
@@ -240,10 +239,8 @@ class InstructionTranslator:
 
     def _global_source(self, name: str) -> Source:
         root = self.output.frames[0].function
-        if self.function.globals is root.globals and "G" not in (
-            *root.code.co_varnames,
-            *root.code.co_freevars,
-        ):
+        shadowed = "G" in (*root.code.co_varnames, *root.code.co_freevars)
+        if self.function.globals is root.globals and not shadowed:
             return GlobalSource(name)
         place = self.function.globals_source or RegisteredSource(register(self.function.globals))
         return ItemSource(place, name)
@@ -256,11 +253,9 @@ class InstructionTranslator:
     def load_cell(self, name: str) -> Variable:
         cell = self.cell(name)
         if cell.contents is None:
-            free = name in self.function.code.co_freevars
-            where = " in enclosing scope" if free else ""
-            if free:
-                words = f"cannot access free variable {name!r} where it is not associated with a value{where}"
-                self.throw(NameError, words)
+            if name in self.function.code.co_freevars:
+                words = f"cannot access free variable {name!r} where it is not associated with a value"
+                self.throw(NameError, f"{words} in enclosing scope")
             self.throw(UnboundLocalError, unassigned(name))
         return realize(cell.contents)
 
@@ -287,9 +282,6 @@ def begin(tx: InstructionTranslator, function: UserFunctionVariable, bound: dict
     made = GeneratorVariable(frame=GeneratorTranslator(tx.output, tx.table, function, bound))
     tx.output.generators.append(made)
     return made
-
-
-FRAMES[inspect.CO_GENERATOR] = begin
 
 
 def bind_arguments(

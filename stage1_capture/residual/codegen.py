@@ -93,10 +93,8 @@ class PyCodegen:
         last = finish(words)
         signature, bound = signature_text(self.function)
         name = self.function.__name__ if self.function.__name__.isidentifier() else "residual"
-        text = (
-            "\n    ".join([f"def {name}({signature}):", *self.reads, *body, *rebuilder.lines, *lines, last])
-            + "\n"
-        )
+        written = [f"def {name}({signature}):", *self.reads, *body, *rebuilder.lines, *lines, last]
+        text = "\n    ".join(written) + "\n"
         return text, _compile(text, name, self.function, bound)
 
     def _draw(self) -> None:

@@ -165,15 +165,8 @@ class OutputGraph:
             frame.locals.clear()
             frame.stack.clear()
         empty_prototypes(self.prototypes)
-        for held in (
-            self.known,
-            self.kept,
-            self.generators,
-            self.exceptions,
-            self.mutated,
-            self.prototypes,
-        ):
-            held.clear()
+        for held in "known kept generators exceptions mutated prototypes".split():
+            getattr(self, held).clear()
         self.effects = SideEffects()
 
     @contextmanager
@@ -362,10 +355,9 @@ class OutputGraph:
         assert number.source is not None
         if self.taken is not None:
             return number.value  # in a function with a graph of its own it is fixed
-        for node in self.graph.placeholders:
-            if node.meta["source"] == number.source:
-                return node
-        return self.graph.placeholder(_placeholder_name(number.source), number.sym, source=number.source)
+        known = next((n for n in self.graph.placeholders if n.meta["source"] == number.source), None)
+        name = _placeholder_name(number.source)
+        return known or self.graph.placeholder(name, number.sym, source=number.source)
 
 
 def is_library(module_globals: dict[str, Any]) -> bool:

@@ -84,7 +84,6 @@ KINDS: dict[str, Any] = {}  # kinds of value that files below theirs make
 CONSTRUCTORS: dict[type, Called] = {}  # classes that are called, by a base of theirs
 METHODS: dict[tuple[type, str], Builtin] = {}  # of lists, dicts, iterators: (kind, name)
 SPECIAL_METHODS: dict[str, Any] = {}  # special methods of all containers, by name
-FRAMES: dict[int, Callable[..., Variable]] = {}  # a flag of the code -> what a call gives, instead of running
 
 
 def attempt(tx: Tx, what: str, compute: Callable[[], Any], exact: bool = False) -> Any:

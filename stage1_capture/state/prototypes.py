@@ -11,9 +11,8 @@ from typing import Any
 
 from stage_contracts.class_lookup import made_by_python
 
-MADE_INSIDE = (
-    "<made inside>"  # where the prototype of a class that the program defines has its abstract value
-)
+# where the prototype of a class that the program defines has its abstract value
+MADE_INSIDE = "<made inside>"
 
 
 def made_inside(cls: type) -> Any:

@@ -34,25 +34,10 @@ if TYPE_CHECKING:
 
 # Methods of C's that variables/calls.py knows by the object itself.
 OBJECT_METHODS: tuple[Any, ...] = (
-    object.__init__,
-    object.__new__,
-    object.__setattr__,
-    object.__delattr__,
-    object.__getattribute__,
-    object.__repr__,
-    object.__str__,
-    object.__eq__,
-    object.__ne__,
-    object.__hash__,
-    object.__format__,
-    object.__dir__,
-    object.__init_subclass__,
-    type.__call__,
-    type.__new__,
-    type.__init__,
-    BaseException.__init__,
-    Exception.__init__,
-)
+    *(getattr(object, f"__{name}__") for name in (
+        "init new setattr delattr getattribute repr str eq ne hash format dir init_subclass").split()),
+    type.__call__, type.__new__, type.__init__, BaseException.__init__, Exception.__init__,
+)  # fmt: skip
 _CACHED = functools._lru_cache_wrapper  # binds as a function does
 _GENERIC: dict[str, Any] = {
     name: getattr(object, name) for name in ("__getattribute__", "__setattr__", "__delattr__")

@@ -57,8 +57,8 @@ class LocalClassVariable(UserDefinedObjectVariable):
     options: dict[str, Any] | None = None  # of a dataclass
 
     def parts(self) -> list[Variable]:
-        stored = [a for a in self.attrs.values() if a is not None]
-        return [*self.bases, *self.names.values(), *stored, *([] if self.cell is None else [self.cell])]
+        held = (*self.bases, *self.names.values(), *self.attrs.values(), self.cell)
+        return [value for value in held if value is not None]
 
     def var_getattr(self, tx: Tx, name: str) -> Variable | None:
         if name == "__annotations__" and name in self.names and pending(tx, self.real, name) is MISSING:

@@ -35,9 +35,9 @@ class ExceptionVariable(UserDefinedObjectVariable):
     passed: list[Any] = field(default_factory=list)
 
     def parts(self) -> list[Variable]:
-        before, made = [*self.attrs.values()], made_inside(type(self.real))
-        more = [v for v in (*before, self.cause, self.context) if v is not None]
-        return [*self.args, *more, *([] if made is None else [made])]
+        made = made_inside(type(self.real))
+        held = (*self.args, *self.attrs.values(), self.cause, self.context, made)
+        return [value for value in held if value is not None]
 
     def store_attribute(self, tx: Tx, name: str, value: Variable) -> None:
         if name not in (*_STORED, "__suppress_context__"):

@@ -224,17 +224,8 @@ def function_variable(
         for name, value in (real.__kwdefaults__ or {}).items()
     }
     module = source and AttrSource(source, "__globals__")
-    return UserFunctionVariable(
-        real.__code__,
-        real.__globals__,
-        real.__name__,
-        defaults,
-        kwdefaults,
-        closure,
-        module,
-        real,
-        source=source,
-    )
+    code, names, name = real.__code__, real.__globals__, real.__name__
+    return UserFunctionVariable(code, names, name, defaults, kwdefaults, closure, module, real, source=source)
 
 
 def cell_variable(output: OutputGraph, cell: types.CellType, source: Source | None) -> CellVariable:

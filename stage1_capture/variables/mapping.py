@@ -315,14 +315,11 @@ def _wrap_defaultdict(output: OutputGraph, real: Any, source: Source | None) -> 
         return wrap_as_object(output, real, source)
     output.guard("TYPE", source, type(real))
     output.guard("KEYS", source, tuple(real))
-    none = real.default_factory is None
-    factory = (
-        None
-        if none
-        else lazily(output, real.default_factory, source and AttrSource(source, "default_factory"))
-    )
-    if none:
-        output.guard("IDENTITY", source and AttrSource(source, "default_factory"), None)
+    place, factory = source and AttrSource(source, "default_factory"), None
+    if real.default_factory is None:
+        output.guard("IDENTITY", place, None)
+    else:
+        factory = lazily(output, real.default_factory, place)
     build = lambda: DefaultDictVariable(items, type(real), factory, source=source)  # noqa: E731
     return once(output, real, source, build)
 

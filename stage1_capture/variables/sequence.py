@@ -150,8 +150,7 @@ class ListVariable(SequenceVariable):
         self.will_change(tx, "an assignment to an item")
         index = tx.constant(key, "an index")
         if not isinstance(index, int):
-            words = f"list indices must be integers or slices, not {type(index).__name__}"
-            tx.throw(TypeError, words)
+            tx.throw(TypeError, f"list indices must be integers or slices, not {type(index).__name__}")
         if not -len(self.items) <= index < len(self.items):
             tx.throw(IndexError, "list assignment index out of range")
         self.items[index] = value
@@ -292,11 +291,8 @@ def _holds_parameters(output: OutputGraph, real: Any, source: Source) -> bool:
 
 def _wrap_slice(output: OutputGraph, real: slice, source: Source | None) -> Variable:
     output.guard("TYPE", source, slice, source in output.epoch_sources)
-    fields = ("start", "stop", "step")
-    items: list[Variable] = [
-        lazily(output, getattr(real, name), source and AttrSource(source, name)) for name in fields
-    ]
-    return SliceVariable(items, source=source)
+    bounds = (lazily(output, getattr(real, n), source and AttrSource(source, n)) for n in _BOUNDS)
+    return SliceVariable([*bounds], source=source)
 
 
 def _wrap_deque(output: OutputGraph, real: deque, source: Source | None) -> Variable:

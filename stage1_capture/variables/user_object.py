@@ -124,12 +124,7 @@ class UserDefinedObjectVariable(Variable):
 
     def parts(self) -> list[Variable]:
         made = made_inside(self.real if isinstance(self.real, type) else type(self.real))
-        inside = [] if self.base is None else [self.base]
-        return [
-            *inside,
-            *(a for a in self.attrs.values() if a is not None),
-            *([] if made is None else [made]),
-        ]
+        return [v for v in (self.base, *self.attrs.values(), made) if v is not None]
 
     # ---- attributes --------------------------------------------------------------------------------------
 
