@@ -35,8 +35,13 @@ from stage1_capture.variables.formatting import in_text, stand_in
 from stage1_capture.variables.function import function_variable
 from stage1_capture.variables.generator import GeneratorVariable
 from stage1_capture.variables.hash_keys import hashable
-from stage1_capture.variables.iterator import IteratorVariable
-from stage1_capture.variables.iterators import EnumerateIterator, FilterIterator, MapIterator, ZipIterator
+from stage1_capture.variables.iterator import (
+    EnumerateIterator,
+    FilterIterator,
+    IteratorVariable,
+    MapIterator,
+    ZipIterator,
+)
 from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.sequence import ListVariable, SliceVariable, TupleVariable
 from stage1_capture.variables.set import SetVariable

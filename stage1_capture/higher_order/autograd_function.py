@@ -168,6 +168,4 @@ def _items(ctx: UserDefinedObjectVariable, field: str) -> list[Variable]:
 
 
 def _field(ctx: UserDefinedObjectVariable, name: str) -> Variable:
-    value = ctx.attrs[name]
-    assert value is not None
-    return realize(value)
+    return realize(ctx.attrs[name])  # type: ignore[arg-type]

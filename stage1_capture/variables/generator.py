@@ -84,7 +84,6 @@ class GeneratorVariable(IteratorVariable):
         return NONE
 
     def _frame(self, tx: Any) -> Any:
-        assert self.frame is not None
         if self.state == "running":
             tx.throw(ValueError, "generator already executing")
         return self.frame
@@ -131,7 +130,6 @@ class GeneratorVariable(IteratorVariable):
 
     def inside_a_block(self) -> bool:
         """Whether it stands in a try or with block that does something when the generator is dropped."""
-        assert self.frame is not None
         program = self.frame.program
         handler = program[self.frame.index - 1].handler if self.state == "suspended" else None
         while handler is not None and program[handler.target].opname != "CALL_INTRINSIC_1":  # StopIteration's
@@ -143,14 +141,12 @@ class GeneratorVariable(IteratorVariable):
 
     def parts(self) -> list[Variable]:
         frame = self.frame
-        assert frame is not None
         held = (*frame.locals.values(), *frame.stack)
         values = [v for v in held if v is not NULL and not isinstance(v, OuterExceptionVariable)]
         return values if self.state == "suspended" else [*values, frame.function]
 
     def rebuild(self, r: Any) -> str | None:
         frame = self.frame
-        assert frame is not None
         if self.state == "closed":
             return "(_ for _ in ())"
         if (

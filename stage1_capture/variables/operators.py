@@ -24,7 +24,7 @@ from stage1_capture.variables import autocast
 from stage1_capture.variables.base import SEQUENCES, Variable, realize
 from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.ndarray import NumpyNdarrayVariable
-from stage1_capture.variables.open_scalars import scalars_as_inputs
+from stage1_capture.variables.number import scalars_as_inputs
 from stage1_capture.variables.sequence import ListVariable, TupleVariable
 from stage1_capture.variables.tensor import TensorVariable, note_write
 from stage_contracts.breaks import Unsupported

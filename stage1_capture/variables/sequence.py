@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NoReturn
 
 from stage0_eager.nn import Parameter
 from stage1_capture.state.graph_builder import OutputGraph, is_users_class
-from stage1_capture.state.machine import Args, Kwargs, Tx, attempt
+from stage1_capture.state.machine import KINDS, Args, Kwargs, Tx, attempt
 from stage1_capture.state.prototypes import made_inside
 from stage1_capture.variables.base import (
     FROM_CONSTANT,
@@ -376,3 +376,6 @@ class ReversedIterator(_Walk):
         name = r.name(self, f"reversed({r.expression(self.sequence)})")
         r.lines.append(f"{name}.__setstate__({self.index})")
         return name
+
+
+KINDS["tuple"] = TupleVariable

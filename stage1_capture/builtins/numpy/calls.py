@@ -29,9 +29,8 @@ from stage1_capture.variables.base import (
 )
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.ndarray import FACTS, NumpyNdarrayVariable
-from stage1_capture.variables.number import EXACT, text_of
+from stage1_capture.variables.number import EXACT, scalar_input, text_of
 from stage1_capture.variables.numpy_functions import left
-from stage1_capture.variables.open_scalars import scalar_input
 from stage1_capture.variables.operators import call_operator, known_scalar
 from stage1_capture.variables.sequence import ListVariable, SliceVariable, TupleVariable
 from stage1_capture.variables.tensor import TensorVariable, can_be_array
@@ -310,7 +309,6 @@ def _as_inputs(
     result = dict(given)
     for name, value in numbers.items():
         number: Any = realize(value)
-        assert number.source is not None
         if type(number.hint) is int:
             low, high = wanted.limits or (-EXACT, EXACT)
             if not low <= number.hint <= high or wanted is dt.bool_:
