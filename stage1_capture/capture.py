@@ -107,13 +107,9 @@ def _anew(output: OutputGraph, options: Options) -> OutputGraph:
 def _said(raised: Raised) -> str:
     """An exception as the last line of a traceback, as far as it is known now."""
     error = raised.value
-    said = error.args[0] if error.fresh and len(error.args) == 1 else None
-    words = (
-        f": {said.value}"
-        if said is not None and said.is_python_constant() and isinstance(said.value, str)
-        else ""
-    )
-    return type(error.real).__name__ + words
+    said: Any = error.args[0] if error.fresh and len(error.args) == 1 else None
+    known = said is not None and said.is_python_constant() and isinstance(said.value, str)
+    return type(error.real).__name__ + (f": {said.value}" if known else "")
 
 
 def _split(first: OutputGraph, call: Call, stop: Unsupported) -> CapturedFrame:

@@ -38,11 +38,9 @@ def _argument(instruction: Instruction) -> str:
     if instruction.target >= 0:
         return f"to {instruction.target}"
     value = instruction.argval
-    return (
-        f"code of {value.co_qualname}"
-        if isinstance(value, types.CodeType)
-        else instruction.symbol or str(instruction.arg or "")
-    )
+    if isinstance(value, types.CodeType):
+        return f"code of {value.co_qualname}"
+    return instruction.symbol or str(instruction.arg or "")
 
 
 CAPTURE = PassTable(

@@ -59,9 +59,10 @@ METHODS[ContainerVariable, "clear"] = partial(_on_items, "clear", 0)
 METHODS.update({(ListVariable, n): partial(_on_items, n, 1) for n in ("insert", "pop")})
 
 
-@method(ContainerVariable, "copy", "__copy__")
-def _copy(tx: Tx, receiver: Any) -> Variable:
-    return receiver.like(receiver.items.copy())
+method(ContainerVariable, "copy", "__copy__")(lambda tx, receiver: receiver.like(receiver.items.copy()))
+method(SequenceVariable, "count")(
+    lambda tx, receiver, value: ConstantVariable(sum(equal(tx, realize(i), value) for i in receiver.items))
+)
 
 
 @method(ListVariable, "extend")
@@ -105,11 +106,6 @@ def _refused(tx: Tx, receiver: ListVariable, name: str, *words: Variable) -> NoR
     values = [tx.constant(word, f"the method {name}") for word in words]
     attempt(tx, name, lambda: getattr(empty, name)(*values), exact=True)
     raise AssertionError(f"{name} of nothing")
-
-
-@method(SequenceVariable, "count")
-def _count(tx: Tx, receiver: SequenceVariable, value: Variable) -> Variable:
-    return ConstantVariable(sum(equal(tx, realize(i), value) for i in receiver.items))
 
 
 @method(ListVariable, "remove")
@@ -173,11 +169,6 @@ def _rotate(tx: Tx, receiver: DequeVariable, by: Variable = ONE) -> None:
 
 
 # ---- dicts ---------------------------------------------------------------------------------------
-
-
-@method(ConstDictVariable, "get")
-def _get(tx: Tx, receiver: ConstDictVariable, key: Variable, default: Variable = NONE) -> Variable:
-    return realize(receiver.items.get(hashable(tx, key), default))
 
 
 @method(ConstDictVariable, "pop")
@@ -245,16 +236,27 @@ def _move_to_end(tx: Tx, receiver: ConstDictVariable, key: Variable, last: Varia
     receiver.items.update(rest)
 
 
+def _view(name: str, tx: Tx, receiver: ConstDictVariable) -> Variable:
+    return DictViewVariable(receiver, name)
+
+
 for _name in ("keys", "values", "items"):
-    method(ConstDictVariable, _name)(lambda tx, receiver, name=_name: DictViewVariable(receiver, name))
+    method(ConstDictVariable, _name)(partial(_view, _name))
+method(ConstDictVariable, "get")(
+    lambda tx, receiver, key, default=NONE: realize(receiver.items.get(hashable(tx, key), default))
+)
 
 
 # ---- sets ----------------------------------------------------------------------------------------
 
 
+def _elements(tx: Tx, value: Variable) -> set[Any]:
+    return {hashable(tx, v) for v in iterate(tx, value)}
+
+
 def _set_method(name: str, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     receiver, *rest = args
-    several = [{hashable(tx, v) for v in iterate(tx, value)} for value in rest]
+    several = [_elements(tx, value) for value in rest]
     if name.endswith("update"):
         receiver.will_change(tx, f"the method {name}")
     found = getattr(receiver.items, name)(*several)
@@ -271,7 +273,7 @@ for _name in ("union", "issubset", "issuperset", "isdisjoint", "update"):
 @method(SetVariable, "__init__")
 def _fill_set(tx: Tx, receiver: SetVariable, *values: Variable) -> None:
     receiver.will_change(tx, "__init__")
-    elements = {hashable(tx, v) for v in iterate(tx, values[0])} if values else set()
+    elements = _elements(tx, values[0]) if values else set()
     receiver.items.clear()
     receiver.items |= elements
 
@@ -297,18 +299,17 @@ def _pop_element(tx: Tx, receiver: SetVariable) -> Variable:
     return from_constant(receiver.items.pop())
 
 
+method(DictViewVariable, "isdisjoint")(
+    lambda tx, receiver, other: ConstantVariable(_elements(tx, receiver).isdisjoint(_elements(tx, other)))
+)
+
+
 @method(SliceVariable, "indices")
 def _indices(tx: Tx, receiver: SliceVariable, length: Variable) -> Variable:
     bounds = tx.constant(receiver, "a slice")
     return attempt(
         tx, "indices", lambda: from_constant(bounds.indices(tx.constant(length, "a length"))), exact=True
     )
-
-
-@method(DictViewVariable, "isdisjoint")
-def _isdisjoint(tx: Tx, receiver: DictViewVariable, other: Variable) -> Variable:
-    mine, others = ({hashable(tx, i) for i in iterate(tx, v)} for v in (receiver, other))
-    return ConstantVariable(mine.isdisjoint(others))
 
 
 @method(UserFunctionVariable, "__get__")

@@ -49,12 +49,7 @@ def grad_(
     creates, keeps = _flags(tx, create_graph, retain_graph)
     shadow, shadows = _shadow_tape(tx, roots, wanted, seeds)
     unused = bool(tx.constant(allow_unused, "allow_unused"))
-    found = _walked(
-        tx,
-        "autograd.grad",
-        shadow,
-        lambda: OPERATOR(shadows[0], shadows[1], shadows[2], keeps, creates, unused),
-    )
+    found = _walked(tx, "autograd.grad", shadow, lambda: OPERATOR(*shadows, keeps, creates, unused))
     reached = _inputs_behind(tx, shadow, shadows[0])
     outside = [t for t in reached if t.real._grad_fn is not None and t is not wanted[0]]
     if outside or (len(wanted) > 1 and any(t.real._grad_fn is not None for t in reached)):
@@ -172,10 +167,8 @@ def _inputs_behind(tx: Tx, shadow: ShadowTape, roots: Sequence[Tensor]) -> list[
 
 
 def _refuse_outside(tx: Tx, name: str, *tensors: TensorVariable) -> None:
-    tx.unsupported(
-        "GB0086",
-        f"{name} through {tensors[0].source}, which was computed outside this function",
-    )
+    what = f"{name} through {tensors[0].source}"
+    tx.unsupported("GB0086", f"{what}, which was computed outside this function")
 
 
 def _guard_leaves(tx: Tx, leaves: list[TensorVariable]) -> None:

@@ -185,11 +185,8 @@ def _tensor(r: Rebuilder, value: TensorVariable) -> str:
     if operator is None:
         index = r.outputs.setdefault(value.node, len(r.outputs))
         text = f"{r.outputs_name}[{index}]"
-        return (
-            f"{r.named(with_base_made_in_inference)}({text})"
-            if r.codegen.output.in_inference(value)
-            else text
-        )
+        inference = r.codegen.output.in_inference(value)
+        return f"{r.named(with_base_made_in_inference)}({text})" if inference else text
     # its history was walked and freed in the graph, and is that only in name to who asks for it outside
     graph = r.codegen.output.graph
     meta = value.meta.with_(requires_grad=False, strides=value.meta.strides)

@@ -14,10 +14,11 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from stage0_eager.table.number_operands import FLOATS, HOLDS, TAKEN
 from stage0_eager.table.operator import Operator
+from stage1_capture.state.graph_builder import OutputGraph
 from stage1_capture.state.machine import Args, Kwargs, Tx
 from stage1_capture.state.open_sizes import OpenSizes
 from stage1_capture.variables.base import FROM_CONSTANT, Variable, as_constant, no, yes
@@ -30,10 +31,6 @@ from stage_contracts.guard_constants import is_told_by_equality
 from stage_contracts.source import ExpressionSource, ItemSource, KeySource, ScalarSource, Source
 from stage_contracts.symbolic import SymInt
 from stage_contracts.tensor_meta import TensorMeta
-
-if TYPE_CHECKING:
-    from stage1_capture.state.graph_builder import OutputGraph
-
 
 EXACT = 2**53  # integers up to here are floats exactly
 

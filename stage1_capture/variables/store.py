@@ -104,10 +104,8 @@ def _store_on_class(tx: Tx, cls: UserDefinedObjectVariable, name: str, value: Va
     found = class_lookup(real, name)
     shown = found is MISSING or not any(class_lookup(type(found), n) is not MISSING for n in DESCRIPTOR)
     user = made_by_python(real) and not is_library_class(real)
-    plain = (
-        class_lookup(type(real), "__setattr__") is type.__setattr__
-        and class_lookup(type(real), name) is MISSING
-    )
+    stores = class_lookup(type(real), "__setattr__") is type.__setattr__
+    plain = stores and class_lookup(type(real), name) is MISSING
     if not (data and shown and user and plain) or name.startswith("__"):
         refuse(tx, cls, name, STORE)
     if type(real) is not type:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable
 from dataclasses import field, replace
+from operator import attrgetter
 from typing import Any, NoReturn, cast
 
 from stage0_eager import TABLE
@@ -152,14 +153,10 @@ def open_meta(output: OutputGraph, real: Tensor, source: Source) -> tuple[Tensor
     guard = OpenMeta(meta.dtype, meta.device, meta.requires_grad, fixed, order)
     if not dims or guard.strides(meta.shape) != meta.strides:  # a layout with gaps: for these sizes only
         return meta, ("TENSOR", TensorOf(type(real), meta))
-    shape = [
-        output.sizes.open(
-            ItemSource(AttrSource(source, "shape"), d), size, dims[d].name, dims[d].low, dims[d].high
-        )
-        if d in dims
-        else size
-        for d, size in enumerate(meta.shape)
-    ]
+    shape: list[Any] = list(meta.shape)
+    for d in sorted(dims):
+        place = ItemSource(AttrSource(source, "shape"), d)
+        shape[d] = output.sizes.open(place, meta.shape[d], dims[d].name, dims[d].low, dims[d].high)
     output.strict |= {size.expr: (source, d) for d, size in enumerate(shape) if d in dims and dims[d].strict}
     opened = meta.with_(shape=tuple(shape), strides=guard.strides(tuple(shape)))
     return opened, ("OPEN_TENSOR", TensorOf(type(real), guard))
@@ -188,11 +185,7 @@ class RowIterator(IteratorVariable):
 
 # What a tensor's guard fixes: attributes and methods that are constants of the capture.
 TENSOR_FACTS: dict[str, Callable[[TensorMeta], Any]] = {
-    "shape": lambda m: m.shape,
-    "ndim": lambda m: m.ndim,
-    "dtype": lambda m: m.dtype,
-    "device": lambda m: m.device,
-    "requires_grad": lambda m: m.requires_grad,
+    **{name: attrgetter(name) for name in ("shape", "ndim", "dtype", "device", "requires_grad")},
     "is_cuda": lambda m: m.device.type == "cuda",
 }
 TENSOR_FACT_METHODS: dict[str, Callable[..., Any]] = {

@@ -192,11 +192,8 @@ def read_item(tx: Tx, tensor: TensorVariable) -> Variable:
         tx.unsupported("GB0004", "the tensor's item reads its data")
     if meta.dtype.is_floating_point:
         plain = call_operator(tx, TABLE["cutaway.detach"], [tensor], {})
-        plain = (
-            call_operator(tx, TABLE["core.reshape"], [plain, ConstantVariable(())], {})
-            if meta.shape
-            else plain
-        )
+        if meta.shape:
+            plain = call_operator(tx, TABLE["core.reshape"], [plain, ConstantVariable(())], {})
         wide = call_operator(tx, TABLE["core.cast"], [plain, ConstantVariable(dt.float64)], {})
         return UnbackedFloatVariable(wide, tx.output.origin().describe(), tx.output)  # type: ignore[arg-type]
     low = 0 if meta.dtype is dt.uint8 else None
@@ -226,13 +223,8 @@ def _as_int(tx: Tx, tensor: TensorVariable) -> Variable:
 
 
 # The methods that read a tensor's data, and what they give. Others stay a break.
-DATA_READS.update(
-    item=read_item,
-    tolist=read_list,
-    __int__=_as_int,
-    __index__=_as_int,
-    __float__=lambda tx, tensor: as_float(tx, read_item(tx, tensor)),
-)
+DATA_READS.update(item=read_item, tolist=read_list, __int__=_as_int, __index__=_as_int)
+DATA_READS["__float__"] = lambda tx, tensor: as_float(tx, read_item(tx, tensor))
 
 # ---- arithmetic ------------------------------------------------------------------------------------------------
 
