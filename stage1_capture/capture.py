@@ -27,7 +27,6 @@ from stage1_capture.seams import SEAMS, Seams
 from stage1_capture.state import entry as entries
 from stage1_capture.state.graph_builder import Options, OutputGraph, Restart, SkipFrame, Stopped
 from stage1_capture.state.machine import Raised
-from stage1_capture.state.signature import signature_text
 from stage1_capture.steps import CAPTURE
 from stage1_capture.variables.base import NULL, Variable
 from stage1_capture.variables.exception import OuterExceptionVariable, RaisingPlaceVariable
@@ -35,6 +34,7 @@ from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.controls import rule_of
 from stage_contracts.origin import Origin
+from stage_contracts.signature import signature_text
 from stage_contracts.sizes import STATIC, SizePolicy
 
 __all__ = ["capture", "signature_text"]
@@ -107,13 +107,9 @@ def _anew(output: OutputGraph, options: Options) -> OutputGraph:
 def _said(raised: Raised) -> str:
     """An exception as the last line of a traceback, as far as it is known now."""
     error = raised.value
-    said = error.args[0] if error.fresh and len(error.args) == 1 else None
-    words = (
-        f": {said.value}"
-        if said is not None and said.is_python_constant() and isinstance(said.value, str)
-        else ""
-    )
-    return type(error.real).__name__ + words
+    said: Any = error.args[0] if error.fresh and len(error.args) == 1 else None
+    known = said is not None and said.is_python_constant() and isinstance(said.value, str)
+    return type(error.real).__name__ + (f": {said.value}" if known else "")
 
 
 def _split(first: OutputGraph, call: Call, stop: Unsupported) -> CapturedFrame:

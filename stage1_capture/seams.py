@@ -10,18 +10,16 @@ import functools
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from stage1_capture.breaks import resume as resume_functions
+from stage1_capture.breaks.special_methods import Row
 from stage1_capture.frame.interpret import interpret
 from stage1_capture.residual import codegen
 from stage1_capture.state.entry import Entry
 from stage1_capture.state.graph_builder import OutputGraph
 from stage1_capture.variables.base import Variable
 from stage_contracts.capture import ResumeFunction
-
-if TYPE_CHECKING:
-    from stage1_capture.breaks.special_methods import Row
 
 
 class Interpret(Protocol):

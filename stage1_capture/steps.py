@@ -22,10 +22,6 @@ def results(frame: CapturedFrame) -> Iterator[PassResult]:
             yield PassResult(f"{CAPTURE.stage}.{step.name}", step.summary, made)
 
 
-def _bytecode(frame: CapturedFrame) -> str:
-    return _listing(frame.code)
-
-
 def _listing(code: types.CodeType) -> str:
     """One instruction a line, jumps by number, the user's line where a new one begins."""
     lines, last = [f"# {code.co_qualname}, {code.co_filename}"], None
@@ -42,19 +38,9 @@ def _argument(instruction: Instruction) -> str:
     if instruction.target >= 0:
         return f"to {instruction.target}"
     value = instruction.argval
-    return (
-        f"code of {value.co_qualname}"
-        if isinstance(value, types.CodeType)
-        else instruction.symbol or str(instruction.arg or "")
-    )
-
-
-def _guards(frame: CapturedFrame) -> str | None:
-    return "\n".join(map(str, frame.guards)) or None
-
-
-def _resume_functions(frame: CapturedFrame) -> str | None:
-    return "\n\n".join(_listing(r.function.__code__) for r in frame.resumes) or None
+    if isinstance(value, types.CodeType):
+        return f"code of {value.co_qualname}"
+    return instruction.symbol or str(instruction.arg or "")
 
 
 CAPTURE = PassTable(
@@ -62,7 +48,7 @@ CAPTURE = PassTable(
     (
         Pass(
             "instructions",
-            _bytecode,
+            lambda frame: _listing(frame.code),
             "the bytecode, and the call's arguments as abstract values",
             needed=True,
         ),
@@ -72,9 +58,19 @@ CAPTURE = PassTable(
             "every instruction on abstract values: the graph",
             needed=True,
         ),
-        Pass("resume", _resume_functions, "functions for what comes behind a break", needed=True),
+        Pass(
+            "resume",
+            lambda frame: "\n\n".join(_listing(r.function.__code__) for r in frame.resumes) or None,
+            "functions for what comes behind a break",
+            needed=True,
+        ),
         Pass("residual", lambda frame: frame.residual_source or None, "the code that remains", needed=True),
-        Pass("guards", _guards, "for which calls all this holds", needed=True),
+        Pass(
+            "guards",
+            lambda frame: "\n".join(map(str, frame.guards)) or None,
+            "for which calls all this holds",
+            needed=True,
+        ),
     ),
     (
         ("instructions", "interpret", "it runs them"),

@@ -5,26 +5,20 @@ Input: nothing. capture.py imports this once, before the first capture.
 
 from stage1_capture.builtins import (  # noqa: F401
     container_methods,
-    container_special_methods,
     copy,
     getters,
     library,
     random,
-    signatures,
     type_checks,
     types,
 )
 from stage1_capture.builtins.numpy import calls, methods, objects  # noqa: F401
 from stage1_capture.builtins.torch import (  # noqa: F401
     data_sized,
-    functional_call,
-    modes,
     modules,
     optimizers,
-    schedules,
     tensors,
 )
-from stage1_capture.frame import generators  # noqa: F401
 from stage1_capture.frame.opcodes import classes, exceptions, match  # noqa: F401
 from stage1_capture.higher_order import (  # noqa: F401
     autograd_function,
@@ -37,10 +31,9 @@ from stage1_capture.higher_order import (  # noqa: F401
     triton,
 )
 from stage1_capture.variables import (  # noqa: F401
+    class_,
     construct,
     controls,
     fraction,
-    local_classes,
-    local_dataclasses,
     ndarray,
 )

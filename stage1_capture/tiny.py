@@ -20,12 +20,12 @@ from stage0_eager import TABLE, is_grad_enabled
 from stage0_eager.nn import Module, Parameter
 from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor
-from stage1_capture.state.signature import signature_text
 from stage_contracts import breaks, dtype, graph
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.graph import Node
 from stage_contracts.guards import Guard, TensorOf
 from stage_contracts.origin import Origin
+from stage_contracts.signature import signature_text
 from stage_contracts.sizes import STATIC, SizePolicy
 from stage_contracts.source import ArgSource, AttrSource, FunctionSource, ItemSource, Source
 

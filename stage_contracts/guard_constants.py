@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from stage_contracts.class_lookup import MISSING, class_lookup
+
 
 def same_constant(found: Any, wanted: Any) -> bool:
     """Whether two constants are the same for a program, unless it uses `is`."""
@@ -53,13 +55,13 @@ def is_told_by_equality(constant: Any) -> bool:
 
 def computes(cls: type, name: str) -> bool:
     """Whether reading the name from the class, or from an object of it, may run Python code (a descriptor)."""
-    found = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
+    found = class_lookup(cls, name)
     return type(found) not in _PLAIN and not lacks(type(found), "__get__")
 
 
 def lacks(cls: type, name: str) -> bool:
     """Whether neither the class nor a base of it has the name. Metaclasses are not searched."""
-    return not any(name in base.__dict__ for base in cls.__mro__)
+    return class_lookup(cls, name) is MISSING
 
 
 # Descriptors that have a `__get__`, but run no Python code.

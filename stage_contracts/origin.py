@@ -6,9 +6,11 @@ Input: code positions that capture reads from bytecode. Every pass keeps Origins
 from __future__ import annotations
 
 import linecache
+import types
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -43,3 +45,26 @@ class Origin:
 def union(groups: Iterable[Iterable[Origin]]) -> tuple[Origin, ...]:
     """All origins of several nodes, each once, in the order of their first occurrence."""
     return tuple(dict.fromkeys(origin for group in groups for origin in group))
+
+
+def origin_of(code: types.CodeType, positions: Any) -> Origin:
+    """The source expression of an instruction: `positions` are `dis`'s, which may know only the line, or nothing."""
+    line = (positions and positions.lineno) or code.co_firstlineno
+    if not positions or positions.col_offset is None or positions.end_col_offset is None:
+        return Origin(code.co_filename, line)
+    last = positions.end_lineno or line
+    lines = [linecache.getline(code.co_filename, n).rstrip("\n") for n in range(line, last + 1)]
+    start = characters(lines[0], positions.col_offset)
+    end = characters(lines[-1], positions.end_col_offset)
+    if line == last:
+        return Origin(code.co_filename, line, lines[0][start:end], start, end)
+    words = [lines[0][start:], *lines[1:-1], lines[-1][:end]]
+    text = " ".join(word.strip() for word in words)
+    if lines[0].rstrip().endswith(":"):  # a with block, a class: its first line says it
+        text = lines[0][start:].rstrip()
+    return Origin(code.co_filename, line, text, start, len(lines[0]))
+
+
+def characters(line: str, in_bytes: int) -> int:
+    """A column in characters, as an Origin has it; CPython counts UTF-8 bytes."""
+    return len(line.encode()[:in_bytes].decode(errors="ignore"))

@@ -17,7 +17,7 @@ from cutaway.page.colours import pieces
 from cutaway.page.markup import Html, el
 from cutaway.page.origins import Ids, Origins
 from cutaway.page.panes import hue_class, marked
-from stage_contracts.origin import Origin
+from stage_contracts.origin import Origin, characters
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def _with_expressions(
 ) -> list[Html]:
     """The line cut where an expression begins or ends; each piece knows the expressions around it."""
     text = " " * column + "".join(part for _, part in parts)
-    bounds = [(_column(text, o.column), _end(text, o), o) for o in here]
+    bounds = [(characters(text, o.column), _end(text, o), o) for o in here]
     cuts = sorted({edge for begin, end, _ in bounds for edge in (begin, end)})
     shown: list[Html] = []
     for kind, part in parts:
@@ -159,12 +159,7 @@ def _cut(part: str, column: int, cuts: list[int]) -> list[str]:
     return [part[a:b] for a, b in zip(edges, edges[1:], strict=False)]
 
 
-def _column(text: str, in_bytes: int) -> int:
-    """Code positions count UTF-8 bytes; the page counts characters."""
-    return len(text.encode()[:in_bytes].decode(errors="ignore"))
-
-
 def _end(text: str, origin: Origin) -> int:
     if origin.end_column <= origin.column:  # ends on another line
         return len(text.rstrip())
-    return _column(text, origin.end_column)
+    return characters(text, origin.end_column)

@@ -6,9 +6,13 @@ alone, so a row can be differentiated, traced and compiled as any other composit
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
+
+import numpy as np
 
 from stage0_eager.numpy_api import promotion
 from stage0_eager.table.core import core as c
@@ -42,6 +46,24 @@ class Row:
 
 
 ROWS: dict[str, Row] = {}  # by the name below `np`: "add", "linalg.norm"
+
+
+@cache
+def call_signature(row: Row, real: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """How NumPy's own function `real` is called: its parameters by position, and their defaults."""
+    if isinstance(real, np.ufunc):
+        names = ("x",) if real.nin == 1 else ("x1", "x2")
+        options = {"where": True, "casting": "same_kind", "order": "K", "subok": True, "dtype": None}
+        return (*names, "out"), options
+    try:
+        parameters = inspect.signature(real).parameters.values()
+    except (TypeError, ValueError):
+        parameters = inspect.signature(row.op.body).parameters.values()  # type: ignore[arg-type]
+    defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+    positional = tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
+    if real is np.arange:  # its signature depends on how many arguments there are
+        positional = ("start", "stop", "step", "dtype")
+    return positional, {**defaults, "like": None, "device": None}
 
 
 def numpy_function(

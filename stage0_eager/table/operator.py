@@ -284,3 +284,20 @@ def _tuple_of(params: str) -> types.FunctionType:
 def operator(body: Callable) -> Operator:
     """Decorator: make a public function a composite row of the table."""
     return register(Operator(body.__name__, "", body=body))
+
+
+@cache
+def operator_of(function: Callable, namespace: str = "user") -> Operator:
+    """A function as a row of its own, outside the table: its meta comes from running it on metas."""
+    row = Operator(function.__name__, "", body=function)
+    row.namespace = namespace
+    return row
+
+
+def operator_of_tensors(name: str, body: Callable[..., Any], count: int, namespace: str = "user") -> Operator:
+    """The same of a function that takes any number of tensors, on `count` of them."""
+    words = ", ".join(f"t{i}" for i in range(count))
+    names: dict[str, Any] = {"body": body}
+    plain = name if name.isidentifier() else "function"
+    exec(f"def {plain}({words}): return body({words})", names)
+    return operator_of.__wrapped__(names[plain], namespace)

@@ -44,11 +44,9 @@ def location_of(instruction: Instruction) -> InstrLocation:
     """Its lines and columns."""
     places = instruction.positions
     known = places and places.lineno is not None and places.col_offset is not None
-    return (
-        InstrLocation(places.lineno, places.end_lineno, places.col_offset, places.end_col_offset)
-        if known
-        else NOWHERE
-    )
+    if not known:
+        return NOWHERE
+    return InstrLocation(places.lineno, places.end_lineno, places.col_offset, places.end_col_offset)
 
 
 def assembled(

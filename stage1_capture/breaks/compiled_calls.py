@@ -15,11 +15,11 @@ from stage1_capture.breaks.implicit_calls import row_of_call
 from stage1_capture.breaks.special_methods import reaching
 from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.state.graph_builder import is_users
-from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.base import NULL, Variable
 from stage1_capture.variables.function import NestedFunctionVariable, UserFunctionVariable
 from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
+from stage_contracts.class_lookup import class_lookup
 from stage_contracts.controls import rule_of
 
 # C functions that call back and forget: what they are handed may be another object.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import builtins
 import operator
 import types
-from collections.abc import Callable
 from typing import Any
 
 from stage1_capture.breaks.special_methods import (
@@ -18,6 +17,7 @@ from stage1_capture.breaks.special_methods import (
     TRUTH,
     Compiled,
     Row,
+    by_method,
     call_found,
     get_attribute,
     length,
@@ -28,14 +28,11 @@ from stage1_capture.breaks.special_methods import (
     set_attribute,
 )
 from stage1_capture.frame.bytecode import Instruction
-from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.base import Variable
-
-# ---- iteration -----------------------------------------------------------------------------------------
+from stage_contracts.class_lookup import class_lookup
 
 
 def iterator(compiled: Compiled, _: Any, value: Any) -> Any:
-    """iter(value)."""
     method = python_method(value, "__iter__")
     return iter(method_stub("__iter__", call_found(compiled, method, value)) if method else value)
 
@@ -52,21 +49,16 @@ def walked(compiled: Compiled, _: Any, value: Any) -> Any:
 
 
 def over_items(compiled: Compiled, function: str, value: Any) -> Any:
-    """list(value), sum(value), sorted(value)."""
     return getattr(builtins, function)(walked(compiled, None, value))
-
-
-# ---- text ------------------------------------------------------------------------------------------------
 
 
 def text(compiled: Compiled, function: str, value: Any) -> str:
     """str(value) or repr(value); without a `__str__` of its own the first asks `__repr__`."""
-    cls, convert = type(value), getattr(builtins, function)
-    names = ["__repr__"]
-    if function == "str" and class_lookup(cls, "__str__") is not object.__str__:
-        names = ["__str__"]
-    method = python_method(value, names[0])
-    return convert(method_stub(names[0], call_found(compiled, method, value)) if method else value)
+    own = function == "str" and class_lookup(type(value), "__str__") is not object.__str__
+    name = "__str__" if own else "__repr__"
+    method = python_method(value, name)
+    shown = method_stub(name, call_found(compiled, method, value)) if method else value
+    return getattr(builtins, function)(shown)
 
 
 _CONVERSIONS = (None, "str", "repr", "ascii")
@@ -85,9 +77,6 @@ def formatted(compiled: Compiled, conversion: int, value: Any, spec: str = "") -
     return format(value, spec)
 
 
-# ---- attributes by name ------------------------------------------------------------------------------------
-
-
 def get_named(compiled: Compiled, _: Any, value: Any, name: Any, *default: Any) -> Any:
     """getattr(value, name), getattr(value, name, default)."""
     if type(name) is not str:
@@ -101,7 +90,6 @@ def get_named(compiled: Compiled, _: Any, value: Any, name: Any, *default: Any) 
 
 
 def has_named(compiled: Compiled, _: Any, value: Any, name: Any) -> bool:
-    """hasattr(value, name)."""
     nothing = object()
     return get_named(compiled, None, value, name, nothing) is not nothing
 
@@ -112,9 +100,6 @@ def set_named(compiled: Compiled, _: Any, value: Any, name: Any, content: Any) -
         setattr(value, name, content)
     else:
         set_attribute(compiled, name, content, value)
-
-
-# ---- numbers ---------------------------------------------------------------------------------------------
 
 
 def number(compiled: Compiled, function: str, value: Any) -> Any:
@@ -128,8 +113,7 @@ def number(compiled: Compiled, function: str, value: Any) -> Any:
 
 def direct(compiled: Compiled, function: str, value: Any) -> Any:
     """abs(value), next(value): the result of the special method as it is."""
-    method = python_method(value, f"__{function}__")
-    return call_found(compiled, method, value) if method else getattr(builtins, function)(value)
+    return by_method(compiled, f"__{function}__", getattr(builtins, function), value)
 
 
 # ---- the tables ------------------------------------------------------------------------------------------
@@ -139,11 +123,7 @@ _FORMAT = named("__format__", "__str__", "__repr__")
 
 
 def _rows(run: Any, names: Any, *functions: Any) -> dict[tuple[Any, int], Row]:
-    return {(f, 1): Row(1, run, _told(f.__name__), names(f)) for f in functions}
-
-
-def _told(word: str) -> Callable[[Instruction], str]:
-    return lambda _: word
+    return {(f, 1): Row(1, run, lambda _, word=f.__name__: word, names(f)) for f in functions}  # type: ignore[misc]
 
 
 def _own(function: Any) -> Any:

@@ -41,15 +41,7 @@ _PUSHED = {
     "LOAD_FAST_LOAD_FAST": 2,
     "STORE_FAST_LOAD_FAST": 1,
 }
-_NO_WAY_ON = {
-    "RETURN_VALUE",
-    "RETURN_CONST",
-    "RAISE_VARARGS",
-    "RERAISE",
-    "YIELD_VALUE",
-    "SEND",
-    "GET_AWAITABLE",
-}
+_NO_WAY_ON = {*"RETURN_VALUE RETURN_CONST RAISE_VARARGS RERAISE YIELD_VALUE SEND GET_AWAITABLE".split()}
 
 
 def parameters(code: types.CodeType, entry: Entry) -> tuple[str, ...]:
@@ -120,13 +112,6 @@ def generator_function(function: Any, code: types.CodeType, entry: Entry) -> typ
 def never_run(code: types.CodeType, file: str) -> tuple[types.FrameType, int]:
     """A frame of `code` for tracebacks: a generator's that has not begun. With how far its offsets are moved."""
     head = emit("RETURN_GENERATOR") + emit("POP_TOP")
-    blank = {
-        "co_argcount": 0,
-        "co_posonlyargcount": 0,
-        "co_kwonlyargcount": 0,
-        "co_freevars": (),
-        "co_cellvars": (),
-    }
     names = slots(code)
     made = assembled(
         code,
@@ -137,7 +122,8 @@ def never_run(code: types.CodeType, file: str) -> tuple[types.FrameType, int]:
         co_nlocals=len(names),
         co_flags=inspect.CO_GENERATOR | inspect.CO_NEWLOCALS | inspect.CO_OPTIMIZED,
         co_stacksize=code.co_stacksize + len(names) + 1,
-        **blank,
+        **dict.fromkeys(("co_argcount", "co_posonlyargcount", "co_kwonlyargcount"), 0),
+        **dict.fromkeys(("co_freevars", "co_cellvars"), ()),
     )
     return types.FunctionType(made, {})().gi_frame, 2 * units(head)
 

@@ -15,15 +15,14 @@ from typing import Any
 
 from stage1_capture.frame.bytecode import VERSION, Instruction
 from stage1_capture.state.graph_builder import is_users
-from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.arithmetic import BINARY, COMPARISONS, derives, turns
 from stage1_capture.variables.base import Variable
 from stage1_capture.variables.function import InstructionVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
+from stage_contracts.class_lookup import MISSING, class_lookup, made_by_python
 
 Compiled = Callable[[Any], Any]
 
-_HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that is made while Python runs
 _NUMBERS = (int, float, complex, bool, type(None))  # of C's: their methods are what their operators do
 
 
@@ -44,6 +43,12 @@ def python_method(value: Any, name: str) -> Any:
     """The function of Python's that the class has under the name, else None."""
     found = class_lookup(type(value), name)
     return found if type(found) is types.FunctionType else None
+
+
+def by_method(compiled: Compiled, name: str, plain: Callable[..., Any], receiver: Any, *args: Any) -> Any:
+    """What a method of Python's gives, compiled; what `plain` gives where the class has none."""
+    method = python_method(receiver, name)
+    return call_found(compiled, method, receiver, *args) if method else plain(receiver, *args)
 
 
 def get_attribute(compiled: Compiled, name: str, value: Any) -> Any:
@@ -81,16 +86,11 @@ def set_attribute(compiled: Compiled, name: str, content: Any, value: Any) -> No
 
 
 def get_item(compiled: Compiled, _: Any, container: Any, key: Any) -> Any:
-    method = python_method(container, "__getitem__")
-    return call_found(compiled, method, container, key) if method else container[key]
+    return by_method(compiled, "__getitem__", operator.getitem, container, key)
 
 
 def set_item(compiled: Compiled, _: Any, content: Any, container: Any, key: Any) -> None:
-    method = python_method(container, "__setitem__")
-    if method:
-        call_found(compiled, method, container, key, content)
-    else:
-        container[key] = content
+    by_method(compiled, "__setitem__", operator.setitem, container, key, content)
 
 
 def get_slice(compiled: Compiled, _: Any, container: Any, start: Any, stop: Any) -> Any:
@@ -102,23 +102,16 @@ def set_slice(compiled: Compiled, _: Any, content: Any, container: Any, start: A
 
 
 def delete_item(compiled: Compiled, _: Any, container: Any, key: Any) -> None:
-    method = python_method(container, "__delitem__")
-    if method:
-        call_found(compiled, method, container, key)
-    else:
-        del container[key]
+    by_method(compiled, "__delitem__", operator.delitem, container, key)
 
 
 def contains(compiled: Compiled, negated: int, item: Any, container: Any) -> bool:
-    method = python_method(container, "__contains__")
-    found = call_found(compiled, method, container, item) if method else operator.contains(container, item)
-    return bool(found) != bool(negated)
+    return bool(by_method(compiled, "__contains__", operator.contains, container, item)) != bool(negated)
 
 
 def unary(compiled: Compiled, detail: tuple[str, str], value: Any) -> Any:
     name, method_name = detail
-    method = python_method(value, method_name)
-    return call_found(compiled, method, value) if method else getattr(operator, name)(value)
+    return by_method(compiled, method_name, getattr(operator, name), value)
 
 
 def truth(compiled: Compiled, negated: bool, value: Any) -> bool:
@@ -199,7 +192,7 @@ def _by_methods(value: Any, *names: str) -> bool:
     if cls in _NUMBERS:
         return True
     found = [(name, class_lookup(cls, name)) for name in names]
-    return all(c.__flags__ & _HEAP for c in cls.__mro__[:-1]) and not any(
+    return all(made_by_python(c) for c in cls.__mro__[:-1]) and not any(
         isinstance(f, types.WrapperDescriptorType) and f is not object.__dict__.get(name) for name, f in found
     )
 
@@ -227,15 +220,6 @@ class Row:
 _DROP = (("POP_TOP", None),)
 
 
-def _compared(i: Instruction) -> tuple[str, bool]:
-    return i.symbol, VERSION >= (3, 13) and bool(i.arg & 16)
-
-
-def _binary_names(symbol: str) -> tuple[str, ...]:
-    name = BINARY[symbol.removesuffix("=")][1]
-    return f"__{name}__", f"__r{name}__", f"__i{name}__"
-
-
 def no_detail(_: Instruction) -> None:
     return None
 
@@ -254,8 +238,18 @@ ROWS: dict[str, Row] = {
     "STORE_SUBSCR": Row(3, set_item, no_detail, named("__setitem__"), _DROP),
     "DELETE_SUBSCR": Row(2, delete_item, no_detail, named("__delitem__"), _DROP),
     "CONTAINS_OP": Row(2, contains, lambda i: i.arg, named("__contains__")),
-    "BINARY_OP": Row(2, binary, lambda i: i.symbol, _binary_names),
-    "COMPARE_OP": Row(2, compare, _compared, lambda detail: (*COMPARISONS[detail[0]][1:], "__eq__")),
+    "BINARY_OP": Row(
+        2,
+        binary,
+        lambda i: i.symbol,
+        lambda symbol: tuple(f"__{way}{BINARY[symbol.removesuffix('=')][1]}__" for way in ("", "r", "i")),
+    ),
+    "COMPARE_OP": Row(
+        2,
+        compare,
+        lambda i: (i.symbol, VERSION >= (3, 13) and bool(i.arg & 16)),
+        lambda detail: (*COMPARISONS[detail[0]][1:], "__eq__"),
+    ),
     "UNARY_NEGATIVE": Row(1, unary, lambda _: ("neg", "__neg__"), named("__neg__")),
     "UNARY_INVERT": Row(1, unary, lambda _: ("invert", "__invert__"), named("__invert__")),
     "UNARY_NOT": Row(1, truth, lambda _: True, named("__bool__", "__len__")),

@@ -1,20 +1,23 @@
-"""Methods of lists, dicts, sets, deques and iterators, applied to the abstract items.
+"""Methods of lists, dicts, sets, deques and iterators, applied to the abstract items; special methods called by name.
 
-Input: the receiver is args[0]. A method that changes a receiver from outside is a side effect.
+Input: the receiver is args[0]. A method that changes a receiver from outside is a side effect. A special method
+(`super().__setitem__(k, v)`) is the operation it is the method of.
 """
 
 from __future__ import annotations
 
 import collections
 import sys
+from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NoReturn
 
-from stage1_capture.builtins.python import dict_, next_, sorted_
-from stage1_capture.state.machine import METHODS, Args, Builtin, Kwargs, Tx, attempt
-from stage1_capture.variables.base import Variable, equal, from_constant, iterate, realize
+from stage1_capture.builtins.python import dict_, next_, repr_, sorted_
+from stage1_capture.state.machine import METHODS, SPECIAL_METHODS, Args, Kwargs, Tx, attempt, method
+from stage1_capture.variables.arithmetic import BINARY, COMPARISONS, DECLINED, binary, compare
+from stage1_capture.variables.base import ContainerVariable, Variable, equal, from_constant, iterate, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
-from stage1_capture.variables.container import ContainerVariable
 from stage1_capture.variables.exception import ExceptionVariable, as_exception
 from stage1_capture.variables.function import UserFunctionVariable
 from stage1_capture.variables.generator import GeneratorVariable
@@ -35,26 +38,6 @@ from stage1_capture.variables.user_object import UserDefinedObjectVariable
 ONE, TRUE = ConstantVariable(1), ConstantVariable(True)
 
 
-def method(kind: type, *names: str) -> Callable[[Any], Any]:
-    """Decorator: enter a handler of (tx, receiver, *args, **kwargs) for methods of a kind of value."""
-
-    def enter(handler: Any) -> Any:
-        def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-            try:
-                result = handler(tx, *args, **kwargs)
-            except TypeError as error:
-                if error.__traceback__ is None or error.__traceback__.tb_next is not None:
-                    raise  # not the call itself: an error of our own
-                tx.unsupported("GB0065", f"a call of the method {names[0]}: {error}")
-            return NONE if result is None else result
-
-        for name in names:
-            METHODS[kind, name] = call
-        return handler
-
-    return enter
-
-
 def _number(tx: Tx, value: Variable) -> int:
     return tx.constant(value, "an index")
 
@@ -62,29 +45,24 @@ def _number(tx: Tx, value: Variable) -> int:
 # ---- lists and deques ----------------------------------------------------------------------------
 
 
-def _on_items(name: str, *, numbers: int = 0) -> Builtin:
+def _on_items(name: str, numbers: int, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     """A method that Python's own list has, applied to the items. Its first `numbers` arguments are indices."""
-
-    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-        receiver, *rest = args
-        receiver.will_change(tx, f"the method {name}")
-        words: list[Any] = [_number(tx, w) if i < numbers else w for i, w in enumerate(rest)]
-        found = attempt(tx, name, lambda: getattr(receiver.items, name)(*words))
-        return NONE if found is None else realize(found)
-
-    return call
+    receiver, *rest = args
+    receiver.will_change(tx, f"the method {name}")
+    words: list[Any] = [_number(tx, w) if i < numbers else w for i, w in enumerate(rest)]
+    found = attempt(tx, name, lambda: getattr(receiver.items, name)(*words))
+    return NONE if found is None else realize(found)
 
 
-METHODS.update({(ListVariable, n): _on_items(n) for n in ("append", "reverse")})
-METHODS[ContainerVariable, "clear"] = _on_items("clear")
-METHODS.update({(ListVariable, n): _on_items(n, numbers=1) for n in ("insert", "pop")})
+METHODS.update({(ListVariable, n): partial(_on_items, n, 0) for n in ("append", "reverse")})
+METHODS[ContainerVariable, "clear"] = partial(_on_items, "clear", 0)
+METHODS.update({(ListVariable, n): partial(_on_items, n, 1) for n in ("insert", "pop")})
 
 
-@method(ListVariable, "copy", "__copy__")
-def _copy_list(tx: Tx, receiver: ListVariable) -> Variable:
-    if isinstance(receiver, DequeVariable):
-        return DequeVariable(list(receiver.items), limit=receiver.limit)
-    return ListVariable(list(receiver.items))
+method(ContainerVariable, "copy", "__copy__")(lambda tx, receiver: receiver.like(receiver.items.copy()))
+method(SequenceVariable, "count")(
+    lambda tx, receiver, value: ConstantVariable(sum(equal(tx, realize(i), value) for i in receiver.items))
+)
 
 
 @method(ListVariable, "extend")
@@ -130,11 +108,6 @@ def _refused(tx: Tx, receiver: ListVariable, name: str, *words: Variable) -> NoR
     raise AssertionError(f"{name} of nothing")
 
 
-@method(SequenceVariable, "count")
-def _count(tx: Tx, receiver: SequenceVariable, value: Variable) -> Variable:
-    return ConstantVariable(sum(equal(tx, realize(i), value) for i in receiver.items))
-
-
 @method(ListVariable, "remove")
 def _remove(tx: Tx, receiver: ListVariable, value: Variable) -> None:
     for i, item in enumerate(receiver.items):
@@ -152,31 +125,31 @@ def _sort(tx: Tx, receiver: ListVariable, **options: Variable) -> None:
     receiver.items[:] = ordered.items
 
 
-def _deque(name: str, change: Callable[[list, list], Any], many: bool = False) -> None:
-    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-        receiver, *rest = args
-        words = iterate(tx, rest[0]) if many else rest
-        if name.startswith("pop") and not receiver.items:
-            tx.throw(IndexError, "pop from an empty deque")
-        receiver.will_change(tx, f"the method {name}")
-        found = change(receiver.items, words)
-        if receiver.limit is not None and len(receiver.items) > receiver.limit:
-            surplus = len(receiver.items) - receiver.limit
-            if "left" in name:
-                del receiver.items[-surplus:]
-            else:
-                del receiver.items[:surplus]
-        return found if isinstance(found, Variable) else NONE
-
-    METHODS[DequeVariable, name] = call
+def _deque(name: str, change: Callable[[list, list], Any], tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    receiver, *rest = args
+    words = iterate(tx, rest[0]) if name.startswith("extend") else rest
+    if name.startswith("pop") and not receiver.items:
+        tx.throw(IndexError, "pop from an empty deque")
+    receiver.will_change(tx, f"the method {name}")
+    found = change(receiver.items, words)
+    if receiver.limit is not None and len(receiver.items) > receiver.limit:
+        surplus = len(receiver.items) - receiver.limit
+        if "left" in name:
+            del receiver.items[-surplus:]
+        else:
+            del receiver.items[:surplus]
+    return found if isinstance(found, Variable) else NONE
 
 
-_deque("append", lambda items, words: items.append(words[0]))
-_deque("appendleft", lambda items, words: items.insert(0, words[0]))
-_deque("extend", lambda items, words: items.extend(words), many=True)
-_deque("extendleft", lambda items, words: items.__setitem__(slice(0, 0), words[::-1]), many=True)
-_deque("pop", lambda items, words: realize(items.pop()))
-_deque("popleft", lambda items, words: realize(items.pop(0)))
+_OF_DEQUES: dict[str, Callable[[list, list], Any]] = {
+    "append": lambda items, words: items.append(words[0]),
+    "appendleft": lambda items, words: items.insert(0, words[0]),
+    "extend": lambda items, words: items.extend(words),
+    "extendleft": lambda items, words: items.__setitem__(slice(0, 0), words[::-1]),
+    "pop": lambda items, words: realize(items.pop()),
+    "popleft": lambda items, words: realize(items.pop(0)),
+}
+METHODS.update({(DequeVariable, name): partial(_deque, name, change) for name, change in _OF_DEQUES.items()})
 
 
 @method(DequeVariable, "insert")
@@ -196,11 +169,6 @@ def _rotate(tx: Tx, receiver: DequeVariable, by: Variable = ONE) -> None:
 
 
 # ---- dicts ---------------------------------------------------------------------------------------
-
-
-@method(ConstDictVariable, "get")
-def _get(tx: Tx, receiver: ConstDictVariable, key: Variable, default: Variable = NONE) -> Variable:
-    return realize(receiver.items.get(hashable(tx, key), default))
 
 
 @method(ConstDictVariable, "pop")
@@ -247,13 +215,6 @@ def _fill_defaultdict(tx: Tx, receiver: DefaultDictVariable, *args: Variable, **
     update_entries(tx, receiver, *args[1:], **more)
 
 
-@method(ConstDictVariable, "copy", "__copy__")
-def _copy_dict(tx: Tx, receiver: ConstDictVariable) -> Variable:
-    if isinstance(receiver, DefaultDictVariable):
-        return DefaultDictVariable(dict(receiver.items), receiver.kind, receiver.factory)
-    return ConstDictVariable(dict(receiver.items), receiver.kind)
-
-
 @method(ConstDictVariable, "fromkeys")
 def _fromkeys(tx: Tx, receiver: ConstDictVariable, *args: Variable) -> Variable:
     if receiver.kind not in (dict, collections.OrderedDict, collections.defaultdict):
@@ -275,62 +236,58 @@ def _move_to_end(tx: Tx, receiver: ConstDictVariable, key: Variable, last: Varia
     receiver.items.update(rest)
 
 
-def _view(name: str) -> Builtin:
-    return lambda tx, args, kwargs: DictViewVariable(args[0], name)  # type: ignore[arg-type]
+def _view(name: str, tx: Tx, receiver: ConstDictVariable) -> Variable:
+    return DictViewVariable(receiver, name)
 
 
-METHODS.update({(ConstDictVariable, name): _view(name) for name in ("keys", "values", "items")})
+for _name in ("keys", "values", "items"):
+    method(ConstDictVariable, _name)(partial(_view, _name))
+method(ConstDictVariable, "get")(
+    lambda tx, receiver, key, default=NONE: realize(receiver.items.get(hashable(tx, key), default))
+)
 
 
 # ---- sets ----------------------------------------------------------------------------------------
 
 
-def _sets(tx: Tx, values: tuple[Variable, ...]) -> list[set]:
-    return [{hashable(tx, v) for v in iterate(tx, value)} for value in values]
+def _elements(tx: Tx, value: Variable) -> set[Any]:
+    return {hashable(tx, v) for v in iterate(tx, value)}
 
 
-def _set_method(name: str, changes: bool) -> None:
-    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-        receiver, *rest = args
-        several = _sets(tx, tuple(rest))
-        if changes:
-            receiver.will_change(tx, f"the method {name}")
-        found = getattr(receiver.items, name)(*several)
-        if isinstance(found, set):
-            return SetVariable(found, receiver.kind)
-        return ConstantVariable(found)
-
-    METHODS[SetVariable, name] = call
+def _set_method(name: str, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    receiver, *rest = args
+    several = [_elements(tx, value) for value in rest]
+    if name.endswith("update"):
+        receiver.will_change(tx, f"the method {name}")
+    found = getattr(receiver.items, name)(*several)
+    return SetVariable(found, receiver.kind) if isinstance(found, set) else ConstantVariable(found)
 
 
 for _name in ("intersection", "difference", "symmetric_difference"):
-    _set_method(_name, changes=False)
-    _set_method(f"{_name}_update", changes=True)
-for _name in ("union", "issubset", "issuperset", "isdisjoint"):
-    _set_method(_name, changes=False)
-_set_method("update", changes=True)
+    METHODS[SetVariable, _name] = partial(_set_method, _name)
+    METHODS[SetVariable, f"{_name}_update"] = partial(_set_method, f"{_name}_update")
+for _name in ("union", "issubset", "issuperset", "isdisjoint", "update"):
+    METHODS[SetVariable, _name] = partial(_set_method, _name)
 
 
 @method(SetVariable, "__init__")
 def _fill_set(tx: Tx, receiver: SetVariable, *values: Variable) -> None:
     receiver.will_change(tx, "__init__")
-    elements = {hashable(tx, v) for v in iterate(tx, values[0])} if values else set()
+    elements = _elements(tx, values[0]) if values else set()
     receiver.items.clear()
     receiver.items |= elements
 
 
-def _on_element(name: str) -> None:
-    @method(SetVariable, name)
-    def call(tx: Tx, receiver: SetVariable, value: Variable) -> None:
-        element = hashable(tx, value)
-        if name == "remove" and element not in receiver.items:
-            tx.throw(KeyError, element)
-        receiver.will_change(tx, f"the method {name}")
-        getattr(receiver.items, name)(element)
+def _on_element(name: str, tx: Tx, receiver: SetVariable, value: Variable) -> None:
+    element = hashable(tx, value)
+    if name == "remove" and element not in receiver.items:
+        tx.throw(KeyError, element)
+    receiver.will_change(tx, f"the method {name}")
+    getattr(receiver.items, name)(element)
 
 
 for _name in ("add", "discard", "remove"):
-    _on_element(_name)
+    method(SetVariable, _name)(partial(_on_element, _name))
 
 
 @method(SetVariable, "pop")
@@ -342,12 +299,9 @@ def _pop_element(tx: Tx, receiver: SetVariable) -> Variable:
     return from_constant(receiver.items.pop())
 
 
-@method(SetVariable, "copy", "__copy__")
-def _copy_set(tx: Tx, receiver: SetVariable) -> Variable:
-    return receiver if receiver.kind is frozenset else SetVariable(set(receiver.items), receiver.kind)
-
-
-# ---- slices, views, functions --------------------------------------------------------------------
+method(DictViewVariable, "isdisjoint")(
+    lambda tx, receiver, other: ConstantVariable(_elements(tx, receiver).isdisjoint(_elements(tx, other)))
+)
 
 
 @method(SliceVariable, "indices")
@@ -358,12 +312,6 @@ def _indices(tx: Tx, receiver: SliceVariable, length: Variable) -> Variable:
     )
 
 
-@method(DictViewVariable, "isdisjoint")
-def _isdisjoint(tx: Tx, receiver: DictViewVariable, other: Variable) -> Variable:
-    mine, others = ({hashable(tx, i) for i in iterate(tx, v)} for v in (receiver, other))
-    return ConstantVariable(mine.isdisjoint(others))
-
-
 @method(UserFunctionVariable, "__get__")
 def _bind_function(
     tx: Tx, receiver: UserFunctionVariable, instance: Variable, owner: Variable = NONE
@@ -371,13 +319,6 @@ def _bind_function(
     unbound = instance.is_none()
     return receiver if unbound else UserMethodVariable(receiver, instance)
 
-
-@method(UserFunctionVariable, "__call__")
-def _call_function(tx: Tx, receiver: UserFunctionVariable, *args: Variable, **kwargs: Variable) -> Variable:
-    return tx.call(receiver, list(args), kwargs)
-
-
-# ---- iterators, generators, exceptions -----------------------------------------------------------
 
 METHODS[IteratorVariable, "__next__"] = lambda tx, args, kwargs: next_(tx, *args)
 METHODS[IteratorVariable, "__iter__"] = lambda tx, args, kwargs: args[0]
@@ -403,9 +344,13 @@ def _add_note(tx: Tx, receiver: ExceptionVariable, note: Variable) -> None:
     notes.items.append(note)
 
 
-@method(ExceptionVariable, "with_traceback")
-def _with_traceback(tx: Tx, receiver: ExceptionVariable, traceback: Variable) -> Variable:
-    return receiver
+method(UserFunctionVariable, "__call__")(
+    lambda tx, receiver, *args, **kwargs: tx.call(receiver, [*args], kwargs)
+)
+method(ExceptionVariable, "with_traceback")(lambda tx, receiver, traceback: receiver)
+method(TupleVariable, "_asdict")(
+    lambda tx, receiver: ConstDictVariable(dict(zip(receiver.kind._fields, receiver.items, strict=True)))
+)
 
 
 @method(TupleVariable, "_replace")
@@ -419,7 +364,41 @@ def _replace(tx: Tx, receiver: TupleVariable, **changes: Variable) -> Variable:
     return TupleVariable(items, receiver.kind, receiver.class_source)
 
 
-@method(TupleVariable, "_asdict")
-def _asdict(tx: Tx, receiver: TupleVariable) -> Variable:
-    fields = receiver.kind._fields  # type: ignore[attr-defined]
-    return ConstDictVariable(dict(zip(fields, receiver.items, strict=True)))
+def _compared(symbol: str, tx: Tx, receiver: Variable, other: Variable) -> Variable:
+    other = other.unwrapped()
+    constants = receiver.is_python_constant() and other.is_python_constant()
+    alike = receiver.family() is not None and receiver.family() is other.family()
+    return compare(tx, symbol, receiver, other) if constants or alike else DECLINED
+
+
+def _operated(symbol: str, swapped: bool, tx: Tx, receiver: Variable, other: Variable) -> Variable:
+    other = other.unwrapped()
+    alike = receiver.family() is not None and receiver.family() is other.family()
+    counted = other.is_python_constant() and (symbol.startswith("*") or receiver.is_python_constant())
+    walked = symbol == "+=" and receiver.family() in (list, deque)  # which takes whatever can be walked
+    if not (alike or counted or walked):
+        return DECLINED
+    return binary(tx, symbol, other, receiver) if swapped else binary(tx, symbol, receiver, other)
+
+
+SPECIAL_METHODS.update(
+    {
+        "__init__": lambda tx, receiver, *args, **kwargs: NONE,
+        "__getitem__": lambda tx, receiver, key: receiver.subscript(tx, key),
+        "__setitem__": lambda tx, receiver, key, value: receiver.store_subscript(tx, key, value),
+        "__delitem__": lambda tx, receiver, key: receiver.delete_subscript(tx, key),
+        "__contains__": lambda tx, receiver, item: ConstantVariable(receiver.contains(tx, item)),
+        "__len__": lambda tx, receiver: receiver.length(tx),
+        "__iter__": lambda tx, receiver: receiver.iterator(tx),
+        "__reversed__": lambda tx, receiver: receiver.reversed(tx),
+        "__bool__": lambda tx, receiver: ConstantVariable(receiver.truth(tx)),
+        "__repr__": repr_,
+        "__str__": lambda tx, r: tx.call(UserDefinedObjectVariable(str), [r], {}),
+        "__hash__": lambda tx, r: tx.call(UserDefinedObjectVariable(hash), [r], {}),
+        "__format__": lambda tx, r, s: tx.call(UserDefinedObjectVariable(format), [r, s], {}),
+        **{names[1]: partial(_compared, symbol) for symbol, names in COMPARISONS.items()},
+        **{f"__{name}__": partial(_operated, symbol, False) for symbol, (_, name) in BINARY.items()},
+        **{f"__r{name}__": partial(_operated, symbol, True) for symbol, (_, name) in BINARY.items()},
+        **{f"__i{name}__": partial(_operated, symbol + "=", False) for symbol, (_, name) in BINARY.items()},
+    }
+)

@@ -14,8 +14,7 @@ from typing import Any
 from stage0_eager import TABLE
 from stage0_eager.nn import Module
 from stage1_capture.state.machine import Tx, builtin
-from stage1_capture.state.mro import MISSING, class_lookup, has_dict
-from stage1_capture.variables.base import Variable, describe, load_attribute, lookup_quietly, realize
+from stage1_capture.variables.base import Variable, load_attribute, lookup_quietly, realize
 from stage1_capture.variables.binding import guard_class
 from stage1_capture.variables.builder import class_variable, watching
 from stage1_capture.variables.constant import ConstantVariable
@@ -29,6 +28,7 @@ from stage1_capture.variables.sequence import ListVariable, TupleVariable
 from stage1_capture.variables.set import SetVariable
 from stage1_capture.variables.tensor import TensorVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
+from stage_contracts.class_lookup import MISSING, class_lookup, has_dict
 
 
 @builtin(copy.copy)
@@ -39,7 +39,7 @@ def copy_(tx: Tx, value: Variable) -> Variable:
         return value.call_method(tx, "copy", [], {})
     if value.known_object() is not None:
         return _object(tx, value, "__copy__", lambda v: v)  # type: ignore[arg-type]
-    tx.unsupported("GB0028", f"copy of {describe(value)}")
+    tx.unsupported("GB0028", f"copy of {value.describe()}")
 
 
 @builtin(copy.deepcopy)
@@ -59,7 +59,7 @@ def _deep(tx: Tx, value: Variable, made: dict[int, Variable]) -> Variable:
         return made[id(value)]
     rule = _rule(value)
     if rule is None:
-        tx.unsupported("GB0028", f"deepcopy of {describe(value)}")
+        tx.unsupported("GB0028", f"deepcopy of {value.describe()}")
     return rule(tx, value, made, lambda v: _deep(tx, v, made))
 
 
@@ -69,7 +69,7 @@ def _itself(tx: Tx, value: Any, made: Made, again: Again) -> Variable:
 
 def _tensor(tx: Tx, value: Any, made: Made, again: Again) -> Variable:
     if value.meta.requires_grad or value.real is not None:
-        tx.unsupported("GB0028", f"deepcopy of {describe(value)}")
+        tx.unsupported("GB0028", f"deepcopy of {value.describe()}")
     made[id(value)] = call_operator(tx, TABLE["cutaway.clone"], [value], {})
     return made[id(value)]
 
@@ -118,7 +118,7 @@ def _object(
     """A new object of the same class, its attributes copied by `inside`."""
     cls = type(value.real)
     if value.base is not None:  # C copies it, and keeps its class
-        tx.unsupported("GB0028", f"{name.strip('_')} of {describe(value)}")
+        tx.unsupported("GB0028", f"{name.strip('_')} of {value.describe()}")
     if value.special_method(tx, name) is not None and name == "__copy__":
         return tx.call(load_attribute(tx, value, name), [], {})
     entries = _copied_attributes(tx, value, name)
@@ -136,14 +136,14 @@ def _copied_attributes(tx: Tx, value: UserDefinedObjectVariable, name: str) -> A
     """The attributes of an object that is copied one by one. Breaks where its class has a say in that."""
     cls = type(value.real)
     if watching(cls) is not None and not _sees_nothing(tx, value, name):
-        tx.unsupported("GB0028", f"{name.strip('_')} of {describe(value)}, which has a __getattribute__")
+        tx.unsupported("GB0028", f"{name.strip('_')} of {value.describe()}, which has a __getattribute__")
     theirs = (MISSING, watching(cls) or MISSING)
     if not all(class_lookup(cls, n) in (getattr(object, n, MISSING), *theirs, *more) for n, *more in _ASKED):
-        tx.unsupported("GB0028", f"{name.strip('_')} of {describe(value)}")
+        tx.unsupported("GB0028", f"{name.strip('_')} of {value.describe()}")
     special = isinstance(value.real, types.ModuleType) or hasattr(cls, "__slots__")
     entries = {} if special or not has_dict(value.real) else dict_of(tx.output, value).items
     if special or not has_dict(value.real) or any(n in entries for n in _ON_THE_OBJECT):
-        tx.unsupported("GB0028", f"{name.strip('_')} of {describe(value)}")
+        tx.unsupported("GB0028", f"{name.strip('_')} of {value.describe()}")
     for asked, *_ in _ASKED:
         if class_lookup(cls, asked) in (MISSING, Module.__getattr__):  # the class may get one later
             guard_class(tx.output, value, asked)

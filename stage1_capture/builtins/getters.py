@@ -12,31 +12,27 @@ import types
 from typing import Any
 
 from stage1_capture.state.graph_builder import is_library
-from stage1_capture.state.machine import CALLED_BY_CLASS, CALLED_BY_CODE, Args, Kwargs, Tx, builtin
-from stage1_capture.state.mro import class_lookup
+from stage1_capture.state.machine import BUILTINS, CALLED_BY_CLASS, CALLED_BY_CODE, Args, Kwargs, Tx, builtin
 from stage1_capture.state.polyfills import cached_property_get
-from stage1_capture.variables.base import Variable, describe, from_constant, load_attribute
+from stage1_capture.variables.base import Variable, from_constant, load_attribute
 from stage1_capture.variables.builder import wrap
 from stage1_capture.variables.constant import CONSTANT_TYPES
 from stage1_capture.variables.function import UserFunctionVariable, function_variable
 from stage1_capture.variables.sequence import TupleVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
+from stage_contracts.class_lookup import class_lookup
 from stage_contracts.controls import register
 from stage_contracts.source import CallSource, RegisteredSource, Source
 
-# ---- getters -------------------------------------------------------------------------------------
 
-
-def _getter(kind: Any) -> None:
-    @builtin(kind)
-    def make(tx: Tx, *args: Variable, **kwargs: Variable) -> Variable:
-        values = [tx.constant(a, kind.__name__) for a in args]
-        options = {k: tx.constant(v, kind.__name__) for k, v in kwargs.items()}
-        return UserDefinedObjectVariable(kind(*values, **options))
+def _getter(kind: Any, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    values = [tx.constant(a, kind.__name__) for a in args]
+    options = {k: tx.constant(v, kind.__name__) for k, v in kwargs.items()}
+    return UserDefinedObjectVariable(kind(*values, **options))
 
 
 for _kind in (operator.itemgetter, operator.attrgetter, operator.methodcaller):
-    _getter(_kind)
+    BUILTINS[_kind] = functools.partial(_getter, _kind)
 
 
 def _one_or_row(found: list[Variable]) -> Variable:
@@ -73,9 +69,6 @@ CALLED_BY_CLASS[operator.attrgetter] = _call_attrgetter
 CALLED_BY_CLASS[operator.methodcaller] = _call_methodcaller
 
 
-# ---- caches --------------------------------------------------------------------------------------
-
-
 def _call_cached(tx: Tx, cached: Any, args: Args, kwargs: Kwargs) -> Variable:
     """functools.lru_cache and cache. The wrapped function is followed first, to see that it only computes.
 
@@ -109,11 +102,11 @@ def _word(tx: Tx, value: Variable, cached: Any) -> tuple[Any, Any]:
     real = getattr(value, "real", None)
     if real is not None and value.source is not None and not getattr(value, "attrs", None):
         if class_lookup(type(real), "__hash__") is not object.__hash__ and not isinstance(real, type):
-            tx.unsupported("GB0059", f"{cached.__name__}, which caches, of {describe(value)}")
+            tx.unsupported("GB0059", f"{cached.__name__}, which caches, of {value.describe()}")
         return value.source, real
     constant = tx.constant(value, f"{cached.__name__}, which caches,")
     if not _is_plain(constant) and not _is_librarys(cached):
-        tx.unsupported("GB0059", f"{cached.__name__}, which caches, of {describe(value)}")
+        tx.unsupported("GB0059", f"{cached.__name__}, which caches, of {value.describe()}")
     return constant, constant
 
 
@@ -133,16 +126,13 @@ def _only_computes(tx: Tx, function: Variable, args: Args, kwargs: Kwargs) -> No
     new = list(output.graph.nodes)[before[2] :]
     random = any(getattr(node.target, "is_random", False) or "rand" in node.name for node in new)
     if changed or random or output.mutated or len(output.draws) > draws:
-        tx.unsupported("GB0059", f"{describe(function)}, which caches and does more than compute")
+        tx.unsupported("GB0059", f"{function.describe()}, which caches and does more than compute")
     for node in reversed(new):
         if node.op != "placeholder":
             output.graph.erase_node(node)
 
 
 CALLED_BY_CLASS[functools._lru_cache_wrapper] = _call_cached
-
-
-# ---- singledispatch, cached_property -----------------------------------------------------------------
 
 
 def _dispatched(tx: Tx, function: UserFunctionVariable, args: Args, kwargs: Kwargs) -> Variable:

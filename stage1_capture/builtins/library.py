@@ -20,16 +20,25 @@ import struct
 import types
 import unicodedata
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from stage1_capture.builtins.python import dict_
-from stage1_capture.state import polyfills, pure_python
-from stage1_capture.state.machine import BUILTINS, FOLDED, Args, Kwargs, Tx, builtin
-from stage1_capture.variables.arithmetic import BINARY, COMPARISONS, binary, compare, is_same, unary
+from stage1_capture.state import polyfills
+from stage1_capture.state.machine import BUILTINS, FOLDED, Args, Kwargs, Tx, builtin, builtins_
+from stage1_capture.variables.arithmetic import (
+    BINARY,
+    COMPARISONS,
+    UNARY,
+    binary,
+    compare,
+    fold,
+    is_same,
+    unary,
+)
 from stage1_capture.variables.base import (
     SEQUENCES,
     Variable,
-    describe,
     equal,
     iterate,
     load_attribute,
@@ -37,13 +46,10 @@ from stage1_capture.variables.base import (
 )
 from stage1_capture.variables.builder import object_of
 from stage1_capture.variables.constant import NONE, ConstantVariable
-from stage1_capture.variables.folding import fold
 from stage1_capture.variables.function import PartialVariable, UserFunctionVariable, function_variable
 from stage1_capture.variables.mapping import ConstDictVariable, DefaultDictVariable
 from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.sequence import DequeVariable, ListVariable
-
-# ---- followed as Python --------------------------------------------------------------------------
 
 _NAMES = ("chain", "count", "cycle", "repeat", "islice", "accumulate", "product", "pairwise", "starmap", "takewhile",
           "dropwhile", "filterfalse", "compress", "zip_longest", "combinations", "permutations",
@@ -53,9 +59,9 @@ POLYFILLS: dict[Any, Any] = {
     functools.cmp_to_key: polyfills.cmp_to_key,
     functools.update_wrapper: polyfills.update_wrapper,
     math.prod: polyfills.prod,
-    **{getattr(heapq, name): getattr(pure_python.heapq, name)
+    **{getattr(heapq, name): getattr(polyfills.heapq, name)
        for name in ("heappush", "heappop", "heapreplace", "heappushpop", "heapify")},
-    **{getattr(bisect, name): getattr(pure_python.bisect, name)
+    **{getattr(bisect, name): getattr(polyfills.bisect, name)
        for name in ("bisect_left", "bisect_right", "insort_left", "insort_right")},
     collections._count_elements: polyfills.count_elements,  # type: ignore[attr-defined]
     itertools.chain.from_iterable: polyfills.chain_from_iterable,
@@ -63,20 +69,18 @@ POLYFILLS: dict[Any, Any] = {
 }  # fmt: skip
 
 
-def _followed(polyfill: Any) -> Any:
-    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-        return tx.inline(function_variable(tx.output, polyfill, None), args, kwargs)
-
-    return call
+def _followed(polyfill: Any, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    return tx.inline(function_variable(tx.output, polyfill, None), args, kwargs)
 
 
-def _fromkeys(cls: type) -> Any:
-    follow = _followed(polyfills.fromkeys)
-    return lambda tx, args, kwargs: follow(tx, [object_of(cls), *args], kwargs)
+def _fromkeys(cls: type, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    return _followed(polyfills.fromkeys, tx, [object_of(cls), *args], kwargs)
 
 
-BUILTINS.update({original: _followed(polyfill) for original, polyfill in POLYFILLS.items()})
-BUILTINS.update({c.fromkeys: _fromkeys(c) for c in (dict, collections.OrderedDict, collections.defaultdict)})
+BUILTINS.update({original: partial(_followed, polyfill) for original, polyfill in POLYFILLS.items()})
+BUILTINS.update(
+    {c.fromkeys: partial(_fromkeys, c) for c in (dict, collections.OrderedDict, collections.defaultdict)}
+)
 
 
 @builtin(polyfills.copy_attributes)
@@ -87,13 +91,11 @@ def _copy_attributes(tx: Tx, wrapper: Variable, wrapped: Variable) -> Variable:
         names = [n for n in wrapped.attrs if not n.startswith("__") or n == "__wrapped__"]
         names += [n for n in getattr(wrapped.real, "__dict__", {}) if n not in names]
     elif not isinstance(wrapped, (UserMethodVariable, PartialVariable)):
-        tx.unsupported("GB0069", f"functools.wraps of {describe(wrapped)}")
+        tx.unsupported("GB0069", f"functools.wraps of {wrapped.describe()}")
     for name in names:
         wrapper.store_attribute(tx, name, load_attribute(tx, wrapped, name))
     return NONE
 
-
-# ---- operator ------------------------------------------------------------------------------------
 
 _SYMBOLS = {function: symbol for symbol, (function, _) in BINARY.items()}
 _IN_PLACE = {getattr(operator, "i" + name): symbol + "=" for symbol, (_, name) in BINARY.items()
@@ -101,55 +103,19 @@ _IN_PLACE = {getattr(operator, "i" + name): symbol + "=" for symbol, (_, name) i
 _IN_PLACE |= {operator.iand: "&=", operator.ior: "|="}
 
 
-def _binary_call(symbol: str) -> Any:
-    return lambda tx, args, kwargs: binary(tx, symbol, *args)
+_COMPARED = {function: symbol for symbol, (function, *_) in COMPARISONS.items()}
+_UNARY = {function: name for name, (function, _) in UNARY.items()} | {operator.inv: "UNARY_INVERT"}
 
 
-def _compare_call(symbol: str) -> Any:
-    return lambda tx, args, kwargs: compare(tx, symbol, *args)
+def _operation(compute: Callable[..., Variable], word: str, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    return compute(tx, word, *args)
 
 
-def _unary_call(opname: str) -> Any:
-    return lambda tx, args, kwargs: unary(tx, opname, *args)
+BUILTINS.update({f: partial(_operation, binary, symbol) for f, symbol in (_SYMBOLS | _IN_PLACE).items()})
+BUILTINS.update({f: partial(_operation, compare, symbol) for f, symbol in _COMPARED.items()})
+BUILTINS.update({f: partial(_operation, unary, name) for f, name in _UNARY.items()})
 
 
-BUILTINS.update({function: _binary_call(symbol) for function, symbol in (_SYMBOLS | _IN_PLACE).items()})
-BUILTINS.update({function: _compare_call(symbol) for symbol, (function, *_) in COMPARISONS.items()})
-_UNARY = {
-    operator.neg: "NEGATIVE",
-    operator.pos: "POSITIVE",
-    operator.invert: "INVERT",
-    operator.inv: "INVERT",
-}
-BUILTINS.update({function: _unary_call(f"UNARY_{name}") for function, name in _UNARY.items()})
-
-
-def _and_none(_: None) -> Variable:
-    return NONE
-
-
-_OPERATIONS: dict[Any, Callable[..., Variable]] = {
-    operator.getitem: lambda tx, container, key: container.subscript(tx, key),
-    operator.setitem: lambda tx, container, *entry: _and_none(container.store_subscript(tx, *entry)),
-    operator.delitem: lambda tx, container, key: _and_none(container.delete_subscript(tx, key)),
-    operator.contains: lambda tx, container, item: ConstantVariable(container.contains(tx, item)),
-    operator.not_: lambda tx, value: ConstantVariable(not value.truth(tx)),
-    operator.truth: lambda tx, value: ConstantVariable(value.truth(tx)),
-    operator.is_: lambda tx, left, right: ConstantVariable(is_same(tx, left, right)),
-    operator.is_not: lambda tx, left, right: ConstantVariable(not is_same(tx, left, right)),
-    operator.call: lambda tx, function, *args, **kwargs: tx.call(function, list(args), kwargs),
-    math.fsum: lambda tx, values: fold(tx, math.fsum, [ListVariable(iterate(tx, values))], {}),
-}
-for _function, _operation in _OPERATIONS.items():
-    builtin(_function)(_operation)
-
-
-@builtin(operator.countOf)
-def _count_of(tx: Tx, items: Variable, value: Variable) -> Variable:
-    return ConstantVariable(sum(equal(tx, item, value) for item in iterate(tx, items)))
-
-
-@builtin(operator.indexOf)
 def _index_of(tx: Tx, items: Variable, value: Variable) -> Variable:
     for place, item in enumerate(walked(tx, items)):
         if equal(tx, item, value):
@@ -157,28 +123,40 @@ def _index_of(tx: Tx, items: Variable, value: Variable) -> Variable:
     tx.throw(ValueError, "sequence.index(x): x not in sequence")
 
 
-def _concatenated(symbol: str) -> Any:
-    def concatenate(tx: Tx, left: Variable, right: Variable) -> Variable:
-        for value in (left, right):
-            text = value.is_python_constant() and isinstance(value.value, (str, bytes))
-            if not (text or value.family() in SEQUENCES):
-                tx.unsupported("GB0069", f"operator.concat of {describe(value)}")
-        return binary(tx, symbol, left, right)
-
-    return concatenate
+def _concatenated(symbol: str, tx: Tx, left: Variable, right: Variable) -> Variable:
+    for value in (left, right):
+        text = value.is_python_constant() and isinstance(value.value, (str, bytes))
+        if not (text or value.family() in SEQUENCES):
+            tx.unsupported("GB0069", f"operator.concat of {value.describe()}")
+    return binary(tx, symbol, left, right)
 
 
-builtin(operator.concat)(_concatenated("+"))
-builtin(operator.iconcat)(_concatenated("+="))
+builtins_(
+    {
+        operator.getitem: lambda tx, container, key: container.subscript(tx, key),
+        operator.setitem: lambda tx, container, *entry: container.store_subscript(tx, *entry),
+        operator.delitem: lambda tx, container, key: container.delete_subscript(tx, key),
+        operator.contains: lambda tx, container, item: ConstantVariable(container.contains(tx, item)),
+        operator.not_: lambda tx, value: ConstantVariable(not value.truth(tx)),
+        operator.truth: lambda tx, value: ConstantVariable(value.truth(tx)),
+        operator.is_: lambda tx, left, right: ConstantVariable(is_same(tx, left, right)),
+        operator.is_not: lambda tx, left, right: ConstantVariable(not is_same(tx, left, right)),
+        operator.countOf: lambda tx, items, value: ConstantVariable(
+            sum(equal(tx, item, value) for item in iterate(tx, items))
+        ),
+        operator.indexOf: _index_of,
+        operator.call: lambda tx, function, *args, **kwargs: tx.call(function, list(args), kwargs),
+        operator.concat: partial(_concatenated, "+"),
+        operator.iconcat: partial(_concatenated, "+="),
+        math.fsum: lambda tx, values: fold(tx, math.fsum, [ListVariable(iterate(tx, values))], {}),
+        pow: lambda tx, base, exp, mod=None: (
+            binary(tx, "**", base, exp) if mod is None else fold(tx, pow, [base, exp, mod], {})
+        ),
+    }
+)
+
+
 BUILTINS[operator.abs] = BUILTINS[abs]
-
-
-@builtin(pow)
-def _pow(tx: Tx, base: Variable, exp: Variable, mod: Variable | None = None) -> Variable:
-    return binary(tx, "**", base, exp) if mod is None else fold(tx, pow, [base, exp, mod], {})
-
-
-# ---- functools -----------------------------------------------------------------------------------
 
 
 @builtin(functools.partial)
@@ -188,17 +166,12 @@ def _partial(tx: Tx, function: Variable, *args: Variable, **kwargs: Variable) ->
     return PartialVariable(function, list(args), kwargs)
 
 
-# ---- pure functions of constants -----------------------------------------------------------------
-
 FOLDED.update({json.dumps, json.loads, struct.pack, struct.unpack, struct.calcsize, bytes.maketrans})
 FOLDED.update(
     {binascii.b2a_base64, binascii.a2b_base64, datetime.date.fromisoformat, datetime.datetime.fromisoformat}
 )
 for _module in (cmath, unicodedata):
     FOLDED.update(f for f in vars(_module).values() if isinstance(f, types.BuiltinFunctionType))
-
-
-# ---- collections ---------------------------------------------------------------------------------
 
 
 @builtin(collections.OrderedDict)

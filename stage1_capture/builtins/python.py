@@ -15,17 +15,15 @@ import os
 import re
 import sys
 import types
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from stage0_eager.type_info import finfo, iinfo
 from stage1_capture.state import polyfills
-from stage1_capture.state.machine import BUILTINS, FOLDED, Args, Kwargs, Tx, builtin
-from stage1_capture.state.mro import MISSING, class_lookup
-from stage1_capture.variables.arithmetic import binary, compare
+from stage1_capture.state.machine import BUILTINS, FOLDED, Args, Kwargs, Tx, builtin, builtins_
+from stage1_capture.variables.arithmetic import binary, compare, fold
 from stage1_capture.variables.base import (
     Variable,
-    describe,
     gathered,
     iterate,
     load_attribute,
@@ -33,28 +31,28 @@ from stage1_capture.variables.base import (
     walked,
 )
 from stage1_capture.variables.constant import NONE, ConstantVariable
-from stage1_capture.variables.folding import fold
 from stage1_capture.variables.formatting import in_text, stand_in
 from stage1_capture.variables.function import function_variable
 from stage1_capture.variables.generator import GeneratorVariable
 from stage1_capture.variables.hash_keys import hashable
-from stage1_capture.variables.iterator import IteratorVariable
-from stage1_capture.variables.iterators import EnumerateIterator, FilterIterator, MapIterator, ZipIterator
+from stage1_capture.variables.iterator import (
+    EnumerateIterator,
+    FilterIterator,
+    IteratorVariable,
+    MapIterator,
+    ZipIterator,
+)
 from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.sequence import ListVariable, SliceVariable, TupleVariable
 from stage1_capture.variables.set import SetVariable
 from stage1_capture.variables.special_method_results import CHECKED, checked_result
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
+from stage_contracts.class_lookup import MISSING, class_lookup
 from stage_contracts.device import Device, device_of
 from stage_contracts.dtype import dtype_of
 
 # Defaults of the builtins below.
-FALSE, ZERO, BLANK, EMPTY = (
-    ConstantVariable(False),
-    ConstantVariable(0),
-    ConstantVariable(""),
-    TupleVariable([]),
-)
+FALSE, ZERO, BLANK, EMPTY = *map(ConstantVariable, (False, 0, "")), TupleVariable([])
 
 FOLDED.update({abs, ascii, ord, range, Device, device_of, dtype_of, finfo, iinfo})
 FOLDED.update(
@@ -65,34 +63,38 @@ FOLDED.update({os.fspath, sys.intern, str.maketrans, bytes.fromhex, float.fromhe
 FOLDED.update(f for f in vars(math).values() if isinstance(f, types.BuiltinFunctionType))
 
 
-# ---- size, truth, sums, iterators ----------------------------------------------------------------
+def repr_(tx: Tx, value: Variable) -> Variable:
+    return in_text(tx, "repr", lambda: repr(stand_in(tx, value)))
 
 
 def _elements(tx: Tx, values: Variable) -> set[Any]:
     return {hashable(tx, v) for v in iterate(tx, values)}
 
 
-_OF_STRUCTURE: dict[Any, Callable[..., Variable]] = {
-    len: lambda tx, value: value.length(tx),
-    bool: lambda tx, value=FALSE: ConstantVariable(value.truth(tx)),
-    any: lambda tx, values: ConstantVariable(any(v.truth(tx) for v in walked(tx, values))),
-    all: lambda tx, values: ConstantVariable(all(v.truth(tx) for v in walked(tx, values))),
-    set: lambda tx, values=EMPTY: SetVariable(_elements(tx, values)),
-    frozenset: lambda tx, values=EMPTY: SetVariable(_elements(tx, values), frozenset),
-    reversed: lambda tx, values: values.reversed(tx),
-    enumerate: lambda tx, iterable, start=ZERO: EnumerateIterator(
-        inner=iterable.iterator(tx), count=tx.constant(start, "enumerate")
-    ),
-    zip: lambda tx, *several, strict=FALSE: ZipIterator(
-        iterators=[v.iterator(tx) for v in several], strict=strict.truth(tx)
-    ),
-    map: lambda tx, function, *several: MapIterator(
-        function=function, iterators=[v.iterator(tx) for v in several]
-    ),
-    filter: lambda tx, function, values: FilterIterator(function=function, inner=values.iterator(tx)),
-}
-for _function, _handler in _OF_STRUCTURE.items():
-    builtin(_function)(_handler)
+builtins_(
+    {
+        len: lambda tx, value: value.length(tx),
+        bool: lambda tx, value=FALSE: ConstantVariable(value.truth(tx)),
+        any: lambda tx, values: ConstantVariable(any(v.truth(tx) for v in walked(tx, values))),
+        all: lambda tx, values: ConstantVariable(all(v.truth(tx) for v in walked(tx, values))),
+        set: lambda tx, values=EMPTY: SetVariable(_elements(tx, values)),
+        frozenset: lambda tx, values=EMPTY: SetVariable(_elements(tx, values), frozenset),
+        reversed: lambda tx, values: values.reversed(tx),
+        enumerate: lambda tx, iterable, start=ZERO: EnumerateIterator(
+            inner=iterable.iterator(tx), count=tx.constant(start, "enumerate")
+        ),
+        zip: lambda tx, *several, strict=FALSE: ZipIterator(
+            iterators=[v.iterator(tx) for v in several], strict=strict.truth(tx)
+        ),
+        map: lambda tx, function, *several: MapIterator(
+            function=function, iterators=[v.iterator(tx) for v in several]
+        ),
+        filter: lambda tx, function, values: FilterIterator(function=function, inner=values.iterator(tx)),
+        list: lambda tx, values=EMPTY: ListVariable(gathered(tx, values)),
+        repr: repr_,
+        abs: lambda tx, value: value.ask(tx, "__abs__") or fold(tx, abs, [value], {}),
+    }
+)
 
 
 @builtin(sum)
@@ -100,14 +102,6 @@ def sum_(tx: Tx, values: Variable, start: Variable = ZERO) -> Variable:
     for value in walked(tx, values):
         start = binary(tx, "+", start, value)
     return start
-
-
-# ---- containers ----------------------------------------------------------------------------------
-
-
-@builtin(list)
-def list_(tx: Tx, values: Variable = EMPTY) -> Variable:
-    return ListVariable(gathered(tx, values))
 
 
 @builtin(tuple)
@@ -125,9 +119,7 @@ def as_mapping(tx: Tx, value: Variable) -> dict[Any, Variable] | None:
     if not isinstance(value, UserDefinedObjectVariable) or class_lookup(type(value.real), "keys") is MISSING:
         return None
     keys = iterate(tx, tx.call(load_attribute(tx, value, "keys"), [], {}))
-    getter = value.special_method(tx, "__getitem__")
-    assert getter is not None
-    return {hashable(tx, key): tx.call(getter, [key], {}) for key in keys}
+    return {hashable(tx, key): value.ask(tx, "__getitem__", key) for key in keys}
 
 
 def _plain_mapping(cls: type) -> bool:
@@ -177,7 +169,7 @@ def next_(tx: Tx, iterator: Variable, *default: Variable) -> Variable:
         tx.unsupported("GB0010", "next of an iterator from outside")
     method = None if isinstance(iterator, IteratorVariable) else iterator.special_method(tx, "__next__")
     if not isinstance(iterator, IteratorVariable) and method is None:
-        tx.unsupported("GB0039", f"next of {describe(iterator)}")
+        tx.unsupported("GB0039", f"next of {iterator.describe()}")
     if method is not None and not default:  # what it raises has a value
         return tx.call(method, [], {})
     found = iterator.next_variable(tx)
@@ -186,25 +178,21 @@ def next_(tx: Tx, iterator: Variable, *default: Variable) -> Variable:
     return realize(found)
 
 
-# ---- order ---------------------------------------------------------------------------------------
+def _best(
+    name: str, symbol: str, tx: Tx, *values: Variable, key: Variable = NONE, default: Variable | None = None
+) -> Variable:
+    items = iterate(tx, values[0]) if len(values) == 1 else list(values)
+    if not items:  # versions of Python say it in words of their own
+        return default if values and default else fold(tx, vars(builtins)[name], list(values), {})
+    keys = _keys(tx, items, key)
+    chosen = 0
+    for i in range(1, len(items)):
+        if compare(tx, symbol, keys[i], keys[chosen]).truth(tx):
+            chosen = i
+    return items[chosen]
 
 
-def _best(name: str, symbol: str) -> Any:
-    def best(tx: Tx, *values: Variable, key: Variable = NONE, default: Variable | None = None) -> Variable:
-        items = iterate(tx, values[0]) if len(values) == 1 else list(values)
-        if not items:  # versions of Python say it in words of their own
-            return default if values and default else fold(tx, vars(builtins)[name], list(values), {})
-        keys = _keys(tx, items, key)
-        chosen = 0
-        for i in range(1, len(items)):
-            if compare(tx, symbol, keys[i], keys[chosen]).truth(tx):
-                chosen = i
-        return items[chosen]
-
-    return best
-
-
-max_, min_ = builtin(max)(_best("max", ">")), builtin(min)(_best("min", "<"))
+builtins_({max: partial(_best, "max", ">"), min: partial(_best, "min", "<")})
 
 
 @builtin(sorted)
@@ -232,11 +220,6 @@ def str_(tx: Tx, value: Variable = BLANK, *encoding: Variable) -> Variable:
     return in_text(tx, "str", lambda: str(stand_in(tx, value)))
 
 
-@builtin(repr)
-def repr_(tx: Tx, value: Variable) -> Variable:
-    return in_text(tx, "repr", lambda: repr(stand_in(tx, value)))
-
-
 @builtin(format)
 def format_(tx: Tx, value: Variable, spec: Variable = BLANK) -> Variable:
     return in_text(tx, "format", lambda: format(stand_in(tx, value), tx.constant(spec, "format")))
@@ -259,27 +242,16 @@ _AS_NUMBERS: dict[Any, tuple[str, ...]] = {
 }
 
 
-def _of_object(function: Any, names: tuple[str, ...]) -> Any:
-    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-        value = realize(args[0]) if args else NONE
-        if isinstance(value, UserDefinedObjectVariable) and not isinstance(value.real, type):
-            for name in names:
-                if isinstance(class_lookup(type(value.real), name), types.FunctionType):
-                    method = value.special_method(tx, name)
-                    assert method is not None
-                    found = tx.call(method, args[1:], kwargs)
-                    found = checked_result(tx, value, name, found) if name in CHECKED else found
-                    again = name in ("__index__", "__float__") and function is not operator.index
-                    return fold(tx, function, [found], {}) if again else found
-        return fold(tx, function, [realize(a).unwrapped() for a in args], kwargs)
-
-    return call
+def _of_object(function: Any, names: tuple[str, ...], tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    value = realize(args[0]) if args else NONE
+    if isinstance(value, UserDefinedObjectVariable) and not isinstance(value.real, type):
+        for name in names:
+            if isinstance(class_lookup(type(value.real), name), types.FunctionType):
+                found = tx.call(value.special_method(tx, name), args[1:], kwargs)  # type: ignore[arg-type]
+                found = checked_result(tx, value, name, found) if name in CHECKED else found
+                again = name in ("__index__", "__float__") and function is not operator.index
+                return fold(tx, function, [found], {}) if again else found
+    return fold(tx, function, [realize(a).unwrapped() for a in args], kwargs)
 
 
-BUILTINS.update({function: _of_object(function, names) for function, names in _AS_NUMBERS.items()})
-
-
-@builtin(abs)
-def abs_(tx: Tx, value: Variable) -> Variable:
-    method = value.special_method(tx, "__abs__")
-    return tx.call(method, [], {}) if method else fold(tx, abs, [value], {})
+BUILTINS.update({function: partial(_of_object, function, names) for function, names in _AS_NUMBERS.items()})

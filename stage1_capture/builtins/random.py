@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from stage1_capture.state.graph_builder import Draw
 from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
-from stage1_capture.variables.base import Variable, describe, realize
+from stage1_capture.variables.base import Variable, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.number import EXACT, NumberVariable, hint_of, number_operand
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
@@ -43,14 +44,6 @@ def _in_range(*bounds: Any) -> int | None:
     return drawn_from[0] if drawn_from and max(map(abs, (drawn_from[0], drawn_from[-1]))) <= EXACT else None
 
 
-def _bits(count: Any) -> int | None:
-    return 0 if type(count) is int and 0 < count < EXACT.bit_length() else None
-
-
-def _rate(rate: Any) -> float | None:
-    return 0.5 if type(rate) in (int, float) and rate > 0 else None
-
-
 OPEN = (_floats, _floats_or_none)  # whose arguments need not be known
 # method -> (its parameters, a number as it could be drawn or None where the call is not for us)
 METHODS: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
@@ -58,37 +51,33 @@ METHODS: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
     "uniform": (("a", "b"), _floats),
     "gauss": (("mu", "sigma"), _floats_or_none),
     "normalvariate": (("mu", "sigma"), _floats_or_none),
-    "expovariate": (("lambd",), _rate),
+    "expovariate": (("lambd",), lambda rate: 0.5 if type(rate) in (int, float) and rate > 0 else None),
     "randint": (("a", "b"), _whole),
     "randrange": (("start", "stop", "step"), _in_range),
-    "getrandbits": (("k",), _bits),
+    "getrandbits": (("k",), lambda k: 0 if type(k) is int and 0 < k < EXACT.bit_length() else None),
 }
 
 
-def _enter(name: str) -> None:
+def _draw(name: str, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     parameters, example = METHODS[name]
-
-    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-        receiver, *rest = map(realize, args)
-        words = dict(zip(parameters, rest)) | {k: realize(v) for k, v in kwargs.items()}
-        values = [words[p] for p in parameters[: len(words)] if p in words]
-        fits = len(words) == len(values) == len(rest) + len(kwargs)  # those given are the first ones
-        hint = None
-        if fits and all(v.is_python_constant() and number_operand(v) for v in values):
-            if example not in OPEN:
-                values = [ConstantVariable(v.value) for v in values]
-            try:
-                hint = example(*map(hint_of, values))
-            except TypeError:  # too few, or too many
-                hint = None
-        if hint is None:
-            tx.unsupported("GB0027", f"a call of {name}")
-        draw = drawn(tx, receiver, name, values)
-        draw.hint = hint
-        source = ExpressionSource(draw.name, f"random.{name}()")
-        return NumberVariable(tx.output, hint, source, ((source, hint),))
-
-    _for_both(name, call)
+    receiver, *rest = map(realize, args)
+    words = dict(zip(parameters, rest)) | {k: realize(v) for k, v in kwargs.items()}
+    values = [words[p] for p in parameters[: len(words)] if p in words]
+    fits = len(words) == len(values) == len(rest) + len(kwargs)  # those given are the first ones
+    hint = None
+    if fits and all(v.is_python_constant() and number_operand(v) for v in values):
+        if example not in OPEN:
+            values = [ConstantVariable(v.value) for v in values]
+        try:
+            hint = example(*map(hint_of, values))
+        except TypeError:  # too few, or too many
+            hint = None
+    if hint is None:
+        tx.unsupported("GB0027", f"a call of {name}")
+    draw = drawn(tx, receiver, name, values)
+    draw.hint = hint
+    source = ExpressionSource(draw.name, f"random.{name}()")
+    return NumberVariable(tx.output, hint, source, ((source, hint),))
 
 
 def _for_both(name: str, call: Any) -> None:
@@ -115,7 +104,7 @@ def drawn(tx: Tx, receiver: Variable, name: str, values: list[Variable]) -> Draw
     bound = getattr(receiver, "real", None) is vars(random)[name]
     outside = type(getattr(receiver, "real", None)) is random.Random and receiver.source is not None
     if not (bound or outside) or id(receiver) in output.effects.changed or output.effects.in_the_end:
-        tx.unsupported("GB0027", f"{name} of {describe(receiver)}")
+        tx.unsupported("GB0027", f"{name} of {receiver.describe()}")
     if output.taken is not None or output.follows_since is not None:
         why = f"a call of {name} in a function with a graph of its own"
         tx.unsupported("GB0027", why)
@@ -124,5 +113,5 @@ def drawn(tx: Tx, receiver: Variable, name: str, values: list[Variable]) -> Draw
 
 
 for _name in METHODS:
-    _enter(_name)
+    _for_both(_name, partial(_draw, _name))
 BUILTINS[random.Random.seed] = _seed

@@ -15,17 +15,17 @@ from stage0_eager.nn import Module, Parameter
 from stage0_eager.tensor import Tensor
 from stage1_capture.state.graph_builder import is_users, is_users_class
 from stage1_capture.state.machine import Tx, builtin
-from stage1_capture.state.mro import MISSING, class_lookup, made_inside
-from stage1_capture.variables.base import Variable, describe, lookup_quietly, realize
+from stage1_capture.state.prototypes import made_inside
+from stage1_capture.variables.base import Variable, lookup_quietly, realize
 from stage1_capture.variables.binding import guard_lacking
 from stage1_capture.variables.builder import REGISTRIES
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.object_dict import own_dict
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
+from stage_contracts.class_lookup import MISSING, class_lookup, made_by_python
 from stage_contracts.python_version import VERSION
 from stage_contracts.source import AttrSource, Source
 
-_HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made
 _UNION = (types.UnionType, type(typing.Union[int, str]))  # noqa: UP007
 
 
@@ -57,7 +57,7 @@ def _classes(tx: Tx, value: Variable) -> Iterator[Variable]:
     elif value.is_none():
         yield UserDefinedObjectVariable(type(None))
     else:
-        tx.unsupported("GB0047", f"isinstance of {describe(value)}")
+        tx.unsupported("GB0047", f"isinstance of {value.describe()}")
 
 
 def _is_instance(tx: Tx, value: Variable, cls: Any) -> bool:
@@ -68,9 +68,7 @@ def _is_instance(tx: Tx, value: Variable, cls: Any) -> bool:
     if isinstance(value, UserDefinedObjectVariable) and type(value.real) is wanted:
         return True  # nobody is asked
     if isinstance(asked, types.FunctionType) and is_users(asked.__globals__):
-        method = cls.special_method(tx, "__instancecheck__")
-        assert method is not None
-        return tx.call(method, [value], {}).truth(tx)
+        return cls.ask(tx, "__instancecheck__", value).truth(tx)
     if value.is_tensor() and issubclass(Tensor, wanted) is issubclass(Parameter, wanted):
         return issubclass(Tensor, wanted)  # the same for both classes a tensor may have
     found = value.python_type(tx)
@@ -80,7 +78,7 @@ def _is_instance(tx: Tx, value: Variable, cls: Any) -> bool:
 
 def _guard_bases(tx: Tx, cls: type, source: Source | None) -> None:
     """A user-defined class may get other bases later."""
-    if source is not None and cls.__flags__ & _HEAP and is_users_class(cls):
+    if source is not None and made_by_python(cls) and is_users_class(cls):
         tx.output.guard("IDENTITY", AttrSource(source, "__mro__"), cls.__mro__)
 
 
@@ -95,14 +93,14 @@ def _meets(tx: Tx, value: Variable, protocol: Any) -> bool:
     for name in names:
         if still and _computes(value, name):
             tx.unsupported(
-                "GB0047", f"whether {describe(value)}, whose class computes {name}, meets a protocol"
+                "GB0047", f"whether {value.describe()}, whose class computes {name}, meets a protocol"
             )
         one = lookup_quietly(tx, value, name)
         found.append(one)
         if still and one is None and isinstance(value, UserDefinedObjectVariable):
             _guard_class_lacks(tx, value, name)
         if name in methods and one is not None and one.is_none():
-            tx.unsupported("GB0047", f"whether {describe(value)}, whose {name} is None, meets a protocol")
+            tx.unsupported("GB0047", f"whether {value.describe()}, whose {name} is None, meets a protocol")
     return all(one is not None for one in found)
 
 
@@ -145,11 +143,7 @@ _BOUND = (
 )
 
 
-def _plainly(wanted: Any, found: type) -> bool:
-    return issubclass(found, wanted)
-
-
-def _is_subclass(tx: Tx, found: type, cls: Any, ask: Callable[[Any, type], bool] = _plainly) -> bool:
+def _is_subclass(tx: Tx, found: type, cls: Any, ask: Callable[[Any, type], bool] | None = None) -> bool:
     wanted: Any = cls.real
     if _is_protocol(wanted) and any(c in tx.output.class_stores for c in found.__mro__):
         tx.unsupported("GB0047", f"whether {found.__name__}, which the program changes, meets a protocol")
@@ -160,8 +154,10 @@ def _is_subclass(tx: Tx, found: type, cls: Any, ask: Callable[[Any, type], bool]
     if users or (
         isinstance(asked, types.FunctionType) and asked is not _ABC_CHECK and is_users(asked.__globals__)
     ):
-        tx.unsupported("GB0047", f"whether a class is a subclass of {describe(cls)}, which says it in Python")
-    return ask(wanted, found)
+        tx.unsupported(
+            "GB0047", f"whether a class is a subclass of {cls.describe()}, which says it in Python"
+        )
+    return ask(wanted, found) if ask else issubclass(found, wanted)
 
 
 def _is_protocol(cls: Any) -> bool:

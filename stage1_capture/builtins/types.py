@@ -1,4 +1,4 @@
-"""Builtins that ask what a value is: type, isinstance, getattr, hasattr, callable, super.
+"""Builtins that ask what a value is: type, getattr, hasattr, callable, super; inspect.signature; the modes in force.
 
 Input: abstract arguments. A class is looked at, never asked: one that answers isinstance itself is a break.
 """
@@ -6,35 +6,35 @@ Input: abstract arguments. A class is looked at, never asked: one that answers i
 from __future__ import annotations
 
 import contextlib
+import inspect
 import sys
 import types
 from typing import Any
 
 from stage0_eager import is_grad_enabled
+from stage0_eager.amp.autocast import clear_autocast_cache
+from stage0_eager.arrays import gpu_is_there
+from stage0_eager.defaults import dtype_or_default, get_default_dtype
 from stage0_eager.nn import Module
 from stage0_eager.nn.module import bump_structure_epoch
-from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx, builtin
-from stage1_capture.state.mro import MISSING, class_lookup
+from stage0_eager.state import settle
+from stage1_capture.state.machine import FOLDED, Tx, builtin, builtins_
 from stage1_capture.variables.attributes import plain_attribute
-from stage1_capture.variables.base import Variable, describe, lookup_quietly, realize
+from stage1_capture.variables.base import Variable, from_constant, lookup_quietly, realize
 from stage1_capture.variables.builder import class_variable
 from stage1_capture.variables.constant import NONE, ConstantVariable
+from stage1_capture.variables.derived import blank
 from stage1_capture.variables.exception import TracebackVariable
 from stage1_capture.variables.function import CellVariable, UserFunctionVariable
 from stage1_capture.variables.hash_keys import IdVariable
+from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.sequence import TupleVariable
 from stage1_capture.variables.store import delete_attribute, delete_plainly, store_plainly
 from stage1_capture.variables.user_object import SuperVariable, UserDefinedObjectVariable
+from stage_contracts.class_lookup import MISSING, class_lookup
 from stage_contracts.controls import register
 from stage_contracts.source import CallSource, RegisteredSource
-
-# ---- what a value is -----------------------------------------------------------------------------
-
-
-@builtin(type)
-def type_(tx: Tx, value: Variable) -> Variable:
-    return class_variable(tx, value, value.python_type(tx))
 
 
 @builtin(callable)
@@ -62,85 +62,26 @@ def vars_(tx: Tx, value: Variable) -> Variable:
     return tx.throw(TypeError, "vars() argument must have __dict__ attribute") if found is None else found
 
 
-@builtin(setattr)
-def setattr_(tx: Tx, target: Variable, name: Variable, value: Variable) -> Variable:
-    target.store_attribute(tx, tx.constant(name, "setattr"), value)
-    return NONE
+@builtin(object.__getattribute__)
+def _plain_getattribute(tx: Tx, target: Variable, name: Variable) -> Variable:
+    followed = isinstance(target, UserDefinedObjectVariable)
+    if not followed or issubclass(type(target.real), (type, types.ModuleType)):
+        tx.unsupported("GB0071", f"object.__getattribute__ of {target.describe()}")
+    word = tx.constant(name, "getattr")
+    found = plain_attribute(tx, target, word)  # type: ignore[arg-type]
+    return found or tx.throw(AttributeError, target.lacks(word))
 
 
-def _given(tx: Tx, function: Any, args: Args, count: int) -> Args:
-    """The arguments of a method of object's, which has to have one it can work on."""
-    if len(args) != count:
-        tx.unsupported("GB0065", f"a call of object.{function.__name__} with {len(args)} arguments")
-    return args
-
-
-def _plain_setattr(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    target, name, value = _given(tx, object.__setattr__, args, 3)
-    return store_plainly(tx, target, tx.constant(name, "setattr"), value)
-
-
-def _plain_delattr(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    target, name = _given(tx, object.__delattr__, args, 2)
-    return delete_plainly(tx, target, tx.constant(name, "delattr"))
-
-
-def _plain_getattribute(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    target, name = _given(tx, object.__getattribute__, args, 2)
-    if not isinstance(target, UserDefinedObjectVariable) or issubclass(
-        type(target.real), (type, types.ModuleType)
-    ):
-        tx.unsupported("GB0071", f"object.__getattribute__ of {describe(target)}")
-    found = plain_attribute(tx, target, tx.constant(name, "getattr"))
-    if found is None:
-        tx.throw(AttributeError, target.lacks(tx.constant(name, "getattr")))
-    return found
-
-
-BUILTINS[object.__setattr__] = _plain_setattr
-BUILTINS[object.__delattr__] = _plain_delattr
-BUILTINS[object.__getattribute__] = _plain_getattribute
-
-
-@builtin(delattr)
-def delattr_(tx: Tx, target: Variable, name: Variable) -> Variable:
-    return delete_attribute(tx, target, tx.constant(name, "delattr"))
-
-
-@builtin(bump_structure_epoch)
-def _bump(tx: Tx) -> Variable:
-    return NONE  # what is replayed on a module's registries does it
-
-
-@builtin(object.__init__)
-def _object_init(tx: Tx, *_: Variable, **__: Variable) -> Variable:
-    return NONE
-
-
-def _exception_init(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    raised = args[0]
-    raised.args = args[1:]  # type: ignore[attr-defined]
-    return NONE
-
-
-BUILTINS[BaseException.__init__] = BUILTINS[Exception.__init__] = _exception_init
-
-
-@builtin(types.MethodType)
-def _method(tx: Tx, function: Variable, receiver: Variable) -> Variable:
-    return UserMethodVariable(function, receiver)
+@builtin(BaseException.__init__, Exception.__init__)
+def _exception_init(tx: Tx, raised: Any, *args: Variable) -> None:
+    raised.args = list(args)
 
 
 @builtin(id)
 def id_(tx: Tx, value: Variable) -> Variable:
     if isinstance(value, (ConstantVariable, TupleVariable)) and value.source is None:
-        tx.unsupported("GB0046", f"the id of {describe(value)}")
+        tx.unsupported("GB0046", f"the id of {value.describe()}")
     return IdVariable(value)
-
-
-@builtin(hasattr)
-def hasattr_(tx: Tx, value: Variable, name: Variable) -> Variable:
-    return ConstantVariable(lookup_quietly(tx, value, tx.constant(name, "hasattr")) is not None)
 
 
 @builtin(super)
@@ -159,7 +100,7 @@ def super_(tx: Tx, *explicit: Variable) -> Variable:
         tx.unsupported("GB0049", "super() outside a method of a plain object")
     of_class = isinstance(receiver.real, type) and issubclass(receiver.real, owner.real)
     if not of_class and not issubclass(type(receiver.real), owner.real):
-        tx.unsupported("GB0049", f"super() of {describe(receiver)}, which is no {owner.real.__name__}")
+        tx.unsupported("GB0049", f"super() of {receiver.describe()}, which is no {owner.real.__name__}")
     return SuperVariable(owner.real, receiver)
 
 
@@ -174,13 +115,75 @@ def _exc_info(tx: Tx) -> TupleVariable:
     return TupleVariable([UserDefinedObjectVariable(handled.python_type(tx)), handled, TracebackVariable()])
 
 
-@builtin(sys.exception)
-def _exception(tx: Tx) -> Variable:
-    return _exc_info(tx).items[1]
+builtins_(
+    {
+        type: lambda tx, value: class_variable(tx, value, value.python_type(tx)),
+        hasattr: lambda tx, value, name: ConstantVariable(
+            lookup_quietly(tx, value, tx.constant(name, "hasattr")) is not None
+        ),
+        setattr: lambda tx, target, name, value: target.store_attribute(
+            tx, tx.constant(name, "setattr"), value
+        ),
+        delattr: lambda tx, target, name: delete_attribute(tx, target, tx.constant(name, "delattr")),
+        object.__setattr__: lambda tx, target, name, value: store_plainly(
+            tx, target, tx.constant(name, "setattr"), value
+        ),
+        object.__delattr__: lambda tx, target, name: delete_plainly(tx, target, tx.constant(name, "delattr")),
+        object.__init__: lambda tx, *args, **kwargs: NONE,
+        types.MethodType: lambda tx, function, receiver: UserMethodVariable(function, receiver),
+        sys.exception: lambda tx: _exc_info(tx).items[1],
+        bump_structure_epoch: lambda tx: NONE,  # what is replayed on a module's registries does it
+        is_grad_enabled: lambda tx: ConstantVariable(tx.output.grad_enabled),  # its guard is always there
+        settle: lambda tx, *args: NONE,
+        clear_autocast_cache: lambda tx: tx.output.casts.clear(),
+    }
+)
+FOLDED.update({gpu_is_there, get_default_dtype, dtype_or_default})  # the guard MODES is always there
 
 
-def _grad_mode(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    return ConstantVariable(tx.output.grad_enabled)  # the GRAD_MODE guard is always there
+# What says another signature than the code's.
+_ELSEWHERE = ("__wrapped__", "__signature__", "__text_signature__")
 
 
-BUILTINS[is_grad_enabled] = _grad_mode
+@builtin(inspect.signature)
+def signature(tx: Tx, value: Variable) -> Variable:
+    bound = isinstance(value, UserMethodVariable)
+    function: Any = getattr(value, "function", None) if bound else value
+    real = getattr(function, "real", None)
+    if not isinstance(function, UserFunctionVariable) or not isinstance(real, types.FunctionType):
+        tx.unsupported("GB0002", f"a call of inspect.signature on {value.describe()}")
+    if any(name in vars(real) or name in function.attrs for name in _ELSEWHERE):
+        tx.unsupported("GB0002", f"a call of inspect.signature on {value.describe()}, which is decorated")
+    said = inspect.signature(real)
+    parameters = {name: _parameter(tx, function, p) for name, p in said.parameters.items()}
+    if bound:
+        first = next(iter(said.parameters.values()), None)
+        if first is None or first.kind not in (first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD):
+            tx.unsupported("GB0002", f"a call of inspect.signature on {value.describe()}")
+        del parameters[first.name]
+    entries = ConstDictVariable(parameters)
+    return _object(
+        inspect.Signature, _parameters=entries, _return_annotation=tx.wrap(said.return_annotation, None)
+    )
+
+
+def _parameter(tx: Tx, function: UserFunctionVariable, parameter: inspect.Parameter) -> Variable:
+    name = parameter.name
+    default: Variable = tx.wrap(inspect.Parameter.empty, None)
+    if name in function.kwdefaults:
+        default = realize(function.kwdefaults[name])
+    elif parameter.default is not inspect.Parameter.empty:
+        names = function.code.co_varnames[: function.code.co_argcount]
+        default = realize(function.defaults[names.index(name) - len(names)])
+    return _object(
+        inspect.Parameter,
+        _name=from_constant(name),
+        _kind=tx.wrap(parameter.kind, None),
+        _default=default,
+        _annotation=tx.wrap(parameter.annotation, None),
+    )
+
+
+def _object(cls: type, **slots: Any) -> Variable:
+    """An object of one of inspect's classes, for the program to ask, not to hand on."""
+    return UserDefinedObjectVariable(blank(cls), slots, fresh=True, private=True)

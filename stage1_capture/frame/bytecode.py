@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import dis
 import functools
-import linecache
 import types
 from dataclasses import dataclass
 from typing import Any
 
-from stage_contracts.origin import Origin
+from stage_contracts.origin import Origin, origin_of
 from stage_contracts.python_version import VERSION
 
 __all__ = ["VERSION", "Handler", "Instruction", "exception_entries", "instructions"]
@@ -38,7 +37,7 @@ class Instruction:
     @functools.cached_property
     def origin(self) -> Origin:
         """Its source expression: looked up when a node, a guard or a break first asks."""
-        return _origin(self.code, self.positions)
+        return origin_of(self.code, self.positions)
 
 
 @dataclass(frozen=True)
@@ -118,25 +117,3 @@ def exception_entries(code: types.CodeType) -> tuple[Any, ...]:
 _EXTENDED = dis.opmap["EXTENDED_ARG"]
 _LOCALS = {*dis.haslocal}
 _JUMPS = {*dis.hasjrel, *dis.hasjabs}
-
-
-def _origin(code: types.CodeType, positions: Any) -> Origin:
-    """An instruction's source expression. CPython counts columns in UTF-8 bytes, an Origin in characters."""
-    line = (positions and positions.lineno) or code.co_firstlineno
-    if not positions or positions.col_offset is None or positions.end_col_offset is None:
-        return Origin(code.co_filename, line)
-    last = positions.end_lineno or line
-    lines = [linecache.getline(code.co_filename, n).rstrip("\n") for n in range(line, last + 1)]
-    start = _characters(lines[0], positions.col_offset)
-    end = _characters(lines[-1], positions.end_col_offset)
-    if line == last:
-        return Origin(code.co_filename, line, lines[0][start:end], start, end)
-    words = [lines[0][start:], *lines[1:-1], lines[-1][:end]]
-    text = " ".join(word.strip() for word in words)
-    if lines[0].rstrip().endswith(":"):  # a with block, a class: its first line says it
-        text = lines[0][start:].rstrip()
-    return Origin(code.co_filename, line, text, start, len(lines[0]))
-
-
-def _characters(line: str, column: int) -> int:
-    return len(line.encode()[:column].decode(errors="ignore"))

@@ -7,32 +7,29 @@ cannot be followed is raised as `Unsupported`; where the frame is to be cut, `St
 from __future__ import annotations
 
 import importlib
-import inspect
 import types
 from typing import Any
 
 from stage1_capture.frame.translator import InstructionTranslator
 from stage1_capture.state.graph_builder import OutputGraph, SkipFrame
-from stage1_capture.state.signature import parameters_of
 from stage1_capture.steps import CAPTURE
 from stage1_capture.variables.base import Variable
 from stage1_capture.variables.builder import lazily
 from stage1_capture.variables.function import function_variable
 from stage_contracts import python_version
 from stage_contracts.breaks import Unsupported
+from stage_contracts.signature import signature_of
 from stage_contracts.source import ArgSource, AttrSource, ClosureSource, FunctionSource, ItemSource, Source
 
 
 def interpret(
     output: OutputGraph, function: types.FunctionType, args: tuple, kwargs: dict[str, Any]
 ) -> Variable:
-    """Run the frame on abstract values, to its return."""
     if not python_version.known():
         reason = f"capture does not know the bytecode of {python_version.NAME}"
         raise SkipFrame(reason, output.start, code="GB0007")
-    table = importlib.import_module(
-        "stage1_capture.frame.opcodes.v{}{}".format(*python_version.VERSION)
-    ).TABLE
+    major, minor = python_version.VERSION
+    table = importlib.import_module(f"stage1_capture.frame.opcodes.v{major}{minor}").TABLE
     with CAPTURE.timed("instructions"):
         root = root_function(output, function)
         frame = InstructionTranslator(output, table, root, root_locals(output, function, args, kwargs))
@@ -58,7 +55,7 @@ def root_locals(
     output: OutputGraph, function: types.FunctionType, args: tuple, kwargs: dict[str, Any]
 ) -> dict[str, Variable]:
     """The parameters of the call, by name. One left to its default relies on the default too."""
-    signature = inspect.Signature(parameters_of(function))
+    signature = signature_of(function)
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:

@@ -7,23 +7,21 @@ does; a call of a Python function runs a translator inside this one, which is al
 from __future__ import annotations
 
 import inspect
+import linecache
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from stage1_capture.frame import bytecode
-from stage1_capture.frame.inline import bind_arguments
-from stage1_capture.frame.tracing import trace
 from stage1_capture.state import entry
 from stage1_capture.state.graph_builder import OutputGraph, is_library, is_users
-from stage1_capture.state.machine import FRAMES, Raised
+from stage1_capture.state.machine import Args, Kwargs, Raised, Tx
 from stage1_capture.state.side_effects import DELETED
-from stage1_capture.variables.arithmetic import compare
+from stage1_capture.variables.arithmetic import compare, fold
 from stage1_capture.variables.base import (
     NULL,
     NotConstant,
     Variable,
     as_constant,
-    describe,
     from_constant,
     realize,
 )
@@ -36,8 +34,11 @@ from stage1_capture.variables.exception import (
     new_exception,
     set_context,
 )
-from stage1_capture.variables.folding import fold
 from stage1_capture.variables.function import CellVariable, UserFunctionVariable
+from stage1_capture.variables.generator import GeneratorVariable
+from stage1_capture.variables.mapping import ConstDictVariable
+from stage1_capture.variables.sequence import TupleVariable
+from stage_contracts import events
 from stage_contracts.controls import register
 from stage_contracts.events import EVENT_LOG
 from stage_contracts.source import GlobalSource, ItemSource, RegisteredSource, Source
@@ -162,10 +163,10 @@ class InstructionTranslator:
 
     # ---- what values ask of the frame they are used in (state/machine.py) ------------------------
 
-    def call(self, function: Variable, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+    def call(self, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
         return function.call_function(self, args, kwargs)
 
-    def inline(self, function: Any, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+    def inline(self, function: Any, args: Args, kwargs: Kwargs) -> Variable:
         """What the function returns: its frame shares this one's graph, guards and opcodes.
 
         Raises Unsupported when the call does not fit, or for anything inside."""
@@ -173,9 +174,8 @@ class InstructionTranslator:
             root = self.output.frames[0].function
             self.unsupported("GB0020", f"{root.name} is disabled, {function.name} is not")
         bound = bind_arguments(self, function, args, kwargs)
-        for flag, start in FRAMES.items():
-            if function.code.co_flags & flag:
-                return start(self, function, bound)
+        if function.code.co_flags & inspect.CO_GENERATOR:
+            return begin(self, function, bound)
         return InstructionTranslator(self.output, self.table, function, bound).run()
 
     def class_body(self, body: UserFunctionVariable) -> dict[str, Variable]:
@@ -184,9 +184,7 @@ class InstructionTranslator:
         frame.run()
         return frame.namespace
 
-    def fold(
-        self, function: Callable[..., Any], args: list[Variable], kwargs: dict[str, Variable]
-    ) -> Variable:
+    def fold(self, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Variable:
         return fold(self, function, args, kwargs)
 
     def compare(self, symbol: str, left: Variable, right: Variable) -> Variable:
@@ -194,8 +192,6 @@ class InstructionTranslator:
 
     def wrap(self, real: Any, source: Source | None) -> Variable:
         return wrap(self.output, real, source)
-
-    # ---- the stack -------------------------------------------------------------------------------
 
     def push(self, value: Variable) -> None:
         self.stack.append(realize(value))
@@ -210,21 +206,17 @@ class InstructionTranslator:
         return taken
 
     def constant(self, value: Variable, what: str) -> Any:
-        """A value that must be known now."""
         try:
             return as_constant(value)
         except NotConstant as problem:
             culprit = problem.args[0]
             code = "GB0004" if culprit.has_data() else "GB0044"
-            self.unsupported(code, f"{what} needs a constant, got {describe(culprit)}")
+            self.unsupported(code, f"{what} needs a constant, got {culprit.describe()}")
 
     def throw(self, cls: type[BaseException], *args: Any) -> NoReturn:
-        """Raise an exception of Python's own."""
         made = new_exception(self.output, cls, [from_constant(a) for a in args])
         set_context(self.output, made)
         raise Raised(made)
-
-    # ---- names -----------------------------------------------------------------------------------
 
     def load_global(self, name: str) -> Variable:
         """A global of the frame's module or a builtin. Those of the library's own modules need no guard."""
@@ -247,10 +239,8 @@ class InstructionTranslator:
 
     def _global_source(self, name: str) -> Source:
         root = self.output.frames[0].function
-        if self.function.globals is root.globals and "G" not in (
-            *root.code.co_varnames,
-            *root.code.co_freevars,
-        ):
+        shadowed = "G" in (*root.code.co_varnames, *root.code.co_freevars)
+        if self.function.globals is root.globals and not shadowed:
             return GlobalSource(name)
         place = self.function.globals_source or RegisteredSource(register(self.function.globals))
         return ItemSource(place, name)
@@ -263,11 +253,9 @@ class InstructionTranslator:
     def load_cell(self, name: str) -> Variable:
         cell = self.cell(name)
         if cell.contents is None:
-            free = name in self.function.code.co_freevars
-            where = " in enclosing scope" if free else ""
-            if free:
-                words = f"cannot access free variable {name!r} where it is not associated with a value{where}"
-                self.throw(NameError, words)
+            if name in self.function.code.co_freevars:
+                words = f"cannot access free variable {name!r} where it is not associated with a value"
+                self.throw(NameError, f"{words} in enclosing scope")
             self.throw(UnboundLocalError, unassigned(name))
         return realize(cell.contents)
 
@@ -278,3 +266,87 @@ class InstructionTranslator:
 def unassigned(name: str) -> str:
     """Python's message for a local that is read before it is assigned."""
     return f"cannot access local variable {name!r} where it is not associated with a value"
+
+
+class GeneratorTranslator(InstructionTranslator):
+    """A generator's frame. `yielded` is set by YIELD_VALUE."""
+
+    is_generator = True
+    yielded: Variable | None = None
+
+
+def begin(tx: InstructionTranslator, function: UserFunctionVariable, bound: dict[str, Variable]) -> Variable:
+    """The generator, before its first instruction has run."""
+    if function.code in tx.output.options.dropped:
+        tx.unsupported("GB0032", f"{function.name} is dropped inside its try or with block")
+    made = GeneratorVariable(frame=GeneratorTranslator(tx.output, tx.table, function, bound))
+    tx.output.generators.append(made)
+    return made
+
+
+def bind_arguments(
+    tx: Tx,
+    function: UserFunctionVariable,
+    args: list[Variable],
+    kwargs: dict[str, Variable],
+) -> dict[str, Variable]:
+    """The callee's first locals, by Python's rules. A call that Python rejects is a break."""
+    code = function.code
+    positional = code.co_varnames[: code.co_argcount]
+    keyword_only = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    stars = iter(code.co_varnames[code.co_argcount + code.co_kwonlyargcount :])
+    by_position_only = positional[: code.co_posonlyargcount]
+
+    bound = dict(zip(positional, args))
+    surplus = args[len(positional) :]
+    if code.co_flags & inspect.CO_VARARGS:
+        bound[next(stars)] = TupleVariable(list(surplus))
+    elif surplus:
+        _does_not_fit(tx, function, f"{len(args)} positional arguments for {len(positional)} parameters")
+
+    unknown: dict[str, Variable] = {}
+    for name, value in kwargs.items():
+        if name in bound and name in positional and name not in by_position_only:
+            _does_not_fit(tx, function, f"two values for {name}")
+        if name in keyword_only or (name in positional and name not in by_position_only):
+            bound[name] = value
+        else:
+            unknown[name] = value
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        bound[next(stars)] = ConstDictVariable(unknown)
+    elif unknown:
+        _does_not_fit(tx, function, f"no parameter {next(iter(unknown))}")
+
+    first_default = len(positional) - len(function.defaults)
+    defaults = dict(zip(positional[first_default:], function.defaults)) | function.kwdefaults
+    for name in (*positional, *keyword_only):
+        if name not in bound:
+            if name not in defaults:
+                _does_not_fit(tx, function, f"no value for {name}")
+            bound[name] = defaults[name]
+    return bound
+
+
+def _does_not_fit(tx: Tx, function: UserFunctionVariable, why: str) -> None:
+    tx.unsupported("GB0065", f"the call does not fit {function.name}: {why}")
+
+
+def trace(frame: Any) -> None:
+    """Record the instruction that comes next, and its line where that is another one than before. The library's own
+    code, which is inlined as any other, is left out."""
+    if not is_users(frame.function.globals):
+        return
+    instruction = frame.current
+    function, origin = frame.function, instruction.origin
+    line = (origin.file, origin.line)
+    if line != frame.traced_line:
+        frame.traced_line = line
+        source = linecache.getline(*line).rstrip() or f"    {origin.text}"
+        depth = len(frame.output.frames) - 1
+        inlined = f" (inlined, depth {depth})" if depth else ""
+        text = f"TRACE starts_line {line[0]}:{line[1]} in {function.name}{inlined}\n{source}"
+        events.record("trace", "source", origin=origin, text=text)
+    value = instruction.symbol or (str(instruction.arg) if instruction.arg else "")
+    stack = ", ".join(type(slot).__name__ for slot in frame.stack)
+    words = " ".join(filter(None, ("TRACE", instruction.opname, value, f"[{stack}]")))
+    events.record("trace", "bytecode", origin=origin, text=words)

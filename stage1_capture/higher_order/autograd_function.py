@@ -14,16 +14,18 @@ from stage0_eager import TABLE
 from stage0_eager.autograd.custom_gradient import BackwardGraph, custom_gradient
 from stage0_eager.autograd.function import Function, FunctionCtx
 from stage0_eager.functions.inplace import kept
-from stage1_capture.higher_order.backward_graphs import follow_backward
+from stage1_capture.higher_order.subgraph import follow_backward
 from stage1_capture.state.graph_builder import Restart
-from stage1_capture.state.machine import Tx, builtin
-from stage1_capture.variables.base import Variable, describe, from_constant, iterate, load_attribute, realize
+from stage1_capture.state.machine import Args, Tx, builtin
+from stage1_capture.variables.base import Variable, from_constant, iterate, load_attribute, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.operators import call_operator, record_node
 from stage1_capture.variables.sequence import TupleVariable
 from stage1_capture.variables.tensor import TensorVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.tensor_meta import TensorMeta
+
+Tensors = list[TensorVariable]
 
 
 @builtin(Function.apply.__func__)  # type: ignore[attr-defined]
@@ -58,31 +60,23 @@ def kept_(tx: Tx, input: Variable, others: Variable) -> Variable:
 
 def _new_context(args: list[Variable]) -> UserDefinedObjectVariable:
     """A FunctionCtx of this call. The program may store on it, not hand it on."""
-    fields = {name: _constant(value) for name, value in vars(FunctionCtx()).items()}
+    fields = {name: from_constant(value) for name, value in vars(FunctionCtx()).items()}
     needs = [ConstantVariable(a.is_tensor() and a.meta.requires_grad) for a in args]
     fields["needs_input_grad"] = TupleVariable(list(needs))
     return UserDefinedObjectVariable(object.__new__(FunctionCtx), dict(fields), fresh=True, private=True)
-
-
-def _constant(value: object) -> Variable:
-    return TupleVariable([]) if value == () else ConstantVariable(value)
 
 
 def _run_forward(
     tx: Tx, cls: Variable, ctx: UserDefinedObjectVariable, args: list[Variable], name: str
 ) -> Variable:
     """forward, and setup_context where the class has its own, under no_grad as in eager."""
-    before = tx.output.grad_enabled
-    tx.output.grad_enabled = False
-    try:
+    with tx.output.having(grad_enabled=False):
         forward, setup = load_attribute(tx, cls, "forward"), load_attribute(tx, cls, "setup_context")
         if getattr(setup, "real", None) is Function.setup_context:
             result = realize(tx.call(forward, [ctx, *args], {}))
         else:
             result = realize(tx.call(forward, args, {}))
             tx.call(setup, [ctx, TupleVariable(args), result], {})
-    finally:
-        tx.output.grad_enabled = before
     if _items(ctx, "_dirty"):
         tx.unsupported("GB0026", f"{name}.forward writes to its arguments (mark_dirty)")
     return result
@@ -92,19 +86,14 @@ def _returned_tensors(tx: Tx, args: list[Variable], result: Variable, name: str)
     outputs = [realize(out) for out in result.row()]
     for out in outputs:
         if not out.is_tensor():
-            tx.unsupported("GB0026", f"{name}.forward returns {describe(out)}")
+            tx.unsupported("GB0026", f"{name}.forward returns {out.describe()}")
         if any(out is a for a in args):
             tx.unsupported("GB0084", f"{name}.forward returns an argument as it is")
     return outputs
 
 
 def _on_the_tape(
-    tx: Tx,
-    cls: Variable,
-    ctx: UserDefinedObjectVariable,
-    args: list[Variable],
-    result: Variable,
-    name: str,
+    tx: Tx, cls: Variable, ctx: UserDefinedObjectVariable, args: Args, result: Variable, name: str
 ) -> Variable:
     """The results again, those with a derivative as computed by one node from the arguments."""
     flat = _items(ctx, "_non_differentiable")
@@ -116,7 +105,7 @@ def _on_the_tape(
         return result
     backward, saved = _follow_backward(tx, cls, ctx, args, outputs, kept, name)
     op = custom_gradient(name, backward)
-    metas = [_with_grad(o.meta, True) for o in kept]
+    metas = [o.meta.with_(requires_grad=True, strides=o.meta.strides) for o in kept]
     inputs = [args[i] for i in _differentiable(args)]
     operands = [TupleVariable(list(inputs)), TupleVariable(list(kept)), *saved]
     made = record_node(tx, op, operands, {}, metas[0] if len(metas) == 1 else tuple(metas))
@@ -133,9 +122,9 @@ def _follow_backward(
     tx: Tx,
     cls: Variable,
     ctx: UserDefinedObjectVariable,
-    args: list[Variable],
-    outputs: list[TensorVariable],
-    kept: list[TensorVariable],
+    args: Args,
+    outputs: Tensors,
+    kept: Tensors,
     name: str,
 ) -> tuple[BackwardGraph, list[TensorVariable]]:
     """backward as a graph, and the tensors that it takes from around it, to be saved."""
@@ -154,7 +143,7 @@ def _follow_backward(
                 slots.append(_zeros(tx, out.meta) if materialize else NONE)
         made = realize(tx.call(load_attribute(tx, cls, "backward"), [ctx, *slots], {}))
         found = [realize(v) for v in made.items] if made.family() is tuple else [made]
-        if len(found) < len(args) or any(not _is_none(v) for v in found[len(args) :]):
+        if len(found) < len(args) or any(not realize(v).is_none() for v in found[len(args) :]):
             tx.unsupported(
                 "GB0026", f"{name}.backward returns {len(found)} gradients for {len(args)} arguments"
             )
@@ -179,14 +168,4 @@ def _items(ctx: UserDefinedObjectVariable, field: str) -> list[Variable]:
 
 
 def _field(ctx: UserDefinedObjectVariable, name: str) -> Variable:
-    value = ctx.attrs[name]
-    assert value is not None
-    return realize(value)
-
-
-def _is_none(value: Variable) -> bool:
-    return value.is_none()
-
-
-def _with_grad(meta: TensorMeta, requires_grad: bool) -> TensorMeta:
-    return meta.with_(requires_grad=requires_grad, strides=meta.strides)
+    return realize(ctx.attrs[name])  # type: ignore[arg-type]

@@ -17,10 +17,10 @@ from stage0_eager.namespaces import autograd
 from stage0_eager.nn import Parameter
 from stage0_eager.state import STATE, enable_grad, interpreting
 from stage0_eager.tensor import Tensor
+from stage0_eager.transforms.shadow_tape import ShadowTape
 from stage1_capture.state.graph_builder import SkipFrame
 from stage1_capture.state.machine import Tx, builtin
-from stage1_capture.state.shadow_tape import ShadowTape
-from stage1_capture.variables.base import SEQUENCES, Variable, describe, load_attribute, realize
+from stage1_capture.variables.base import SEQUENCES, Variable, load_attribute, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.operators import call_operator
 from stage1_capture.variables.sequence import TupleVariable
@@ -49,12 +49,7 @@ def grad_(
     creates, keeps = _flags(tx, create_graph, retain_graph)
     shadow, shadows = _shadow_tape(tx, roots, wanted, seeds)
     unused = bool(tx.constant(allow_unused, "allow_unused"))
-    found = _walked(
-        tx,
-        "autograd.grad",
-        shadow,
-        lambda: OPERATOR(shadows[0], shadows[1], shadows[2], keeps, creates, unused),
-    )
+    found = _walked(tx, "autograd.grad", shadow, lambda: OPERATOR(*shadows, keeps, creates, unused))
     reached = _inputs_behind(tx, shadow, shadows[0])
     outside = [t for t in reached if t.real._grad_fn is not None and t is not wanted[0]]
     if outside or (len(wanted) > 1 and any(t.real._grad_fn is not None for t in reached)):
@@ -93,7 +88,7 @@ def backward(
         tx.unsupported("GB0024", "backward in a function that has a graph of its own")
     roots = _tensors(tx, tensors)
     seeds = _seeds(tx, grad_tensors)
-    chosen = None if _is_none(inputs) else _tensors(tx, inputs)
+    chosen = None if realize(inputs).is_none() else _tensors(tx, inputs)
     creates, keeps = _flags(tx, create_graph, retain_graph)
     shadow, shadows = _shadow_tape(tx, roots, seeds, chosen)
     reached = _inputs_behind(tx, shadow, shadows[0])
@@ -111,11 +106,12 @@ def backward(
     options = {"retain_graph": keeps, "create_graph": creates, "for_leaves": True}
     for leaf, new in zip(leaves, _gradients(tx, shadow, (roots, leaves, seeds), options, given), strict=True):
         old = load_attribute(tx, leaf, "grad")
-        leaf.store_gradient(tx, new if _is_none(old) else _sum(tx, old, new, creates))
+        # added into the old tensor, or with create_graph a new tensor on the tape
+        add = TABLE["cutaway.add" if creates else "cutaway.add_"]
+        with tx.output.having(grad_enabled=creates and tx.output.graph_mode):
+            total = new if realize(old).is_none() else call_operator(tx, add, [old, new], {})
+        leaf.store_gradient(tx, total)
     return NONE
-
-
-# ---- what both do --------------------------------------------------------------------------------
 
 
 def _shadow_tape(tx: Tx, *groups: Sequence[TensorVariable | None] | None) -> tuple[ShadowTape, list[Any]]:
@@ -171,10 +167,8 @@ def _inputs_behind(tx: Tx, shadow: ShadowTape, roots: Sequence[Tensor]) -> list[
 
 
 def _refuse_outside(tx: Tx, name: str, *tensors: TensorVariable) -> None:
-    tx.unsupported(
-        "GB0086",
-        f"{name} through {tensors[0].source}, which was computed outside this function",
-    )
+    what = f"{name} through {tensors[0].source}"
+    tx.unsupported("GB0086", f"{what}, which was computed outside this function")
 
 
 def _guard_leaves(tx: Tx, leaves: list[TensorVariable]) -> None:
@@ -218,16 +212,6 @@ def _gradients(
     return items
 
 
-def _sum(tx: Tx, old: Variable, new: Variable, creates: bool) -> Variable:
-    """The sum of gradients: written into the old tensor, or with create_graph a new tensor on the tape."""
-    output = tx.output
-    previous, output.grad_enabled = output.grad_enabled, creates and output.graph_mode
-    try:
-        return call_operator(tx, TABLE["cutaway.add" if creates else "cutaway.add_"], [old, new], {})
-    finally:
-        output.grad_enabled = previous
-
-
 def _flags(tx: Tx, create_graph: Variable, retain_graph: Variable) -> tuple[bool, bool]:
     """(create_graph, retain_graph): the second is equal to the first unless it is given."""
     creates, keeps = tx.constant(create_graph, "create_graph"), tx.constant(retain_graph, "retain_graph")
@@ -241,19 +225,14 @@ def _tensors(tx: Tx, value: Variable) -> list[TensorVariable]:
     found = [t for t in map(realize, items) if t.is_tensor()]
     if len(found) != len(items):
         culprit = next(v for v in map(realize, items) if not v.is_tensor())
-        tx.unsupported("GB0024", f"the gradient of {describe(culprit)}, which is no tensor")
+        tx.unsupported("GB0024", f"the gradient of {culprit.describe()}, which is no tensor")
     return found  # type: ignore[return-value]
 
 
 def _seeds(tx: Tx, value: Variable) -> list[TensorVariable | None] | None:
     """What the outputs' gradients are: None for one that is 1, or for all."""
     value = realize(value)
-    if _is_none(value):
+    if realize(value).is_none():
         return None
     items = value.items if value.family() in SEQUENCES else [value]
-    return [None if _is_none(item) else _tensors(tx, item)[0] for item in items]
-
-
-def _is_none(value: Variable) -> bool:
-    value = realize(value)
-    return value.is_none()
+    return [None if realize(item).is_none() else _tensors(tx, item)[0] for item in items]

@@ -25,7 +25,7 @@ from stage1_capture.higher_order.subgraph import (
 )
 from stage1_capture.state.graph_builder import OutputGraph, Restart
 from stage1_capture.state.machine import Tx, builtin
-from stage1_capture.variables.base import Variable, describe, iterate, realize
+from stage1_capture.variables.base import Variable, iterate, realize
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.operators import call_operator, detached_of, results_of
 from stage1_capture.variables.sequence import TupleVariable
@@ -34,6 +34,9 @@ from stage_contracts.graph import Graph
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.symbolic import same_shape
 from stage_contracts.tensor_meta import TensorMeta
+
+Tensors = list[TensorVariable]
+Metas = Sequence[TensorMeta]
 
 
 @builtin(control_flow.cond)
@@ -52,7 +55,7 @@ def cond_(
         for f, name in ((true_fn, "true_graph"), (false_fn, "false_graph"))
     ]
     if not _agree(*(side.metas for side in sides)) or form_of(sides[0].result) != form_of(sides[1].result):
-        shown = " and ".join(", ".join(map(str, side.metas)) or describe(side.result) for side in sides)
+        shown = " and ".join(", ".join(map(str, side.metas)) or side.result.describe() for side in sides)
         tx.unsupported("GB0077", f"cond whose branches return {shown}")
     taken, modules = _with_all_taken(sides, len(tensors))
     results = _record(tx, COND, [pred], modules, [*tensors, *taken], ())  # type: ignore[list-item]
@@ -67,18 +70,10 @@ def while_loop_(tx: Tx, cond_fn: Variable, body_fn: Variable, carried_inputs: Va
     test = follow(tx, cond_fn, metas, "while_loop", _in_form(given), "cond_graph")
     step = follow(tx, body_fn, metas, "while_loop", _in_form(given), "body_graph")
     if len(test.metas) != 1 or any(size != 1 for size in test.metas[0].shape):
-        tx.unsupported("GB0078", f"while_loop whose condition returns {describe(test.result)}")
+        tx.unsupported("GB0078", f"while_loop whose condition returns {test.result.describe()}")
     made = realize(step.result)
     made = made if made.family() is tuple else TupleVariable([made])
-    _keeps(
-        tx,
-        "while_loop",
-        "carries",
-        given,
-        made.items if made.family() is tuple else [],
-        step.metas,
-        metas,
-    )
+    _keeps(tx, "while_loop", given, made.items if made.family() is tuple else [], step.metas, metas)
     taken, modules = _with_all_taken([test, step], len(tensors))
     results = _record(tx, WHILE_LOOP, [], modules, [*tensors, *taken], (len(tensors),))
     return with_tensors(TupleVariable(given), iter(results))
@@ -108,7 +103,7 @@ def scan_(
 
 def _scanned(
     tx: Tx,
-    combine_fn: Variable,
+    combine: Variable,
     init: Variable,
     xs: Variable,
     state: list,
@@ -123,11 +118,11 @@ def _scanned(
     def arguments(flat: list[Variable]) -> list[Variable]:
         return [with_tensors(init, iter(flat[: len(state)])), with_tensors(xs, iter(flat[len(state) :]))]
 
-    step = follow(tx, combine_fn, metas, "scan", arguments, "combine_graph")
+    step = follow(tx, combine, metas, "scan", arguments, "combine_graph")
     made = realize(step.result)
     if made.family() is not tuple or len(made.items) != 2:
-        tx.unsupported("GB0080", f"scan whose combine_fn returns {describe(made)}")
-    _keeps(tx, "scan", "carries", [init], [made.items[0]], step.metas[: len(state)], metas[: len(state)])
+        tx.unsupported("GB0080", f"scan whose combine_fn returns {made.describe()}")
+    _keeps(tx, "scan", [init], [made.items[0]], step.metas[: len(state)], metas[: len(state)])
     taken, modules = _with_all_taken([step], len(metas))
     numbers = (len(state), len(along), True) if backwards else (len(state), len(along))
     results = _record(tx, SCAN, [], modules, [*state, *along, *taken], numbers)
@@ -150,9 +145,6 @@ def map_(tx: Tx, f: Variable, xs: Variable, *args: Variable) -> Variable:
     taken, modules = _with_all_taken([step], len(rows))
     results = _record(tx, MAP, [], modules, [*rows, *taken], (len(rows),))
     return with_tensors(step.result, iter(results))
-
-
-# ---- operands --------------------------------------------------------------------------------------------------------
 
 
 def _operands(tx: Tx, values: Sequence[Variable], name: str) -> list[TensorVariable]:
@@ -181,35 +173,18 @@ def _moved(tx: Tx, tensor: TensorVariable, source: int, destination: int) -> Any
     return call_operator(tx, TABLE["cutaway.movedim"], [tensor, *places], {})
 
 
-def _agree(some: Sequence[TensorMeta], others: Sequence[TensorMeta]) -> bool:
+def _agree(some: Metas, others: Metas) -> bool:
     return len(some) == len(others) and all(
         a.dtype is b.dtype and a.device == b.device and same_shape(a.shape, b.shape)
         for a, b in zip(some, others, strict=True)
     )
 
 
-def _keeps(
-    tx: Tx,
-    name: str,
-    what: str,
-    given: list,
-    made: list,
-    metas: Sequence[TensorMeta],
-    wanted: Sequence[TensorMeta],
-) -> None:
+def _keeps(tx: Tx, name: str, given: list, made: list, metas: Metas, wanted: Metas) -> None:
     """Check that the carried values come back in the same form, with the same shapes and dtypes."""
     if [form_of(v) for v in given] != [form_of(v) for v in made] or not _agree(metas, wanted):
-        tx.unsupported(
-            "GB0077",
-            f"{name} whose function {what} {_words(metas)} where it was given {_words(wanted)}",
-        )
-
-
-def _words(metas: Sequence[TensorMeta]) -> str:
-    return ", ".join(map(str, metas))
-
-
-# ---- the node --------------------------------------------------------------------------------------------------------
+        carried, first = (", ".join(map(str, some)) for some in (metas, wanted))
+        tx.unsupported("GB0077", f"{name} whose function carries {carried} where it was given {first}")
 
 
 def _with_all_taken(sides: Sequence[Subgraph], count: int) -> tuple[list[TensorVariable], list[GraphModule]]:
@@ -241,12 +216,7 @@ def _enter_grad_mode(output: OutputGraph) -> None:
 
 
 def _record(
-    tx: Tx,
-    op: OpaqueOperator,
-    first: list[TensorVariable],
-    modules: list[GraphModule],
-    operands: list[TensorVariable],
-    numbers: tuple,
+    tx: Tx, op: OpaqueOperator, first: Tensors, modules: list[GraphModule], operands: Tensors, numbers: tuple
 ) -> list[Variable]:
     """One node for `op(*first, *modules, operands, *numbers)`; gives its results."""
     output = tx.output

@@ -15,7 +15,7 @@ from stage0_eager.autograd.hooks import RemovableHandle
 from stage0_eager.nn.module import HookHandle
 from stage0_eager.table.operator import metas_in
 from stage0_eager.tensor import Tensor
-from stage1_capture.higher_order.backward_graphs import follow_backward
+from stage1_capture.higher_order.subgraph import follow_backward
 from stage1_capture.state.machine import Tx, builtin
 from stage1_capture.variables.base import Variable, realize
 from stage1_capture.variables.constant import NONE
@@ -60,9 +60,6 @@ def _hookable(tx: Tx, tensor: Variable, what: str) -> TensorVariable:
     return target  # type: ignore[return-value]
 
 
-# ---- on a tensor from outside -----------------------------------------------------------------------------------
-
-
 def _registered_afterwards(tx: Tx, target: TensorVariable, method: str, *hook: Variable) -> Variable:
     """The residual code calls `target.method(hook)`, and has the handle if that lives on."""
     handle = HandleVariable(
@@ -70,9 +67,6 @@ def _registered_afterwards(tx: Tx, target: TensorVariable, method: str, *hook: V
     )
     tx.output.effects.hooks.append(handle)
     return handle
-
-
-# ---- on a value computed inside -----------------------------------------------------------------------------------
 
 
 def _in_the_graph(tx: Tx, target: TensorVariable, hook: Variable) -> Variable:

@@ -7,32 +7,24 @@ traces it or the graph runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 from stage0_eager.nn import Module
-from stage0_eager.table.operator import Operator
+from stage0_eager.table.operator import operator_of_tensors
 from stage0_eager.tensor import Tensor
 from stage0_eager.transforms.func import with_tensors_of
 from stage0_eager.utils.pytree import leaves_of, mapped
-from stage1_capture.state.machine import CONTROLLED, Tx
-from stage1_capture.variables.base import SEQUENCES, Variable, from_constant, load_attribute, realize
-from stage1_capture.variables.mapping import ConstDictVariable
+from stage1_capture.higher_order.subgraph import Slot, filled, variable_of
+from stage1_capture.state.machine import CONTROLLED, Args, Kwargs, Tx
+from stage1_capture.variables.base import SEQUENCES, Variable, load_attribute, realize
 from stage1_capture.variables.operators import record_node
-from stage1_capture.variables.sequence import ListVariable, TupleVariable
 from stage1_capture.variables.tensor import TensorVariable
 
 
-class _Place:
-    """Where the n-th tensor of the node goes."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-
 def gathered_values(
-    tx: Tx, name: str, args: list[Variable], kwargs: dict[str, Variable], tensors: list, modules: list
+    tx: Tx, name: str, args: Args, kwargs: Kwargs, tensors: list, modules: list
 ) -> tuple[list[Any], dict[str, Any]]:
     """The arguments as real values, a place for each tensor; tensors and modules are noted in the order they come."""
 
@@ -45,7 +37,7 @@ def gathered_values(
     def value(variable: Variable) -> Any:
         variable = realize(variable)
         if variable.is_tensor():
-            return _Place(number(variable))
+            return Slot(number(variable))
         kind, module = getattr(variable, "kind", None), variable.known_object()
         if variable.family() is tuple:
             made = [value(v) for v in variable.items]
@@ -63,9 +55,7 @@ def gathered_values(
     return [value(a) for a in args], {key: value(v) for key, v in kwargs.items()}
 
 
-def call_as_one_node(
-    tx: Tx, function: Callable, args: list[Variable], kwargs: dict[str, Variable]
-) -> Variable:
+def call_as_one_node(tx: Tx, function: Callable, args: Args, kwargs: Kwargs) -> Variable:
     """One node for `function(*args, **kwargs)`, and what it returns."""
     name = getattr(function, "__name__", type(function).__name__)
     tensors: list[TensorVariable] = []
@@ -75,34 +65,27 @@ def call_as_one_node(
     form: list[Any] = []
 
     def body(*flat: Tensor) -> tuple:
-        def filled(leaf: Any) -> Any:
-            return flat[leaf.number] if isinstance(leaf, _Place) else leaf
-
         with ExitStack() as stack:
             for module, places in modules:
                 stack.enter_context(with_tensors_of(module, {key: flat[i] for key, i in places.items()}))
-            result = function(*mapped(filled, given), **mapped(filled, named))
+            result = function(*filled(given, flat), **filled(named, flat))
         form[:] = [result]
         return tuple(leaf for leaf in leaves_of(result) if isinstance(leaf, Tensor))
 
-    op = operator_of_tensors(name, body, len(tensors))
+    shown = iter(record_body(tx, name, body, tensors).items)
+    return variable_of(mapped(lambda leaf: next(shown) if isinstance(leaf, Tensor) else leaf, form[0]))
+
+
+def record_body(
+    tx: Tx, name: str, body: Callable[..., Any], tensors: Sequence[TensorVariable], namespace: str = "user"
+) -> Any:
+    """One node that runs `body` on the tensors, and what it yields."""
+    op = operator_of_tensors(name, body, len(tensors), namespace)
     try:
         metas = op.meta(*(t.meta for t in tensors))
     except Exception as error:  # eager raises it
         tx.unsupported("GB0066", f"{name} raises {type(error).__name__}: {error}")
-    results = record_node(tx, op, list(tensors), {}, metas)
-    return _as_returned(form[0], iter(results.items))
-
-
-def operator_of_tensors(name: str, body: Callable[..., Any], count: int) -> Operator:
-    """A row of its own, outside the table, of `count` tensors."""
-    words = ", ".join(f"t{i}" for i in range(count))
-    names: dict[str, Any] = {"body": body}
-    plain = name if name.isidentifier() else "function"
-    exec(f"def {plain}({words}): return body({words})", names)
-    op = Operator(plain, "", body=names[plain])
-    op.namespace = "user"
-    return op
+    return record_node(tx, op, list(tensors), {}, metas)
 
 
 def _inside(tx: Tx, module: Variable, path: str) -> Variable:
@@ -110,20 +93,6 @@ def _inside(tx: Tx, module: Variable, path: str) -> Variable:
     for name in path.split("."):
         module = load_attribute(tx, realize(module), name)
     return module
-
-
-def _as_returned(tree: Any, tensors: Iterator[Variable]) -> Variable:
-    """What the function returned, the node's results where its tensors were."""
-    if isinstance(tree, Tensor):
-        return next(tensors)
-    if isinstance(tree, tuple):
-        kind = type(tree) if hasattr(tree, "_fields") else tuple
-        return TupleVariable([_as_returned(item, tensors) for item in tree], kind)
-    if isinstance(tree, list):
-        return ListVariable([_as_returned(item, tensors) for item in tree])
-    if isinstance(tree, dict):
-        return ConstDictVariable({k: _as_returned(v, tensors) for k, v in tree.items()})
-    return from_constant(tree)
 
 
 CONTROLLED["nonstrict"] = lambda tx, rule, function, args, kwargs: call_as_one_node(

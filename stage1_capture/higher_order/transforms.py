@@ -6,8 +6,8 @@ around it become further operands. The call is then one node, whose body transfo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from stage0_eager.tensor import Tensor
@@ -15,14 +15,13 @@ from stage0_eager.transforms import func
 from stage0_eager.transforms import vmap as batching
 from stage0_eager.transforms.func import tensors_in
 from stage0_eager.transforms.trace import TracedArray, map_tensors
-from stage1_capture.higher_order.nonstrict import operator_of_tensors
-from stage1_capture.higher_order.subgraph import Subgraph, follow
-from stage1_capture.state.machine import CALLED, Tx, builtin
-from stage1_capture.variables.base import Variable, from_constant, realize
+from stage1_capture.higher_order.nonstrict import record_body
+from stage1_capture.higher_order.subgraph import Slot, Subgraph, filled, follow, variable_of
+from stage1_capture.state.machine import CALLED, Args, Kwargs, Tx, builtin
+from stage1_capture.variables.base import Variable, realize
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.function import PartialVariable, TransformVariable
 from stage1_capture.variables.mapping import ConstDictVariable
-from stage1_capture.variables.operators import record_node
 from stage1_capture.variables.sequence import ListVariable, TupleVariable
 from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts.tensor_meta import TensorMeta
@@ -31,13 +30,6 @@ FALSE = ConstantVariable(False)
 
 
 # ---- trees of values, and of Python objects -----------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Slot:
-    """Where a tensor belongs in a tree."""
-
-    number: int
 
 
 def _template(tx: Tx, value: Variable, name: str, tensors: list[TensorVariable]) -> Any:
@@ -57,43 +49,17 @@ def _template(tx: Tx, value: Variable, name: str, tensors: list[TensorVariable])
             return tx.constant(other, name)
 
 
-def _filled(tree: Any, values: Any) -> Any:
-    """The tree with `values[i]` in the slot of number i."""
-    if isinstance(tree, Slot):
-        return values[tree.number]
-    if isinstance(tree, dict):
-        return {key: _filled(item, values) for key, item in tree.items()}
-    if isinstance(tree, (tuple, list)):
-        items = [_filled(item, values) for item in tree]
-        return tree._make(items) if hasattr(tree, "_make") else type(tree)(items)
-    return tree
-
-
-def _variable(tree: Any) -> Variable:
-    """A tree of abstract tensors and constants as an abstract value."""
-    if isinstance(tree, Variable):
-        return tree
-    if isinstance(tree, dict):
-        return ConstDictVariable({key: _variable(item) for key, item in tree.items()})
-    if isinstance(tree, tuple):
-        return TupleVariable([_variable(v) for v in tree], type(tree))
-    return ListVariable([_variable(v) for v in tree]) if isinstance(tree, list) else from_constant(tree)
-
-
-# ---- one node -----------------------------------------------------------------------------------------------------
-
-
 def _followed(
-    tx: Tx, function: Variable, args: list[Variable], kwargs: dict[str, Variable], metas: list, name: str
+    tx: Tx, function: Variable, args: Args, kwargs: Kwargs, metas: list, name: str
 ) -> tuple[Subgraph, Any]:
     """The function as a graph of the tensors in its arguments, and the tree that it returns."""
     tree = _template(tx, TupleVariable([TupleVariable(args), ConstDictVariable(kwargs)]), name, [])
     named: dict[str, Variable] = {}
 
     def arguments(tensors: list[Variable]) -> list[Variable]:
-        words, options = _filled(tree, tensors)
-        named.update({key: _variable(v) for key, v in options.items()})
-        return [_variable(v) for v in words]
+        words, options = filled(tree, tensors)
+        named.update({key: variable_of(v) for key, v in options.items()})
+        return [variable_of(v) for v in words]
 
     called = PartialVariable(function, [], named) if kwargs else function
     inside = follow(tx, called, metas, name, arguments)
@@ -116,23 +82,16 @@ def _node(
 
     def body(*operands: Any) -> Any:
         def function(*args: Any, **kwargs: Any) -> Any:
-            return _filled(result, graph.run(*tensors_in((args, kwargs)), *operands[count:]))
+            return filled(result, graph.run(*tensors_in((args, kwargs)), *operands[count:]))
 
-        made = run(function, *_filled(tree, operands[:count]))
+        made = run(function, *filled(tree, operands[:count]))
         found = tensors_in(made)
         numbers = iter(range(len(found)))
         shape[:] = [map_tensors(made, lambda _: Slot(next(numbers)))]
         return found[0] if len(found) == 1 else tuple(found)
 
-    operands = [*tensors, *graph.taken]
-    op = operator_of_tensors(name, body, len(operands))
-    op.namespace = "higher_order"
-    try:
-        metas = op.meta(*(t.meta for t in operands))
-    except Exception as error:  # eager raises it
-        tx.unsupported("GB0066", f"{name} raises {type(error).__name__}: {error}")
-    made = record_node(tx, op, list(operands), {}, metas)
-    return _variable(_filled(shape[0], [made] if isinstance(metas, TensorMeta) else made.items))
+    made = record_body(tx, name, body, [*tensors, *graph.taken], "higher_order")
+    return variable_of(filled(shape[0], [made] if made.is_tensor() else made.items))
 
 
 def _metas(tx: Tx, values: list[Variable], name: str) -> list[TensorMeta]:
@@ -146,25 +105,23 @@ def _metas(tx: Tx, values: list[Variable], name: str) -> list[TensorMeta]:
 # ---- transforms that give a function ------------------------------------------------------------------------------
 
 
-def _transform(transform: Callable, *names: str) -> None:
-    @builtin(transform)
-    def enter(tx: Tx, function: Variable, *args: Variable, **kwargs: Variable) -> Variable:
-        given = dict(zip(names, args)) | kwargs
-        options = {name: tx.constant(v, transform.__name__) for name, v in given.items()}
-        return TransformVariable(transform, function, options)
-
-
-_transform(func.grad, "argnums", "has_aux")
-_transform(func.grad_and_value, "argnums", "has_aux")
-_transform(func.jacrev, "argnums")
-_transform(func.jacfwd, "argnums", "has_aux")
-_transform(func.hessian, "argnums")
-_transform(func.vmap, "in_dims", "out_dims", "randomness")
-
-
-def call_transform(
-    tx: Tx, function: TransformVariable, args: list[Variable], kwargs: dict[str, Variable]
+def _transform(
+    transform: Any, names: str, tx: Tx, function: Variable, *args: Variable, **kwargs: Variable
 ) -> Variable:
+    given = dict(zip(names.split(), args)) | kwargs
+    options = {name: tx.constant(v, transform.__name__) for name, v in given.items()}
+    return TransformVariable(transform, function, options)
+
+
+for _function, _names in (
+    *((f, "argnums has_aux") for f in (func.grad, func.grad_and_value, func.jacfwd)),
+    *((f, "argnums") for f in (func.jacrev, func.hessian)),
+    (func.vmap, "in_dims out_dims randomness"),
+):
+    builtin(_function)(partial(_transform, _function, _names))
+
+
+def call_transform(tx: Tx, function: TransformVariable, args: Args, kwargs: Kwargs) -> Variable:
     """The transformed function on tensors: a node whose body transforms the subgraph."""
     name = function.transform.__name__
     metas = _metas(tx, [*args, *kwargs.values()], name)
@@ -182,7 +139,9 @@ def _of_one_example(tx: Tx, in_dims: Any, args: list[Variable], metas: list[Tens
     """The metas without the dimensions that are mapped over."""
     tree = _template(tx, TupleVariable(args), "vmap", [])
     try:
-        dims = list(_mapped_dims(in_dims, _filled(tree, [Tensor(TracedArray(m)) for m in metas])))
+        given = filled(tree, [Tensor(TracedArray(m)) for m in metas])
+        pairs = batching._pairs(tuple(in_dims) if isinstance(in_dims, list) else in_dims, given, "vmap")
+        dims = [dim for leaf, dim in pairs if isinstance(leaf, Tensor)]
     except ValueError as error:
         tx.unsupported("GB0066", f"vmap raises ValueError: {error}")
     dims += [None] * (len(metas) - len(dims))  # keyword arguments are as they are
@@ -190,11 +149,6 @@ def _of_one_example(tx: Tx, in_dims: Any, args: list[Variable], metas: list[Tens
         m if dim is None else m.with_(shape=[s for d, s in enumerate(m.shape) if d != dim])
         for m, dim in zip(metas, dims, strict=True)
     ]
-
-
-def _mapped_dims(in_dims: Any, args: tuple) -> Iterator[int | None]:
-    dims = tuple(in_dims) if isinstance(in_dims, list) else in_dims
-    return (dim for leaf, dim in batching._pairs(dims, args, "vmap") if isinstance(leaf, Tensor))
 
 
 CALLED[TransformVariable] = call_transform
@@ -215,7 +169,6 @@ def jvp(
     return _node(tx, "jvp", inside, [primals, tangents], lambda plain, p, t: func.jvp(plain, p, t, **options))
 
 
-@dataclass(eq=False)
 class PullVariable(Variable):
     """What vjp returns beside the output: cotangents to gradients."""
 
@@ -237,7 +190,7 @@ def vjp(tx: Tx, function: Variable, *primals: Variable, has_aux: Variable = FALS
     return TupleVariable([output, PullVariable(inside, given, aux), *more])
 
 
-def call_pull(tx: Tx, pull: PullVariable, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+def call_pull(tx: Tx, pull: PullVariable, args: Args, kwargs: Kwargs) -> Variable:
     if len(args) != 1 or kwargs:
         tx.unsupported("GB0065", "a call of vjp's function with other than one argument")
 

@@ -16,7 +16,7 @@ from stage0_eager.triton.kernels import (
     operator_of,
     wrap_triton,
 )
-from stage1_capture.state.machine import CALLED, Tx, builtin
+from stage1_capture.state.machine import CALLED, Args, Kwargs, Tx, builtin
 from stage1_capture.variables.base import Variable, from_constant, realize
 from stage1_capture.variables.builder import wrap
 from stage1_capture.variables.constant import NONE, ConstantVariable
@@ -26,10 +26,7 @@ from stage1_capture.variables.operators import call_operator
 from stage1_capture.variables.sequence import ListVariable, TupleVariable
 
 
-def launch(
-    tx: Tx, function: TritonLaunchVariable, args: list[Variable], kwargs: dict[str, Variable]
-) -> Variable:
-    """The call of `kernel[grid]`."""
+def launch(tx: Tx, function: TritonLaunchVariable, args: Args, kwargs: Kwargs) -> Variable:
     kernel = function.kernel
     op = operator_of(kernel)
     named, options = bound(op, tuple(map(realize, args)), kwargs)

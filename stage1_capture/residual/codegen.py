@@ -2,7 +2,8 @@
 
 Input: what the frame returns, or where it broke, and the finished graph. The text gathers the graph's inputs by
 their sources, calls the compiled graph, makes the objects that live on, replays the side effects, and returns
-(or calls the break function); its parameters and free variables are the user's own.
+(or calls the break function); its parameters and free variables are the user's own. Parameters of modules are the same
+tensors for as long as the structure epoch stands still, so they are read once and kept beside the epoch.
 """
 
 from __future__ import annotations
@@ -10,22 +11,23 @@ from __future__ import annotations
 import types
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 from stage0_eager import is_grad_enabled, set_grad_enabled
+from stage0_eager.nn.module import structure_epoch
 from stage0_eager.state import set_modes
-from stage1_capture.higher_order.backward_graphs import check_followed
-from stage1_capture.residual.gather import gather
+from stage1_capture.higher_order.subgraph import check_followed
 from stage1_capture.residual.mutation_guards import guard_mutation
 from stage1_capture.residual.rebuild import Rebuilder
 from stage1_capture.residual.replay import replay
 from stage1_capture.state.graph_builder import OutputGraph, Restart
-from stage1_capture.state.mro import of_a_prototype
+from stage1_capture.state.prototypes import of_a_prototype
 from stage1_capture.state.side_effects import DELETED
-from stage1_capture.state.signature import fresh_name, signature_text
 from stage1_capture.variables.base import Variable
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.controls import registered
+from stage_contracts.signature import fresh_name, signature_text
 from stage_contracts.source import AttrSource, CallSource, ClosureSource, ItemSource, Source, WatchedSource
 
 
@@ -91,10 +93,8 @@ class PyCodegen:
         last = finish(words)
         signature, bound = signature_text(self.function)
         name = self.function.__name__ if self.function.__name__.isidentifier() else "residual"
-        text = (
-            "\n    ".join([f"def {name}({signature}):", *self.reads, *body, *rebuilder.lines, *lines, last])
-            + "\n"
-        )
+        written = [f"def {name}({signature}):", *self.reads, *body, *rebuilder.lines, *lines, last]
+        text = "\n    ".join(written) + "\n"
         return text, _compile(text, name, self.function, bound)
 
     def _draw(self) -> None:
@@ -212,3 +212,40 @@ def _compile(text: str, name: str, function: types.FunctionType, bound: dict[str
     module = compile(wrapped, f"<cutaway residual {function.__qualname__}>", "exec", dont_inherit=True)
     outer = next(c for c in module.co_consts if isinstance(c, types.CodeType))
     return next(c for c in outer.co_consts if isinstance(c, types.CodeType) and c.co_name == name)
+
+
+FEW = 2  # fewer kept parameters than this are read each time
+
+
+def gather(
+    sources: list[Source], kept: set[Source], text_of: Callable[[Source], str], name_of: Callable[[str], str]
+) -> tuple[list[str], str, dict[str, Any]]:
+    """(lines to run first, the arguments of the graph's call, globals that these need).
+
+    With an input and two parameters: `graph(*(x,) + kept[1])`, where `kept` is read again when the epoch moved. The
+    list holds one tuple that is replaced as a whole, so that threads see the epoch and what was read at it together.
+    """
+    if sum(source in kept for source in sources) < FEW:
+        return [], ", ".join(map(text_of, sources)), {}
+    epoch, store, runs = (name_of(base) for base in ("module_epoch", "parameters", "kept"))
+    words: list[str] = []
+    gathered: list[str] = []
+    groups = [(is_kept, [*map(text_of, group)]) for is_kept, group in groupby(sources, key=kept.__contains__)]
+    runs_of_kept = [texts for is_kept, texts in groups if is_kept]
+    alone = len(runs_of_kept) * 2 > sum(map(len, runs_of_kept))
+    if alone:  # as an optimizer's, each between its gradient and its state: tuples would gain nothing
+        groups = [(is_kept, [text]) for is_kept, texts in groups for text in texts]
+    for is_kept, texts in groups:
+        text = texts[0] if alone else f"({', '.join(texts)},)"
+        if is_kept:
+            gathered.append(text)
+            text = f"{runs}[{len(gathered)}]"
+        words.append(text)
+    lines = [
+        f"{runs} = {store}[0]",
+        f"if {runs}[0] != {epoch}():",
+        f"    {runs} = {store}[0] = ({epoch}(), {', '.join(gathered)})",
+    ]
+    # one concatenation of tuples: with `f(x, *kept)` Python would copy a thousand parameters twice
+    arguments = ", ".join(words) if alone else f"*{' + '.join(words)}"
+    return lines, arguments, {epoch: structure_epoch, store: [(-1,)]}

@@ -59,9 +59,9 @@ def _guard_pairs(output: OutputGraph, apart: list[Any], inputs: list[Any]) -> No
 
 def _guard_changed(output: OutputGraph) -> None:
     """When a container or object is changed, nothing else that was looked at may be the same one."""
-    looked_at = [
-        v for v in output.known.values() if v.source is not None and not _is_registry(output, v.source)
-    ]
+    known = [v for v in output.known.values() if v.source is not None]
+    made_by_modules = lambda source: isinstance(source, AttrSource) and source.base in output.module_sources  # noqa: E731
+    looked_at = [v for v in known if not made_by_modules(v.source)]
     by_kind: dict[Any, list[Any]] = {}
     for before in output.effects.changed.values():
         changed_one = before.variable.part_of or before.variable
@@ -109,11 +109,6 @@ def _guard_rows(output: OutputGraph, kind: str, changed: Iterable[Any], known: I
         if left and (right or not (left_kept or right_kept)):
             source = RowSource(tuple(left), left_kept)
             output.guard(kind, source, RowSource(tuple(right), right_kept), under_epoch)
-
-
-def _is_registry(output: OutputGraph, source: Source) -> bool:
-    """Whether this is one of the dicts that a Module made for itself."""
-    return isinstance(source, AttrSource) and source.base in output.module_sources
 
 
 def merge_gradient_guards(output: OutputGraph) -> None:

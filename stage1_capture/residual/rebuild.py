@@ -6,6 +6,7 @@ program made, each object is made once: what occurs twice gets a name, and what 
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import types
@@ -17,14 +18,11 @@ from stage0_eager import TABLE
 from stage0_eager.autograd.backward_pass import spent
 from stage0_eager.tensor import with_base_made_in_inference
 from stage1_capture.frame.bytecode import Instruction
-from stage1_capture.residual.rebuild_classes import data_field, local_class, wrapper
-from stage1_capture.residual.rebuild_numbers import unbacked_answer, unbacked_number
 from stage1_capture.state.graph_builder import is_users
-from stage1_capture.state.mro import class_lookup, made_inside
-from stage1_capture.variables.base import LazyVariable, Variable, describe, from_constant, realize
+from stage1_capture.state.prototypes import made_inside
+from stage1_capture.variables.base import LazyVariable, Variable, from_constant, realize
 from stage1_capture.variables.class_ import FieldVariable, LocalClassVariable, WrapperVariable
 from stage1_capture.variables.constant import ConstantVariable
-from stage1_capture.variables.data_reads import note_escape
 from stage1_capture.variables.derived import FIXED, python_base
 from stage1_capture.variables.exception import ExceptionVariable
 from stage1_capture.variables.function import (
@@ -48,7 +46,7 @@ from stage1_capture.variables.ndarray import NumpyNdarrayVariable
 from stage1_capture.variables.object_dict import described
 from stage1_capture.variables.sequence import DequeVariable, ListVariable, SliceVariable, TupleVariable
 from stage1_capture.variables.set import SetVariable
-from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.tensor import TensorVariable, note_escape
 from stage1_capture.variables.unbacked import (
     UnbackedBoolVariable,
     UnbackedFloatVariable,
@@ -56,10 +54,13 @@ from stage1_capture.variables.unbacked import (
 )
 from stage1_capture.variables.user_object import HandleVariable, SuperVariable, UserDefinedObjectVariable
 from stage_contracts.capture import CapturedFrame
+from stage_contracts.class_lookup import class_lookup
 from stage_contracts.graph import Node
+from stage_contracts.size_text import python_text
 
 if TYPE_CHECKING:
     from stage1_capture.residual.codegen import PyCodegen
+
 
 _INLINE = (bool, int, str, bytes, type(None))
 _PLAIN = (*_INLINE, float)
@@ -166,7 +167,7 @@ class Rebuilder:
         return self.expression(from_constant(key)) if holds_object(key) else self.constant(key)
 
     def unsupported(self, value: Variable) -> Any:
-        self.codegen.output.unsupported("GB0053", f"returning {describe(value)}")
+        self.codegen.output.unsupported("GB0053", f"returning {value.describe()}")
 
 
 # ---- one maker per kind of value -----------------------------------------------------------------
@@ -184,11 +185,8 @@ def _tensor(r: Rebuilder, value: TensorVariable) -> str:
     if operator is None:
         index = r.outputs.setdefault(value.node, len(r.outputs))
         text = f"{r.outputs_name}[{index}]"
-        return (
-            f"{r.named(with_base_made_in_inference)}({text})"
-            if r.codegen.output.in_inference(value)
-            else text
-        )
+        inference = r.codegen.output.in_inference(value)
+        return f"{r.named(with_base_made_in_inference)}({text})" if inference else text
     # its history was walked and freed in the graph, and is that only in name to who asks for it outside
     graph = r.codegen.output.graph
     meta = value.meta.with_(requires_grad=False, strides=value.meta.strides)
@@ -368,9 +366,51 @@ def _partial(r: Rebuilder, value: PartialVariable) -> str:
     return f"{r.named(functools.partial)}({', '.join(words)})"
 
 
-def _iterator(r: Rebuilder, value: Any) -> str:
-    text = value.rebuild(r)
-    return r.unsupported(value) if text is None else text
+def _local_class(r: Rebuilder, value: LocalClassVariable) -> str:
+    """The class, of the names its body stored. What they hold is filled when it is there: it may be the class."""
+    if value in r.making:
+        return r.unsupported(value)
+    r.making.append(value)
+    names = dict(value.names)
+    if value.cell is not None:
+        names["__classcell__"] = value.cell
+    words = [f"{k!r}: {r.expression(v)}" for k, v in names.items()]
+    bases = f"({r.all(value.bases)}{',' * (len(value.bases) == 1)})"
+    name = r.name(value, f"{r.named(type)}({value.name!r}, {bases}, {{{', '.join(words)}}})")
+    r.making.pop()
+    r.waiting.append(lambda: _finish_class(r, value, name))
+    if not r.making:
+        waiting, r.waiting = r.waiting, []
+        for fill in waiting:
+            fill()
+    return name
+
+
+def _data_field(r: Rebuilder, value: FieldVariable) -> str:
+    words = [f"{name}={r.expression(option)}" for name, option in value.options.items()]
+    return r.name(value, f"{r.named(dataclasses.field)}({', '.join(words)})")
+
+
+def _finish_class(r: Rebuilder, value: LocalClassVariable, name: str) -> None:
+    if value.options is not None:
+        words = [name, *(f"{option}={r.constant(v)}" for option, v in value.options.items())]
+        r.lines.append(f"{r.named(dataclasses.dataclass)}({', '.join(words)})")
+    for key, attribute in value.attrs.items():
+        if attribute is not None:
+            r.lines.append(f"{name}.{key} = {r.expression(attribute)}")
+
+
+def _unbacked(r: Rebuilder, sym: Any) -> str:
+    """A number that only the data knew: each of its symbols is read from the tensor that shows it."""
+    sizes = sym.env
+
+    def shown(symbol: Any) -> str:
+        if symbol not in sizes.makers:
+            return r.codegen.source(sizes.sources[symbol], early=True)
+        tensor = sizes.makers[symbol]
+        return f"{r.expression(tensor)}.{'shape[0]' if tensor.meta.shape else 'item()'}"
+
+    return python_text(sym.expr, shown)
 
 
 _MAKE: dict[type, Make] = {
@@ -393,16 +433,18 @@ _MAKE: dict[type, Make] = {
     UserMethodVariable: _method,
     ExceptionVariable: _exception,
     HandleVariable: _handle,
-    LocalClassVariable: local_class,
-    WrapperVariable: wrapper,
-    FieldVariable: data_field,
+    LocalClassVariable: _local_class,
+    WrapperVariable: lambda r, v: r.name(v, f"{r.named(type(v.real))}({r.all(v.functions)})"),
+    FieldVariable: _data_field,
     GeneratedFunctionVariable: lambda r, v: f"{r.expression(v.owner)}.{v.attribute}",
     UserDefinedObjectVariable: _object,
-    UnbackedIntVariable: unbacked_number,
+    UnbackedIntVariable: lambda r, v: _unbacked(r, v.sym),
     UnbackedFloatVariable: lambda r, v: f"{r.expression(v.tensor)}.item()",
-    UnbackedBoolVariable: unbacked_answer,
+    UnbackedBoolVariable: lambda r, v: (
+        _unbacked(r, v.sym) if v.tensor is None else f"{r.expression(v.tensor)}.item()"
+    ),
     SuperVariable: lambda r, v: f"{r.named(super)}({r.named(v.owner)}, {r.expression(v.receiver)})",
-    IteratorVariable: _iterator,
+    IteratorVariable: lambda r, v: v.rebuild(r) or r.unsupported(v),
     NestedFunctionVariable: lambda r, v: f"{CapturedFrame.nested_name}({r.expression(v.function)})",
     InstructionVariable: lambda r, v: (
         f"{r.named(functools.partial)}({r.named(v.run)}, {CapturedFrame.nested_name}, {v.detail!r})"

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from stage0_eager.nn import Module
 from stage0_eager.nn.module import bump_structure_epoch
 from stage1_capture.residual.rebuild import Rebuilder
-from stage1_capture.state.mro import class_lookup
 from stage1_capture.state.side_effects import DELETED, Before, SideEffects
 from stage1_capture.variables.builder import REGISTRIES
 from stage1_capture.variables.derived import python_base
@@ -25,6 +24,7 @@ from stage1_capture.variables.sequence import DequeVariable, ListVariable
 from stage1_capture.variables.set import SetVariable
 from stage1_capture.variables.tensor import TensorVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
+from stage_contracts.class_lookup import class_lookup
 from stage_contracts.source import AttrSource
 
 if TYPE_CHECKING:
@@ -36,7 +36,9 @@ def replay(codegen: PyCodegen, r: Rebuilder, effects: SideEffects) -> list[str]:
     lines: list[str] = []
     for before in effects.changed.values():
         target = r.expression(before.variable)
-        lines += _REPLAY[_family(before.variable)](r, before, target)
+        lines += next(how for kind, how in _REPLAY.items() if isinstance(before.variable, kind))(
+            r, before, target
+        )
     if any(_is_registry(before.variable) or _loses(before.variable) for before in effects.changed.values()):
         lines.append(f"{codegen.named(bump_structure_epoch)}()")
     for module, name in effects.globals:
@@ -60,10 +62,6 @@ def _is_registry(variable: Any) -> bool:
 def _loses(variable: Any) -> bool:
     """Whether it is a module that lost an attribute, past its `__delattr__`, which would tell."""
     return isinstance(getattr(variable, "real", None), Module) and None in variable.attrs.values()
-
-
-def _family(variable: Any) -> type:
-    return next(kind for kind in _REPLAY if isinstance(variable, kind))
 
 
 def _list(r: Rebuilder, before: Before, target: str) -> list[str]:
@@ -127,6 +125,7 @@ def _object(r: Rebuilder, before: Before, target: str) -> list[str]:
     lines = []
     for name, value in before.variable.attrs.items():
         real = before.variable.real
+        stores = class_lookup(type(real), "__setattr__") in _PLAIN
         # An attribute that was deleted and made again is the last of the dict.
         if value is not None and name in getattr(before.variable, "again", ()):
             lines.append(f"{target}.__dict__.pop({name!r}, None)")
@@ -138,7 +137,8 @@ def _object(r: Rebuilder, before: Before, target: str) -> list[str]:
         elif value is None:
             past = class_lookup(type(real), "__delattr__") is not object.__delattr__
             lines.append(f"{r.named(object.__delattr__ if past else delattr)}({target}, {name!r})")
-        elif not _plain(real) or _past_module(before.variable, name):
+        # an assignment may do more than store (on a module: and bump the epoch)
+        elif not (stores or isinstance(real, BaseException)) or _past_module(before.variable, name):
             lines.append(f"{r.named(object.__setattr__)}({target}, {name!r}, {r.expression(value)})")
         elif name.isidentifier():
             lines.append(f"{target}.{name} = {r.expression(value)}")
@@ -147,16 +147,7 @@ def _object(r: Rebuilder, before: Before, target: str) -> list[str]:
     return lines
 
 
-def _tensor(r: Rebuilder, before: Before, target: str) -> list[str]:
-    return [f"{target}.{name} = {r.expression(value)}" for name, value in before.variable.attrs.items()]
-
-
 _PLAIN: tuple[Any, ...] = (object.__setattr__, Module.__setattr__)
-
-
-def _plain(real: Any) -> bool:
-    """Whether an assignment does nothing but store (on a module: and bumps the epoch)."""
-    return class_lookup(type(real), "__setattr__") in _PLAIN or isinstance(real, BaseException)
 
 
 def _past_module(variable: Any, name: str) -> bool:
@@ -168,13 +159,6 @@ def _past_module(variable: Any, name: str) -> bool:
     )
 
 
-def _cell(r: Rebuilder, before: Before, target: str) -> list[str]:
-    value = before.variable.contents
-    return [
-        f"del {target}.cell_contents" if value is None else f"{target}.cell_contents = {r.expression(value)}"
-    ]
-
-
 _REPLAY: dict[type, Any] = {
     DequeVariable: _deque,
     ListVariable: _list,
@@ -182,6 +166,12 @@ _REPLAY: dict[type, Any] = {
     SetVariable: _set,
     UserDefinedObjectVariable: _object,
     UserFunctionVariable: _object,
-    TensorVariable: _tensor,
-    CellVariable: _cell,
+    TensorVariable: lambda r, before, target: [
+        f"{target}.{name} = {r.expression(value)}" for name, value in before.variable.attrs.items()
+    ],
+    CellVariable: lambda r, before, target: [
+        f"del {target}.cell_contents"
+        if before.variable.contents is None
+        else f"{target}.cell_contents = {r.expression(before.variable.contents)}"
+    ],
 }

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -17,14 +18,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from stage0_eager import is_grad_enabled
 from stage0_eager.autograd.backward_pass import is_spent
 from stage0_eager.state import followed, words_of
+from stage0_eager.transforms.shadow_tape import ShadowTape, whole_of
 from stage1_capture.state.hints import MODULES
-from stage1_capture.state.made import is_watched, made
-from stage1_capture.state.mro import empty_prototypes
 from stage1_capture.state.open_sizes import OpenSizes
-from stage1_capture.state.shadow_tape import ShadowTape, whole_of
+from stage1_capture.state.prototypes import empty_prototypes
 from stage1_capture.state.side_effects import SideEffects
+from stage_contracts import config, events
 from stage_contracts.breaks import Unsupported
 from stage_contracts.class_guards import facts_of
+from stage_contracts.class_lookup import made_by_python
 from stage_contracts.graph import Graph, Node
 from stage_contracts.guard_constants import computes, lacks
 from stage_contracts.guards import Guard
@@ -121,8 +123,8 @@ class OutputGraph:
         # detached -> the input it is a view of
         self.mutable_through: dict[TensorVariable, TensorVariable] = {}
         self.detached_inside: set[Node] = set()  # by no_grad blocks
-        self.data_of: dict[TensorVariable, TensorVariable] = {}  # x.data -> x: variables/data_reads.py
-        # set while higher_order/transforms.py follows a function; while backward_graphs.py does: when it began
+        self.data_of: dict[TensorVariable, TensorVariable] = {}  # x.data -> x: variables/tensor.py
+        # set while higher_order/subgraph.py follows a function; and when it began, of one that runs in the backward
         self.taken: dict[TensorVariable, Node] | None = None
         self.follows_since: int | None = None
         # what runs in the backward: its name, and whether it still reads the same
@@ -132,7 +134,7 @@ class OutputGraph:
         self.effects = SideEffects()
         self.class_stores: dict[type, dict[str, Any]] = {}  # what the program stored; None: deleted
         self.class_places: dict[type, Source] = {}  # where guards find a user-defined class
-        self.prototypes: list[Any] = []  # of the classes that the program defines: variables/local_classes.py
+        self.prototypes: list[Any] = []  # of the classes that the program defines: variables/class_.py
         self.shadows: dict[Graph, ShadowTape] = {}  # where something asked for gradients
         self.root_steps = 0  # instructions of the outermost frame so far
         self.grad_enabled = is_grad_enabled()  # where the program is now
@@ -163,16 +165,19 @@ class OutputGraph:
             frame.locals.clear()
             frame.stack.clear()
         empty_prototypes(self.prototypes)
-        for held in (
-            self.known,
-            self.kept,
-            self.generators,
-            self.exceptions,
-            self.mutated,
-            self.prototypes,
-        ):
-            held.clear()
+        for held in "known kept generators exceptions mutated prototypes".split():
+            getattr(self, held).clear()
         self.effects = SideEffects()
+
+    @contextmanager
+    def having(self, **fields: Any) -> Iterator[None]:
+        """These fields are others for a while."""
+        before = {name: getattr(self, name) for name in fields}
+        vars(self).update(fields)
+        try:
+            yield
+        finally:
+            vars(self).update(before)
 
     def in_inference(self, tensor: TensorVariable) -> bool:
         """Whether a result was made in inference mode: one of this frame, or one that the call is in."""
@@ -240,10 +245,22 @@ class OutputGraph:
         key = (kind, source, expected if isinstance(expected, Source) or type(expected) is str else None)
         if key not in self.guards:
             self.guards[key] = guard = Guard(kind, source, expected, origin or self.origin(), under_epoch)
-            if (
-                origin is None and is_watched()
-            ):  # an assumption on sizes has its origin, and was told when it was made
-                made(self, "guard", guard.expression())
+            # an assumption on sizes has its origin, and was told when it was made
+            if origin is None and self.is_watched():
+                self.tell("guard", guard.expression())
+
+    def is_watched(self) -> bool:
+        """Whether a tool asks to be told of guards and symbols."""
+        debug = config.current().debug
+        return bool(debug.guard_added or debug.symbol_made)
+
+    def tell(self, what: str, *spellings: str) -> None:
+        """Record that a guard or a symbol was made: an event with the user's stack. `what` is "guard" or "symbol",
+        and `spellings` are its texts. A listener sees the compiler's own stack, because it is called here."""
+        stack = [frame.current.origin for frame in self.frames if frame.current is not None]
+        events.record(
+            "trace", what, origin=self.origin(), text=spellings[0], spellings=spellings, stack=stack
+        )
 
     def guard_plain(self, source: Source, cls: type, name: str) -> None:
         """Rely on a class to lack a name, or to have a plain value there."""
@@ -338,10 +355,9 @@ class OutputGraph:
         assert number.source is not None
         if self.taken is not None:
             return number.value  # in a function with a graph of its own it is fixed
-        for node in self.graph.placeholders:
-            if node.meta["source"] == number.source:
-                return node
-        return self.graph.placeholder(_placeholder_name(number.source), number.sym, source=number.source)
+        known = next((n for n in self.graph.placeholders if n.meta["source"] == number.source), None)
+        name = _placeholder_name(number.source)
+        return known or self.graph.placeholder(name, number.sym, source=number.source)
 
 
 def is_library(module_globals: dict[str, Any]) -> bool:
@@ -378,12 +394,9 @@ def is_users_class(cls: type) -> bool:
     return is_users({"__name__": getattr(cls, "__module__", "")})
 
 
-_HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made
-
-
 def _may_change(cls: type) -> bool:
     """Whether a class may get another member: the library's are trusted, and those of C's do not change."""
-    return bool(cls.__flags__ & _HEAP) and not is_library_class(cls)
+    return made_by_python(cls) and not is_library_class(cls)
 
 
 # The number of an object is another in each process: a name with it would hide that a graph is known to the cache.

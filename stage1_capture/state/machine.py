@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from stage1_capture.state.mro import MISSING, class_lookup
+from stage_contracts.class_lookup import MISSING, class_lookup
 from stage_contracts.controls import Rule, rule_of
 
 if TYPE_CHECKING:
@@ -31,18 +31,16 @@ class Tx(Protocol):
     def lazily(self, real: Any, source: Any) -> Variable:
         """As `wrap`, but the value is looked at and guarded only when something reads it."""
 
-    def call(self, function: Variable, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+    def call(self, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
         """`function(*args, **kwargs)`."""
 
-    def inline(self, function: Variable, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+    def inline(self, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
         """A call of a Python function: its body is interpreted inside this frame."""
 
     def class_body(self, body: UserFunctionVariable) -> dict[str, Variable]:
         """What the body of a class statement stores."""
 
-    def fold(
-        self, function: Callable[..., Any], args: list[Variable], kwargs: dict[str, Variable]
-    ) -> Variable:
+    def fold(self, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Variable:
         """A pure function of constants, computed now."""
 
     def compare(self, symbol: str, left: Variable, right: Variable) -> Variable:
@@ -86,7 +84,6 @@ KINDS: dict[str, Any] = {}  # kinds of value that files below theirs make
 CONSTRUCTORS: dict[type, Called] = {}  # classes that are called, by a base of theirs
 METHODS: dict[tuple[type, str], Builtin] = {}  # of lists, dicts, iterators: (kind, name)
 SPECIAL_METHODS: dict[str, Any] = {}  # special methods of all containers, by name
-FRAMES: dict[int, Callable[..., Variable]] = {}  # a flag of the code -> what a call gives, instead of running
 
 
 def attempt(tx: Tx, what: str, compute: Callable[[], Any], exact: bool = False) -> Any:
@@ -112,19 +109,43 @@ def control_of(real: Any) -> Rule | None:
     return rule_of(real) or (None if of_class is MISSING else of_class)
 
 
+def spread(handler: Any, what: str, code: str = "GB0065") -> Builtin:
+    """A handler of (tx, *args, **kwargs) as the tables have it. A call that does not fit it is a break; a handler that
+    gives nothing is the program's None."""
+
+    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+        try:
+            return handler(tx, *args, **kwargs) or KINDS["none"]
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                raise  # not the call itself: an error of our own
+            tx.unsupported(code, f"{what}: {error}")
+
+    return call
+
+
 def builtin(*functions: Any) -> Any:
-    """Decorator: enter a handler of (tx, *args, **kwargs); a call that does not fit it is a break."""
+    """Decorator: enter a handler of (tx, *args, **kwargs)."""
 
     def enter(handler: Any) -> Any:
-        def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-            try:
-                return handler(tx, *args, **kwargs)
-            except TypeError as error:
-                if error.__traceback__ is None or error.__traceback__.tb_next is not None:
-                    raise  # not the call itself: an error of our own
-                tx.unsupported("GB0065", f"a call of {functions[0].__name__}: {error}")
+        BUILTINS.update(dict.fromkeys(functions, spread(handler, f"a call of {functions[0].__name__}")))
+        return handler
 
-        BUILTINS.update(dict.fromkeys(functions, call))
+    return enter
+
+
+def builtins_(rows: dict[Any, Callable[..., Any]]) -> None:
+    """Enter handlers of (tx, *args, **kwargs), each under its function."""
+    for function, handler in rows.items():
+        builtin(function)(handler)
+
+
+def method(kind: type, *names: str) -> Callable[[Any], Any]:
+    """Decorator: enter a handler of (tx, receiver, *args, **kwargs) for methods of a kind of value."""
+
+    def enter(handler: Any) -> Any:
+        call = spread(handler, f"a call of the method {names[0]}")
+        METHODS.update({(kind, name): call for name in names})
         return handler
 
     return enter

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stage1_capture.state.made import is_watched, made
 from stage_contracts.size_text import python_text
 from stage_contracts.source import Source
 from stage_contracts.symbolic import ShapeEnv, SymInt
@@ -42,9 +41,9 @@ class OpenSizes(ShapeEnv):
         self.origin = self.output.origin()
         before = len(self.assumptions)
         holds = super().assume(condition)
-        if is_watched():
+        if self.output.is_watched():
             for entry in self.assumptions[before:]:
-                made(self.output, "guard", str(entry.condition), *self._as_python(entry.condition))
+                self.output.tell("guard", str(entry.condition), *self._as_python(entry.condition))
         return holds
 
     def _as_python(self, condition: Any) -> list[str]:
@@ -55,8 +54,8 @@ class OpenSizes(ShapeEnv):
 
     def dimension(self, name: str, hint: int | None, low: int = 0, high: int | None = None) -> SymInt:
         sym = super().dimension(name, hint, low, high)
-        if is_watched():
-            made(self.output, "symbol", name, f"{name} = {'of the data' if hint is None else hint}")
+        if self.output.is_watched():
+            self.output.tell("symbol", name, f"{name} = {'of the data' if hint is None else hint}")
         return sym
 
     def open(

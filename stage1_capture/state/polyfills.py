@@ -1,12 +1,16 @@
 """Functions of the standard library that are C, written in Python so that capture can follow them.
 
 Input: builtins/library.py puts each in the place of the original. The meaning is that of the original's
-documentation; only what capture may follow is here.
+documentation; only what capture may follow is here. Of heapq and bisect CPython has the Python beside the C: their
+source is run once more where the C part cannot be imported. As part of this package all are trusted: no guards.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib.util
+import sys
+import types
 from typing import Any
 
 MISSING: Any = object()
@@ -381,3 +385,23 @@ def update_wrapper(
         copy_attributes(wrapper, wrapped)
     wrapper.__wrapped__ = wrapped
     return wrapper
+
+
+def _without(accelerator: str, name: str) -> types.ModuleType:
+    spec: Any = importlib.util.find_spec(name)
+    module = types.ModuleType(f"{__name__}.{name}")
+    absent = object()
+    known = sys.modules.get(accelerator, absent)
+    sys.modules[accelerator] = None  # type: ignore[assignment]  # an import of it is an ImportError
+    try:
+        exec(spec.loader.get_code(name), vars(module))
+    finally:
+        if known is absent:
+            del sys.modules[accelerator]
+        else:
+            sys.modules[accelerator] = known  # type: ignore[assignment]
+    return module
+
+
+heapq = _without("_heapq", "heapq")
+bisect = _without("_bisect", "bisect")

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from stage1_capture.state.machine import Args, Kwargs
+
 if TYPE_CHECKING:
     from stage1_capture.variables.base import Variable
 
@@ -32,7 +34,7 @@ class SideEffects:
     globals: dict[tuple[int, str], tuple[dict, Variable]] = field(default_factory=dict)
     hooks: list[Any] = field(default_factory=list)  # on tensors from outside
     # steps of schedules, called last: (schedule, arguments, keyword arguments)
-    calls: list[tuple[Variable, list[Variable], dict[str, Variable]]] = field(default_factory=list)
+    calls: list[tuple[Variable, Args, Kwargs]] = field(default_factory=list)
     in_the_end: bool = False  # one of them runs user code, which sees what was changed until then
 
     def will_change(self, variable: Variable) -> None:

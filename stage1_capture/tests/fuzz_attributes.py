@@ -20,11 +20,11 @@ import numpy as np
 from stage0_eager.nn import Linear, Module, Parameter
 from stage0_eager.tensor import Tensor
 from stage1_capture.capture import capture as default_capture
-from stage1_capture.state.mro import class_lookup
 from stage1_capture.tests.attribute_grammar import CALLS, write_program
 from stage1_capture.tests.driver import Compiled
 from stage1_capture.tests.harness import tensor
 from stage1_capture.tests.many import fuzzer
+from stage_contracts.class_lookup import class_lookup
 from stage_contracts.tests.many_programs import main
 
 # ---- what is seen of a value -------------------------------------------------------------------------

@@ -11,13 +11,13 @@ from stage1_capture.breaks import resume as resume_functions
 from stage1_capture.first import OPERATORS
 from stage1_capture.frame import bytecode
 from stage1_capture.state.graph_builder import SkipFrame
-from stage1_capture.state.signature import signature_text
 from stage1_capture.variables.base import realize
 from stage1_capture.variables.builder import lazily
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.operators import call_operator
 from stage_contracts.breaks import Unsupported
 from stage_contracts.capture import CapturedFrame
+from stage_contracts.signature import signature_text
 from stage_contracts.source import ArgSource
 
 NOT_PLAIN = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE

@@ -12,14 +12,23 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from stage1_capture.state.machine import Tx, attempt
-from stage1_capture.state.mro import MISSING, class_lookup
+from stage1_capture.state.machine import Args, Kwargs, Raised, Tx, attempt
 from stage1_capture.variables import unbacked
-from stage1_capture.variables.base import NotConstant, Variable, as_constant, describe, from_constant, is_same
+from stage1_capture.variables.base import (
+    NotConstant,
+    Variable,
+    as_constant,
+    from_constant,
+    is_same,
+    realize,
+)
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.formatting import percent
 from stage1_capture.variables.ndarray import dtype_comparison
-from stage1_capture.variables.number import hint_of, open_binary, open_compare, open_negative
+from stage1_capture.variables.number import hint_of, open_binary, open_compare, open_conversion, open_negative
+from stage1_capture.variables.unbacked import converted
+from stage_contracts.breaks import Unsupported
+from stage_contracts.class_lookup import MISSING, class_lookup
 
 # symbol -> the function for constants, and the name between the underscores of its methods
 BINARY: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
@@ -78,11 +87,10 @@ def _folded(tx: Tx, symbol: str, function: Callable, left: Variable, right: Vari
 def _first_answer(tx: Tx, symbol: str, left: Variable, right: Variable, order: Order) -> Variable:
     for is_left, method_name in order:
         receiver, other = (left, right) if is_left else (right, left)
-        method = receiver.special_method(tx, method_name)
-        result = DECLINED if method is None else tx.call(method, [other], {})
+        result = receiver.ask(tx, method_name, other) or DECLINED
         if not _declines(result):
             return result
-    tx.unsupported("GB0038", f"{symbol} between {describe(left)} and {describe(right)}")
+    tx.unsupported("GB0038", f"{symbol} between {left.describe()} and {right.describe()}")
 
 
 def _of_plain_values(left: Variable, right: Variable, name: str) -> bool:
@@ -148,10 +156,7 @@ def unary(tx: Tx, opname: str, value: Variable) -> Variable:
         return still_open
     if value.is_python_constant():
         return attempt(tx, method_name, lambda: ConstantVariable(function(as_constant(value))))
-    method = value.special_method(tx, method_name)
-    if method is None:
-        tx.unsupported("GB0038", f"{method_name} of {describe(value)}")
-    return tx.call(method, [], {})
+    return value.ask(tx, method_name) or tx.unsupported("GB0038", f"{method_name} of {value.describe()}")
 
 
 # ---- comparisons -------------------------------------------------------------------------------------
@@ -190,16 +195,39 @@ def compare(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
         return answer
     if equality and left.is_compared_by_identity() and right.is_compared_by_identity():
         return ConstantVariable(is_same(tx, left, right) is (symbol == "=="))
-    tx.unsupported("GB0038", f"{symbol} between {describe(left)} and {describe(right)}")
+    tx.unsupported("GB0038", f"{symbol} between {left.describe()} and {right.describe()}")
 
 
 def _rich_compare(tx: Tx, receiver: Variable, other: Variable, name: str) -> Variable:
     """receiver.__lt__(other). Without a `__ne__` of its own, a class has the opposite of its `__eq__`."""
     if receiver.defines(name):
-        method = receiver.special_method(tx, name)
-        assert method is not None
-        return tx.call(method, [other], {})
+        return receiver.ask(tx, name, other)
     if name == "__ne__" and receiver.defines("__eq__"):
         equal = _rich_compare(tx, receiver, other, "__eq__")
         return equal if _declines(equal) else ConstantVariable(not equal.truth(tx))
     return DECLINED
+
+
+def fold(tx: Tx, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Variable:
+    """Compute a pure function of constants now. What it raises, the program raises."""
+    name = getattr(function, "__name__", "a function")
+    still_open = open_conversion(function, [realize(a) for a in args]) if not kwargs else None
+    if still_open is None and len(args) == 1 and not kwargs:
+        still_open = converted(tx, function, realize(args[0]))
+    if still_open is not None:
+        return still_open
+    values = [tx.constant(a, name) for a in args]
+    options = {k: tx.constant(v, name) for k, v in kwargs.items()}
+
+    def compute() -> Variable:
+        try:
+            return from_constant(function(*values, **options))
+        except (Raised, Unsupported):
+            raise
+        except Exception as error:
+            if type(error).__module__ == "builtins":  # attempt() knows it
+                raise
+            # its class may have a say in how it is made
+            tx.unsupported("GB0066", f"{name} raises {type(error).__name__}: {error}")
+
+    return attempt(tx, name, compute, exact=True)

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from stage0_eager.nn import Module
 from stage1_capture.state.machine import Raised, Tx
-from stage1_capture.state.mro import MISSING, class_lookup, has_dict
 from stage1_capture.state.side_effects import DELETED
-from stage1_capture.variables.base import Variable, describe, from_constant, realize
+from stage1_capture.variables.base import Variable, from_constant, realize
 from stage1_capture.variables.binding import (
     bind,
     call_descriptor,
@@ -35,6 +34,7 @@ from stage1_capture.variables.object_dict import (
     read_by_class,
     refuse_second_way,
 )
+from stage_contracts.class_lookup import MISSING, class_lookup, has_dict
 from stage_contracts.python_version import VERSION
 from stage_contracts.source import AttrSource, CallSource, ItemSource, Source
 
@@ -167,7 +167,7 @@ def _slot(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str) -> Va
     except AttributeError:
         computed = class_lookup(cls, "__getattr__") is not MISSING
         if value.source is not None and computed:
-            tx.unsupported("GB0104", f"the slot {name} of {describe(value)} is empty")
+            tx.unsupported("GB0104", f"the slot {name} of {value.describe()} is empty")
         tx.output.guard("ABSENT", value.source, name)
         # the class may get something else under the name, or lose it: Python says another thing then
         tx.output.guard("IDENTITY", dict_source(value, name), found)

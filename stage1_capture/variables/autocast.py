@@ -1,33 +1,27 @@
 """What autocast and inference mode do to a call of an operator: operands are cast, results are marked.
 
-Input: the calls that variables/operators.py records, under the modes of state/modes.py. Autocast's casts become nodes
-of the graph, so that nothing is left to switch while the graph runs.
+Input: the calls that variables/operators.py records, under the modes that the program switched. Autocast's casts
+become nodes of the graph, so that nothing is left to switch while the graph runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from stage0_eager.amp import autocast, autocast_lists
 from stage0_eager.table.operator import Operator
 from stage0_eager.table.registry import TABLE
 from stage0_eager.tensor import UNTRACKED
-from stage1_capture.state.machine import Tx
+from stage1_capture.state.machine import Args, Kwargs, Tx
 from stage1_capture.variables.base import SEQUENCES, Variable, realize
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.tensor import TensorVariable
 
-Record = Callable[[Tx, Operator, list[Variable], dict[str, Variable]], Variable]
+Record = Callable[[Tx, Operator, Args, Kwargs], Variable]
 
 
-# ---- autocast ----------------------------------------------------------------------------------------------------
-
-
-def with_casts(
-    tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable], record: Record
-) -> tuple[list[Variable], dict[str, Variable]]:
+def with_casts(tx: Tx, op: Operator, args: Args, kwargs: Kwargs, record: Record) -> tuple[Args, Kwargs]:
     """The operands of a call as autocast makes them; `record` puts a cast into the graph."""
     tensors = _tensors_in([*args, *kwargs.values()])
     device = tensors[0].meta.device.type if tensors else ""
@@ -38,7 +32,12 @@ def with_casts(
         bound = dict(zip(op.params, op.bind(*args, **kwargs), strict=True))
     except TypeError:  # the call's own mistake: the operator says so
         return args, kwargs
-    policy = autocast.policy_of(op, device, _Shown(bound), lambda v: _value(tx, v))
+
+    def known(value: Any) -> Any:
+        looked_at = isinstance(value, Variable)
+        return tx.constant(value, "an argument that autocast looks at") if looked_at else value
+
+    policy = autocast.policy_of(op, device, _Shown(bound), known)
     if policy == autocast_lists.REFUSE:
         tx.throw(RuntimeError, autocast_lists.REFUSALS[op.name])
     dtypes = [t.meta.dtype for t in tensors if t.meta.device.type == device]
@@ -59,16 +58,6 @@ def with_casts(
     return list(map(cast, args)), {name: cast(v) for name, v in kwargs.items()}
 
 
-@contextmanager
-def without_casts(tx: Tx) -> Iterator[None]:
-    """For a call with out=, which autocast leaves alone."""
-    before, tx.output.modes["autocast"] = tx.output.modes["autocast"], ()
-    try:
-        yield
-    finally:
-        tx.output.modes["autocast"] = before
-
-
 class _Shown(dict):
     """Bound arguments as a list's conditions look at them: a tensor by its meta."""
 
@@ -76,10 +65,6 @@ class _Shown(dict):
         value = super().__getitem__(name)
         known = realize(value) if isinstance(value, Variable) else None
         return value if known is None or not known.is_tensor() else known.meta
-
-
-def _value(tx: Tx, value: Any) -> Any:
-    return tx.constant(value, "an argument that autocast looks at") if isinstance(value, Variable) else value
 
 
 def _cast(tx: Tx, tensor: TensorVariable, dtype: Any, cached: bool, record: Record) -> Variable:
@@ -105,26 +90,19 @@ def _tensors_in(values: list[Variable]) -> list[TensorVariable]:
     return [t for value in values for t in realize(value).tensors()]
 
 
-# ---- inference mode ----------------------------------------------------------------------------------------------
-
-
-def check_inference(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> None:
+def check_inference(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> None:
     """Outside of inference mode its tensors can neither be written to nor saved for backward: eager refuses."""
     if tx.output.modes["inference"]:
         return
     tensors = _tensors_in([*args, *kwargs.values()])
-    if any(tx.output.in_inference(t) or _untracked(t) for t in tensors) and (
-        op.mutates or tx.output.grad_enabled and any(t.meta.requires_grad for t in tensors)
-    ):
+    if any(
+        tx.output.in_inference(t) or (t.real is not None and t.real._version is UNTRACKED) for t in tensors
+    ) and (op.mutates or tx.output.grad_enabled and any(t.meta.requires_grad for t in tensors)):
         tx.unsupported("GB0070", f"{op.name} of a tensor made in inference mode, outside of it")
 
 
-def mark_inference(tx: Tx, result: Variable, args: list[Variable], kwargs: dict[str, Variable]) -> None:
+def mark_inference(tx: Tx, result: Variable, args: Args, kwargs: Kwargs) -> None:
     """Results of calls inside an inference mode that began in this frame; residual code marks those that leave."""
     if tx.output.modes["inference"] and not tx.output.options.modes["inference"]:
         given = {id(t) for t in _tensors_in([*args, *kwargs.values()])}
         tx.output.inference.update(t for t in _tensors_in([result]) if id(t) not in given)
-
-
-def _untracked(tensor: TensorVariable) -> bool:
-    return tensor.real is not None and tensor.real._version is UNTRACKED

@@ -10,52 +10,96 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, dataclass_transform
 
 from stage1_capture.state.hints import code_of
-from stage1_capture.state.machine import CALLED, METHODS, SPECIAL_METHODS, Args, Kwargs, Raised, Tx
-from stage1_capture.state.mro import full_name
+from stage1_capture.state.machine import CALLED, KINDS, METHODS, SPECIAL_METHODS, Args, Kwargs, Raised, Tx
 from stage1_capture.state.polyfills import items_backwards, items_by_index
+from stage_contracts.class_lookup import full_name
 from stage_contracts.source import AttrSource, Source
 
 SEQUENCES = (list, tuple, deque)  # families of items in a row
 BIRTHS = itertools.count()
 
 
-@dataclass(eq=False, kw_only=True)
-class Variable:
+def same_object(self: Any, tx: Tx, other: Variable) -> bool | None:
+    """`same_as` of kinds whose values are known by the very object."""
+    alike = self.real is not None and self.real is getattr(other, "real", None) and not other.is_tensor()
+    return True if alike else None
+
+
+def yes(self: Any) -> bool:
+    return True
+
+
+def no(self: Any) -> bool:
+    return False
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(field,))
+class _Dataclass:
+    """Each class derived from it is a dataclass, whose objects are compared by identity."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(eq=False)(cls)
+
+
+class Variable(_Dataclass):
+    """A value."""
+
+    _: KW_ONLY
     source: Source | None = None
     trusted: bool = False  # an object of the library, without a source: read without a guard, never written
     born: int = field(default_factory=BIRTHS.__next__, repr=False)  # later than all that were there before it
     part_of: Any = None  # of what an object is made of (its dict, the list it derives from): the object
+    stands_for: ClassVar[Any] = None  # the class of all objects of this kind, where there is one
+    # the fields with the values inside it: None, a value, a list, a dict
+    holds: ClassVar[tuple[str, ...]] = ()
 
     if TYPE_CHECKING:
         # A kind's fields are read where a question has told the kind (`value.is_tensor()`, `value.family() is dict`).
         # mypy narrows by isinstance only, which would name the kinds everywhere: the protocol is there to avoid that.
         def __getattr__(self, name: str) -> Any: ...
 
+    # Questions of yes and no: a kind of which it is true has the line `is_tensor = yes`.
+    is_array = no
+    is_tensor = no
+    has_data = no  # a tensor or an array, of which only the meta is known
+    is_none = no
+    is_open = no  # a number that the graph need not know
+    is_python_constant = no  # a constant as such, no container of some
+    is_immutable = no  # it may be computed with, when it is known
+    is_plain_data = no  # it binds nothing where it is found in a class
+    is_compared_by_identity = no
+    is_foreign_iterator = (
+        no  # a real iterator of Python's, in whatever state: only Python can take its next item
+    )
+
     def python_type(self, tx: Tx) -> type:
         """The class of the object it stands for."""
-        tx.unsupported("GB0048", f"the class of {describe(self)}")
+        if self.stands_for is None:
+            tx.unsupported("GB0048", f"the class of {self.describe()}")
+        return self.stands_for
 
     # ---- attributes --------------------------------------------------------------------------------------
 
     def var_getattr(self, tx: Tx, name: str) -> Variable | None:
         """`value.name`, or None when it is not there (guarded, where a later call could find it)."""
-        tx.unsupported("GB0022", f"the attribute {name} of {describe(self)}")
+        tx.unsupported("GB0022", f"the attribute {name} of {self.describe()}")
 
     def store_attribute(self, tx: Tx, name: str, value: Variable) -> None:
         """`value.name = other`."""
-        tx.unsupported("GB0006", f"an assignment to the attribute {name} of {describe(self)}")
-
-    def is_plain_data(self) -> bool:
-        """Whether it binds nothing where it is found in a class."""
-        return False
+        tx.unsupported("GB0006", f"an assignment to the attribute {name} of {self.describe()}")
 
     def special_method(self, tx: Tx, name: str) -> Variable | None:
         """The method Python calls for an operation (`__add__`, `__call__`): looked up on the class only."""
         return None
+
+    def ask(self, tx: Tx, name: str, *args: Variable) -> Any:
+        """What the special method answers; None where the class has none."""
+        method = self.special_method(tx, name)
+        return None if method is None else tx.call(method, list(args), {})
 
     def lacks(self, name: str) -> str:
         """Python's message for an attribute that is not there."""
@@ -81,7 +125,7 @@ class Variable:
         """`value(*args, **kwargs)`."""
         if type(self) in CALLED:
             return CALLED[type(self)](tx, self, args, kwargs)
-        tx.unsupported(code_of(getattr(self, "real", None)), f"a call of {describe(self)}")
+        tx.unsupported(code_of(getattr(self, "real", None)), f"a call of {self.describe()}")
 
     def call_method(self, tx: Tx, name: str, args: Args, kwargs: Kwargs) -> Variable:
         """A method that the object has from a class of Python's: the tables have them by kind and name."""
@@ -89,7 +133,7 @@ class Variable:
         if method is not None:
             return method(tx, [self, *args], kwargs)
         if name in SPECIAL_METHODS and self.has_special_method(args):
-            return SPECIAL_METHODS[name](tx, self, *args, **kwargs)
+            return SPECIAL_METHODS[name](tx, self, *args, **kwargs) or KINDS["none"]
         return self.call_other_method(tx, name, args, kwargs)
 
     def has_special_method(self, args: Args) -> bool:
@@ -98,7 +142,7 @@ class Variable:
 
     def call_other_method(self, tx: Tx, name: str, args: Args, kwargs: Kwargs) -> Variable:
         """A method that no table has."""
-        tx.unsupported("GB0071", f"a call of the method {name} of {describe(self)}")
+        tx.unsupported("GB0071", f"a call of the method {name} of {self.describe()}")
 
     # ---- truth, items, walking ---------------------------------------------------------------------------
 
@@ -108,60 +152,47 @@ class Variable:
 
     def length(self, tx: Tx) -> Variable:
         """`len(value)`."""
-        method = self.special_method(tx, "__len__")
-        return tx.fold(len, [self], {}) if method is None else tx.call(method, [], {})
+        return self.ask(tx, "__len__") or tx.fold(len, [self], {})
 
     def contains(self, tx: Tx, item: Variable) -> bool:
         """`item in value`."""
-        tx.unsupported("GB0040", f"in {describe(self)}")
+        tx.unsupported("GB0040", f"in {self.describe()}")
 
     def subscript(self, tx: Tx, key: Variable) -> Variable:
         """`value[key]`."""
-        method = self.special_method(tx, "__getitem__")
-        if method is None:
-            tx.unsupported("GB0040", f"an item of {describe(self)}")
-        return tx.call(method, [key], {})
+        return self.ask(tx, "__getitem__", key) or tx.unsupported("GB0040", f"an item of {self.describe()}")
 
     def store_subscript(self, tx: Tx, key: Variable, value: Variable) -> None:
         """`value[key] = other`."""
-        method = self.special_method(tx, "__setitem__")
-        if method is None:
-            tx.unsupported("GB0100", f"an assignment to an item of {describe(self)}")
-        tx.call(method, [key, value], {})
+        if self.ask(tx, "__setitem__", key, value) is None:
+            tx.unsupported("GB0100", f"an assignment to an item of {self.describe()}")
 
     def delete_subscript(self, tx: Tx, key: Variable) -> None:
         """`del value[key]`."""
-        tx.unsupported("GB0100", f"a del of an item of {describe(self)}")
+        tx.unsupported("GB0100", f"a del of an item of {self.describe()}")
 
     def iterator(self, tx: Tx) -> Variable:
         """`iter(value)`."""
-        method = self.special_method(tx, "__iter__")
-        if method is None and self.special_method(tx, "__getitem__") is not None:
+        found = self.ask(tx, "__iter__")
+        if found is None and self.special_method(tx, "__getitem__") is not None:
             return tx.call(tx.wrap(items_by_index, None), [self], {})
-        if method is None:
+        if found is None:
             self.refuse_walk(tx)
-        made = realize(tx.call(method, [], {}))
+        made = realize(found)
         if not made.is_iterator(tx):
             tx.throw(TypeError, f"iter() returned non-iterator of type {made.python_type(tx).__name__!r}")
         return made
 
     def refuse_walk(self, tx: Tx) -> NoReturn:
-        tx.unsupported("GB0039", f"a loop over {describe(self)}")
+        tx.unsupported("GB0039", f"a loop over {self.describe()}")
 
     def is_iterator(self, tx: Tx) -> bool:
         return self.special_method(tx, "__next__") is not None
 
-    def is_foreign_iterator(self) -> bool:
-        """A real iterator of Python's own, in whatever state it is: only Python can take its next item."""
-        return False
-
     def next_variable(self, tx: Tx) -> Variable | None:
         """The next item of an iterator, None at its end."""
-        method = self.special_method(tx, "__next__")
-        if method is None:
-            tx.unsupported("GB0039", f"next of {describe(self)}")
         try:
-            return tx.call(method, [], {})
+            return self.ask(tx, "__next__") or tx.unsupported("GB0039", f"next of {self.describe()}")
         except Raised as raised:
             if not isinstance(raised.value.real, StopIteration):
                 raise
@@ -170,13 +201,10 @@ class Variable:
 
     def reversed(self, tx: Tx) -> Variable:
         """`reversed(value)`."""
-        method = self.special_method(tx, "__reversed__")
-        by_index = method is None and self.special_method(tx, "__getitem__")
-        if by_index and self.special_method(tx, "__len__"):
+        found = self.ask(tx, "__reversed__")
+        if found is None and self.special_method(tx, "__getitem__") and self.special_method(tx, "__len__"):
             return tx.call(tx.wrap(items_backwards, None), [self, self.length(tx)], {})
-        if method is None:
-            tx.unsupported("GB0039", f"reversed of {describe(self)}")
-        return tx.call(method, [], {})
+        return found or tx.unsupported("GB0039", f"reversed of {self.describe()}")
 
     # ---- operators (variables/arithmetic.py) ----------------------------------------------------------------
 
@@ -220,9 +248,6 @@ class Variable:
         """Whether its class has a comparison of its own."""
         return False
 
-    def is_compared_by_identity(self) -> bool:
-        return False
-
     def same_as(self, tx: Tx, other: Variable) -> bool | None:
         """`value is other`, of two that are not the same variable; None where only guards can tell."""
         return None
@@ -234,7 +259,9 @@ class Variable:
 
     def parts(self) -> list[Variable]:
         """The values inside it, as far as making it again needs them."""
-        return []
+        held = (getattr(self, name) for name in self.holds)
+        rows = (v.values() if isinstance(v, dict) else v if isinstance(v, list) else [v] for v in held)
+        return [value for row in rows for value in row if value is not None]
 
     def type_word(self, tx: Tx) -> Any:
         """What it is between the brackets of `list[...]`."""
@@ -259,31 +286,6 @@ class Variable:
     def row(self) -> list[Variable]:
         """The items of a tuple, or the one value that stands for them."""
         return [self]
-
-    def is_array(self) -> bool:
-        return False
-
-    def is_open(self) -> bool:
-        """A number that the graph need not know."""
-        return False
-
-    def is_python_constant(self) -> bool:
-        """Whether it is a constant as such, no container of some."""
-        return False
-
-    def is_immutable(self) -> bool:
-        """Whether it may be computed with, when it is known."""
-        return False
-
-    def is_none(self) -> bool:
-        return False
-
-    def is_tensor(self) -> bool:
-        return False
-
-    def has_data(self) -> bool:
-        """A tensor or an array, of which only the meta is known."""
-        return False
 
     def will_change(self, tx: Tx, what: str) -> None:
         """To be called before it is changed: the caller sees a change to one from outside."""
@@ -319,7 +321,6 @@ class Variable:
         return "a " + type(self).__name__.removesuffix("Variable").removeprefix("Const").lower()
 
 
-@dataclass(eq=False)
 class LazyVariable(Variable):
     """A value from outside that nobody has looked at yet, so that no guard is needed so far."""
 
@@ -407,10 +408,6 @@ def equal(tx: Tx, left: Variable, right: Variable) -> bool:
     return left is right or tx.compare("==", left, right).truth(tx)
 
 
-def describe(variable: Variable) -> str:
-    return variable.describe()
-
-
 # What a value that Python code made is as a variable: of exactly this class, or of a class derived from it.
 FROM_CONSTANT: dict[type, Callable[[Any], Variable]] = {}
 FROM_CONSTANT_BY_CLASS: dict[type, Callable[[Any], Variable]] = {}
@@ -425,3 +422,25 @@ def from_constant(value: Any) -> Variable:
         )
     assert make is not None
     return make(value)
+
+
+class ContainerVariable(Variable):
+    """`items` are its contents, `kind` the class of the object."""
+
+    items: Any
+    is_plain_data = yes
+
+    def python_type(self, tx: Tx) -> type:
+        return self.kind
+
+    def operand_class(self) -> type | None:
+        return self.kind
+
+    def truth(self, tx: Tx) -> bool:
+        return bool(self.items)
+
+    def length(self, tx: Tx) -> Variable:
+        return from_constant(len(self.items))
+
+    def snapshot(self) -> Any:
+        return self.items.copy()

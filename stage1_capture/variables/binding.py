@@ -20,11 +20,12 @@ from stage1_capture.state.graph_builder import (
     is_users,
     is_users_class,
 )
-from stage1_capture.state.machine import Tx
-from stage1_capture.state.mro import MISSING, class_lookup, has_dict, made_inside
-from stage1_capture.variables.base import Variable, describe
+from stage1_capture.state.machine import Tx, attempt
+from stage1_capture.state.prototypes import made_inside
+from stage1_capture.variables.base import Variable
 from stage1_capture.variables.builder import REGISTRIES, class_variable, object_of
 from stage1_capture.variables.method import UserMethodVariable
+from stage_contracts.class_lookup import MISSING, class_lookup, has_dict, made_by_python
 from stage_contracts.controls import register
 from stage_contracts.source import AttrSource, CallSource, ItemSource, RegisteredSource, Source, depth
 
@@ -33,26 +34,10 @@ if TYPE_CHECKING:
 
 # Methods of C's that variables/calls.py knows by the object itself.
 OBJECT_METHODS: tuple[Any, ...] = (
-    object.__init__,
-    object.__new__,
-    object.__setattr__,
-    object.__delattr__,
-    object.__getattribute__,
-    object.__repr__,
-    object.__str__,
-    object.__eq__,
-    object.__ne__,
-    object.__hash__,
-    object.__format__,
-    object.__dir__,
-    object.__init_subclass__,
-    type.__call__,
-    type.__new__,
-    type.__init__,
-    BaseException.__init__,
-    Exception.__init__,
-)
-_HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made
+    *(getattr(object, f"__{name}__") for name in (
+        "init new setattr delattr getattribute repr str eq ne hash format dir init_subclass").split()),
+    type.__call__, type.__new__, type.__init__, BaseException.__init__, Exception.__init__,
+)  # fmt: skip
 _CACHED = functools._lru_cache_wrapper  # binds as a function does
 _GENERIC: dict[str, Any] = {
     name: getattr(object, name) for name in ("__getattribute__", "__setattr__", "__delattr__")
@@ -81,7 +66,7 @@ def inherited(cls: type, name: str) -> Source | None:
 
 def base_place(base: type) -> Source | None:
     """How a base of a class that was made inside is reached again; None for one made inside too, and for Python's."""
-    ours = made_inside(base) or not base.__flags__ & _HEAP or is_library_class(base)
+    ours = made_inside(base) or not made_by_python(base) or is_library_class(base)
     return None if ours else RegisteredSource(register(base))
 
 
@@ -115,13 +100,11 @@ def call_property(tx: Tx, value: UserDefinedObjectVariable, found: property, nam
     source = on_class(value, name, "fget")
     getter = found.fget
     if getter is None:
-        try:
-            found.__get__(value.real)  # Python says so: it knows the name that the property was made under
-        except AttributeError as error:
-            tx.output.guard("IDENTITY", dict_source(value, name), found)
-            tx.throw(AttributeError, *error.args)
+        tx.output.guard("IDENTITY", dict_source(value, name), found)
+        # Python says so: it knows the name that the property was made under
+        attempt(tx, name, lambda: found.__get__(value.real), exact=True)
     if not isinstance(getter, types.FunctionType):
-        tx.unsupported("GB0098", f"the property {name} of {describe(value)}")
+        tx.unsupported("GB0098", f"the property {name} of {value.describe()}")
     function = tx.wrap(getter, None if is_library(getter.__globals__) else source)
     return tx.inline(function, [value], {})
 
@@ -129,9 +112,7 @@ def call_property(tx: Tx, value: UserDefinedObjectVariable, found: property, nam
 def call_descriptor(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str) -> Variable:
     """A descriptor written in Python."""
     descriptor = tx.wrap(found, dict_source(value, name))
-    method = descriptor.special_method(tx, "__get__")
-    assert method is not None
-    return tx.call(method, [value, class_variable(tx, value, type(value.real))], {})
+    return descriptor.ask(tx, "__get__", value, class_variable(tx, value, type(value.real)))
 
 
 def guard_lacking(output: OutputGraph, value: UserDefinedObjectVariable, name: str) -> None:
@@ -186,7 +167,7 @@ def class_place(output: OutputGraph, value: UserDefinedObjectVariable) -> Source
     """Where guards find the class of an object: one place for all its objects, as near as any. None for classes that
     do not change, and for those made inside."""
     cls = type(value.real)
-    if not cls.__flags__ & _HEAP or not is_users_class(cls):
+    if not made_by_python(cls) or not is_users_class(cls):
         return None
     place = value.class_place()
     if place is None:
@@ -208,7 +189,7 @@ def guard_class(output: OutputGraph, target: UserDefinedObjectVariable, name: st
 def guard_storing(output: OutputGraph, target: UserDefinedObjectVariable, name: str) -> None:
     """That a user-defined class stores as Python does: it may get a `__setattr__` later."""
     cls = type(target.real)
-    if class_lookup(cls, name) is getattr(object, name) and cls.__flags__ & _HEAP:
+    if class_lookup(cls, name) is getattr(object, name) and made_by_python(cls):
         source = target.class_place()
         output.guard("IDENTITY", source and AttrSource(source, name), getattr(object, name))
 

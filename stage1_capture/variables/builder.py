@@ -14,8 +14,8 @@ from typing import Any
 
 from stage1_capture.state.graph_builder import OutputGraph, is_users
 from stage1_capture.state.machine import KINDS, Tx
-from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.base import LazyVariable, Variable
+from stage_contracts.class_lookup import class_lookup, made_by_python
 from stage_contracts.controls import register
 from stage_contracts.source import ArgSource, AttrSource, ItemSource, KeySource, Source, WatchedSource
 
@@ -62,7 +62,7 @@ def watches_quietly(cls: type) -> bool:
     """Whether a class sees reads, but only says by another name what object.__getattribute__ says: such a function may
     be run by capture's own reads, and be followed. It is known by its code, which asks and calls nothing else."""
     told = [vars(c).get("__getattribute__") for c in cls.__mro__ if c is not object]
-    plain = all(c.__flags__ & _HEAP for c in cls.__mro__ if c is not object)
+    plain = all(made_by_python(c) for c in cls.__mro__ if c is not object)
     return watching(cls) is not None and plain and all(asked is None or _is_quiet(asked) for asked in told)
 
 
@@ -86,7 +86,6 @@ _ASKS = frozenset(("__getattribute__", "object", "super"))
 _KNOWN_QUIET = frozenset(
     ["transformers.integrations.heterogeneity.configuration_utils.HeterogeneousConfigMixin.__getattribute__"]
 )
-_HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made
 
 
 def refuse_watched(output: OutputGraph, cls: type) -> None:

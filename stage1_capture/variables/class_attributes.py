@@ -1,4 +1,4 @@
-"""Attributes of classes, and those that super() finds: `Cls.name`, `super().name`.
+"""Attributes of classes, those that super() finds, and types in brackets: `Cls.name`, `super().name`, `list[int]`.
 
 Input: an abstract class or super object, and a name. Class methods are bound, plain functions are themselves; what a
 metaclass computes with a property of its own is followed too.
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 import types
+import typing
 from typing import TYPE_CHECKING, Any
 
 from stage0_eager.table.operator import Operator
-from stage1_capture.state.graph_builder import is_library, is_users_class
+from stage1_capture.state.graph_builder import is_library, is_users, is_users_class
 from stage1_capture.state.machine import Tx
-from stage1_capture.state.mro import MISSING, class_lookup, lookup_behind, made_inside
+from stage1_capture.state.prototypes import made_inside
 from stage1_capture.variables.base import Variable, from_constant, realize
 from stage1_capture.variables.binding import (
     OBJECT_METHODS,
@@ -26,11 +27,13 @@ from stage1_capture.variables.binding import (
 from stage1_capture.variables.builder import class_variable, object_of
 from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.sequence import TupleVariable
+from stage_contracts.class_lookup import MISSING, class_lookup, lookup_behind
 from stage_contracts.controls import register
 from stage_contracts.source import AttrSource, CallSource, ItemSource, RegisteredSource, Source
 
 if TYPE_CHECKING:
     from stage1_capture.variables.user_object import SuperVariable, UserDefinedObjectVariable
+
 
 _TEXTS = ("__name__", "__qualname__", "__module__", "__doc__")
 _OF_TYPE = (*_TEXTS, "__mro__", "__bases__", "__class__", "__base__", "__dict__", "__subclasses__")
@@ -39,7 +42,6 @@ _C_METHODS = (types.WrapperDescriptorType, types.MethodDescriptorType)
 
 
 def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variable | None:
-    """`Cls.name`."""
     real = cls.real
     stored = pending(tx, real, name)
     if stored is not MISSING:
@@ -113,15 +115,8 @@ def _shown(tx: Tx, cls: UserDefinedObjectVariable, found: Any, name: str) -> Var
     if isinstance(found, _AS_IT_IS) or not hasattr(type(found), "__get__"):
         return None
     if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
-        return _described(tx, cls, found, name)
+        return tx.wrap(found, in_class(cls.source, real, name)).ask(tx, "__get__", from_constant(None), cls)
     tx.unsupported("GB0098", f"the descriptor {real.__name__}.{name}")
-
-
-def _described(tx: Tx, cls: UserDefinedObjectVariable, found: Any, name: str) -> Variable:
-    """A descriptor written in Python, asked without an instance."""
-    method = tx.wrap(found, in_class(cls.source, cls.real, name)).special_method(tx, "__get__")
-    assert method is not None
-    return tx.call(method, [from_constant(None), cls], {})
 
 
 def _on_metaclass(tx: Tx, cls: UserDefinedObjectVariable, meta: Any, name: str) -> Variable | None:
@@ -208,3 +203,23 @@ def _guard_nothing_behind(tx: Tx, receiver: Any, cls: type, start: int, name: st
         tx.output.guard("IDENTITY", _found_behind(receiver, start, name, of_class), MISSING)
     for outside in cls.__mro__[start:] if made_inside(cls) else ():
         tx.output.guard_members(base_place(outside), outside, name)
+
+
+_FORMS = (type(typing.Optional), type(typing.List), types.GenericAlias, type(typing.List[int]))  # noqa: UP006
+
+
+def takes_types(real: Any) -> bool:
+    """list, a generic class, typing.Optional: what is in brackets says types."""
+    generic = isinstance(real, type) and class_lookup(type(real), "__getitem__") is MISSING
+    own = class_lookup(real, "__class_getitem__") if generic else MISSING
+    own = getattr(own, "__func__", own)
+    return isinstance(real, _FORMS) or (
+        generic and own is not MISSING and not is_users(getattr(own, "__globals__", {"__name__": "builtins"}))
+    )
+
+
+def parametrised(tx: Tx, generic: UserDefinedObjectVariable, key: Variable) -> Variable:
+    keys = [realize(k) for k in key.items] if key.family() is tuple else [key]
+    words = [k.type_word(tx) for k in keys]
+    made = generic.real[tuple(words) if key.family() is tuple else words[0]]
+    return object_of(made)

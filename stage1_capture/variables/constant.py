@@ -9,34 +9,33 @@ import datetime
 import re
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
 
 from stage1_capture.state.graph_builder import OutputGraph
-from stage1_capture.state.machine import Args, Kwargs, Tx, attempt
-from stage1_capture.state.mro import MISSING, class_lookup, full_name
-from stage1_capture.variables.base import FROM_CONSTANT_BY_CLASS, Variable, from_constant
+from stage1_capture.state.machine import KINDS, Args, Kwargs, Tx, attempt
+from stage1_capture.variables.base import FROM_CONSTANT_BY_CLASS, Variable, from_constant, yes
 from stage1_capture.variables.builder import BUILDERS, Builder, class_variable, object_of
 from stage1_capture.variables.iterator import ConstantIterator
 from stage1_capture.variables.method import UserMethodVariable
+from stage_contracts.class_lookup import MISSING, class_lookup, full_name
 from stage_contracts.device import Device
 from stage_contracts.dtype import DType
 from stage_contracts.source import Source
 
 
-@dataclass(eq=False)
 class ConstantVariable(Variable):
     """A number, string, None, dtype, device, range: an immutable value the graph is specialised on."""
 
     value: Any
+    is_plain_data = yes
+    is_python_constant = yes
+    is_immutable = yes
+    is_compared_by_identity = yes
 
     def python_type(self, tx: Tx) -> type:
         return type(self.value)
-
-    def is_plain_data(self) -> bool:
-        return True
 
     def class_name(self) -> str:
         return full_name(type(self.value))
@@ -99,15 +98,6 @@ class ConstantVariable(Variable):
     def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
         return self.value
 
-    def is_python_constant(self) -> bool:
-        return True
-
-    def is_immutable(self) -> bool:
-        return True
-
-    def is_compared_by_identity(self) -> bool:
-        return True
-
     def union_member(self) -> tuple[Any, ...]:
         return (None,) if self.is_none() else ()
 
@@ -130,7 +120,7 @@ class ConstantVariable(Variable):
         return repr(self.value)
 
 
-NONE = ConstantVariable(None)
+NONE = KINDS["none"] = ConstantVariable(None)
 FROM_CONSTANT_BY_CLASS[object] = ConstantVariable
 
 # Constants that may be folded: immutable, with operations that run no user code.

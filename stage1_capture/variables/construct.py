@@ -9,21 +9,24 @@ from __future__ import annotations
 import enum
 import inspect
 import types
+from functools import partial
 from typing import Any, cast
 
 from stage0_eager.tensor import Tensor
 from stage1_capture.state.graph_builder import is_users
-from stage1_capture.state.machine import BUILTINS, CONSTRUCTORS, Args, Kwargs, Tx
-from stage1_capture.state.mro import MISSING, class_lookup
-from stage1_capture.variables.base import Variable, describe, from_constant, load_attribute, realize
+from stage1_capture.state.machine import BUILTINS, CONSTRUCTORS, Args, Kwargs, Tx, attempt
+from stage1_capture.variables.base import Variable, from_constant, load_attribute, realize
 from stage1_capture.variables.binding import guard_class
 from stage1_capture.variables.builder import refuse_watched, wrap
 from stage1_capture.variables.derived import EMPTY, FIXED, blank, python_base
 from stage1_capture.variables.exception import new_exception
 from stage1_capture.variables.sequence import TupleVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
+from stage_contracts.class_lookup import MISSING, class_lookup
 from stage_contracts.source import AttrSource, ItemSource
 
+# Exceptions of Python's that do not just keep their arguments as they are.
+_TELLING = (OSError, ImportError, UnicodeError, SyntaxError, BaseExceptionGroup)
 _MAKERS = (object.__new__, BaseException.__new__, Exception.__new__)
 
 
@@ -42,7 +45,7 @@ def construct_plainly(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs
     if issubclass(real, tuple) and hasattr(real, "_fields") and _generated(class_lookup(real, "__new__")):
         return construct_named_tuple(tx, cls, args, kwargs)
     if real.__flags__ & inspect.TPFLAGS_IS_ABSTRACT:
-        _refuse_abstract(tx, real)
+        attempt(tx, "an abstract class", lambda: object.__new__(real), exact=True)
     maker = class_lookup(real, "__new__")
     maker = maker.__func__ if isinstance(maker, staticmethod) else maker
     if isinstance(maker, types.FunctionType):
@@ -75,8 +78,8 @@ def _initialised_in_c(
     if made.base is not None:
         if python_base(real) not in FIXED:
             tx.call(load_attribute(tx, made, "__init__"), args, kwargs)
-    elif error and (kwargs or not plain) and not _plain_error(real) or not (error or plain):
-        tx.unsupported("GB0023", f"the construction of a {describe(cls)}")
+    elif error and (kwargs or not plain) and issubclass(real, _TELLING) or not (error or plain):
+        tx.unsupported("GB0023", f"the construction of a {cls.describe()}")
     elif not error and (args or kwargs) and maker is object.__new__:
         tx.throw(TypeError, f"{real.__name__}() takes no arguments")
     return made
@@ -90,24 +93,24 @@ def new(
     base = python_base(real)
     refuse_watched(tx.output, real)
     if class_lookup(real, "__del__") is not MISSING:
-        tx.unsupported("GB0023", f"the construction of a {describe(cls)}, which has a __del__")
+        tx.unsupported("GB0023", f"the construction of a {cls.describe()}, which has a __del__")
     if issubclass(real, BaseException):
         known = maker in _MAKERS or isinstance(maker, types.BuiltinFunctionType)
         if issubclass(real, BaseExceptionGroup) or not known:
-            tx.unsupported("GB0023", f"the construction of a {describe(cls)}")
+            tx.unsupported("GB0023", f"the construction of a {cls.describe()}")
         raised = new_exception(tx.output, real, list(args))
         raised.class_source = cls.source
         return raised
     of_python = getattr(real, "__module__", "") == "builtins" and real is not object
     if issubclass(real, (Tensor, type)) or of_python:
-        tx.unsupported("GB0023", f"the construction of a {describe(cls)}")
+        tx.unsupported("GB0023", f"the construction of a {cls.describe()}")
     if base is not None and maker is base.__new__:
         made = UserDefinedObjectVariable(blank(real), fresh=True, class_source=cls.source, base=EMPTY[base]())
         if base in FIXED:
             made.base = tx.call(UserDefinedObjectVariable(base), args, kwargs)
         return made
     if maker is not object.__new__:
-        tx.unsupported("GB0023", f"the construction of a {describe(cls)}")
+        tx.unsupported("GB0023", f"the construction of a {cls.describe()}")
     return UserDefinedObjectVariable(object.__new__(real), fresh=True, class_source=cls.source)
 
 
@@ -116,17 +119,10 @@ def _generated(maker: Any) -> bool:
     return str(getattr(maker, "__module__", "")).startswith("namedtuple_")
 
 
-def _refuse_abstract(tx: Tx, real: Any) -> None:
-    try:
-        object.__new__(real)
-    except TypeError as error:
-        tx.throw(TypeError, *error.args)
-
-
 def _enum_member(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs: Kwargs) -> Variable:
     """Colour(1): looked up by value; a user-defined `_missing_` is a break."""
     if len(args) != 1 or not cls.real._member_map_:
-        tx.unsupported("GB0023", f"the construction of a {describe(cls)}")
+        tx.unsupported("GB0023", f"the construction of a {cls.describe()}")
     if isinstance(args[0], UserDefinedObjectVariable) and isinstance(args[0].real, cls.real):
         return args[0]
     value = tx.constant(args[0], "an enum")
@@ -138,11 +134,6 @@ def _enum_member(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs: Kwa
     if found is None:
         tx.unsupported("GB0023", f"{cls.real.__name__}._missing_")
     return wrap(tx.output, found, cls.source and AttrSource(cls.source, found._name_))
-
-
-def _plain_error(cls: type) -> bool:
-    """An exception of Python's that keeps its arguments as they are, and nothing else that is looked at here."""
-    return not issubclass(cls, (OSError, ImportError, UnicodeError, SyntaxError, BaseExceptionGroup))
 
 
 def construct_named_tuple(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs: Kwargs) -> Variable:
@@ -159,27 +150,19 @@ def construct_named_tuple(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kw
     return TupleVariable([bound[name] for name in fields], real, cls.source)
 
 
-def _type_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+def _new_call(maker: Any, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     cls, *rest = args
-    return construct_plainly(tx, cls, rest, kwargs)  # type: ignore[arg-type]
+    real: Any = cls.real
+    if issubclass(real, tuple) and hasattr(real, "_fields"):  # its `__new__`, and what _make calls
+        items = tx.call(UserDefinedObjectVariable(tuple), rest, kwargs)
+        return TupleVariable(list(items.items), real, cls.source)
+    if real in EMPTY:
+        return tx.call(cls, rest, kwargs)
+    return new(tx, cls, maker, rest if maker is not object.__new__ else [], kwargs)  # type: ignore[arg-type]
 
 
-def _new_call(maker: Any) -> Any:
-    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-        cls, *rest = args
-        real: Any = cls.real
-        if issubclass(real, tuple) and hasattr(real, "_fields"):  # its `__new__`, and what _make calls
-            items = tx.call(UserDefinedObjectVariable(tuple), rest, kwargs)
-            return TupleVariable(list(items.items), real, cls.source)
-        if real in EMPTY:
-            return tx.call(cls, rest, kwargs)
-        return new(tx, cls, maker, rest if maker is not object.__new__ else [], kwargs)  # type: ignore[arg-type]
-
-    return call
-
-
-BUILTINS[type.__call__] = _type_call
+BUILTINS[type.__call__] = lambda tx, args, kwargs: construct_plainly(tx, cast(Any, args[0]), args[1:], kwargs)
 for _maker in (object.__new__, *(kind.__new__ for kind in EMPTY)):
-    BUILTINS[_maker] = _new_call(_maker)
+    BUILTINS[_maker] = partial(_new_call, _maker)
 
 CONSTRUCTORS.update({object: construct, enum.Enum: _enum_member})

@@ -9,39 +9,21 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable
-from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 from stage0_eager.nn import Module
-from stage0_eager.table.operator import Operator
-from stage1_capture.state.machine import CONTROLLED, Tx
-from stage1_capture.state.mro import class_lookup
-from stage1_capture.variables.base import Variable, describe, from_constant, realize
+from stage0_eager.table.operator import Operator, operator_of
+from stage1_capture.state.machine import CONTROLLED, Args, Kwargs, Tx
+from stage1_capture.variables.base import Variable, from_constant, realize
 from stage1_capture.variables.builder import wrap
 from stage1_capture.variables.constant import CONSTANT_TYPES, ConstantVariable
 from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.operators import call_operator
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
+from stage_contracts.class_lookup import class_lookup
 from stage_contracts.controls import Rule, register
 from stage_contracts.errors import ForbiddenInGraph
-from stage_contracts.source import AttrSource, RegisteredSource
-
-Args = list[Variable]
-Kwargs = dict[str, Variable]
-
-
-def _disable(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    tx.unsupported(
-        "GB0020", f"{describe(function)} is disabled" + (f": {rule.detail}" if rule.detail else "")
-    )
-
-
-def _plain(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    tx.unsupported("GB0020", f"{describe(function)} is disabled, what it calls is not")
-
-
-def _disallow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    tx.unsupported("GB0020", f"{describe(function)} is disallowed in graphs")
+from stage_contracts.source import RegisteredSource
 
 
 def _break(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
@@ -51,12 +33,8 @@ def _break(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -
 
 def _forbid(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
     raise ForbiddenInGraph(
-        f"{describe(function)} is called in compiled code at {tx.output.origin()}: {rule.detail}"
+        f"{function.describe()} is called in compiled code at {tx.output.origin()}: {rule.detail}"
     )
-
-
-def _compiling(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    return ConstantVariable(True)
 
 
 def _allow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
@@ -64,7 +42,7 @@ def _allow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -
         return call_operator(tx, function.real, args, kwargs)
     if not _plain_signature(rule.detail) or any(_is_nested(a) for a in (*args, *kwargs.values())):
         return CONTROLLED["nonstrict"](tx, rule, function, args, kwargs)
-    return call_operator(tx, opaque_operator(rule.detail), args, kwargs)
+    return call_operator(tx, operator_of(rule.detail), args, kwargs)
 
 
 def _plain_signature(function: Callable) -> bool:
@@ -81,16 +59,8 @@ def _is_nested(value: Variable) -> bool:
     return isinstance(value, (ConstDictVariable, UserDefinedObjectVariable))
 
 
-@cache
-def opaque_operator(function: Callable) -> Operator:
-    """A user's function as a row of its own, outside the table: its meta comes from running it on metas."""
-    op = Operator(function.__name__, "", body=function)
-    op.namespace = "user"
-    return op
-
-
 def _constant(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    name = describe(function)
+    name = function.describe()
     values = [_real(tx, a, name) for a in args]
     result = rule.detail(*values, **{k: _real(tx, v, name) for k, v in kwargs.items()})
     if not isinstance(result, (*CONSTANT_TYPES, tuple, list, dict)):
@@ -103,39 +73,39 @@ def _real(tx: Tx, value: Variable, name: str) -> Any:
     return real if real is not None else tx.constant(value, f"{name}, assumed constant,")
 
 
-def _substitute(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    return tx.call(wrap(tx.output, rule.detail, RegisteredSource(register(rule.detail))), args, kwargs)
-
-
-def _follow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    real = getattr(function.real, rule.detail)
-    return tx.call(
-        wrap(tx.output, real, function.source and AttrSource(function.source, rule.detail)), args, kwargs
-    )
-
-
 def _module(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
     plain = type(function.real)._plain_class
     call = class_lookup(plain, "__call__")  # the class may have one of its own
     if not isinstance(call, types.FunctionType):
-        tx.unsupported("GB0002", f"a call of {describe(function)}, whose __call__ is no Python function")
+        tx.unsupported("GB0002", f"a call of {function.describe()}, whose __call__ is no Python function")
     place = function.child("__class__", "_plain_class", "__call__")
     own = wrap(tx.output, call, None if call is Module.__call__ else place)
     return tx.call(own, [function, *args], kwargs)
 
 
-CONTROLLED.update(
-    {
-        "disable": _disable,
-        "plain": _plain,
-        "disallow": _disallow,
-        "allow": _allow,
-        "constant": _constant,
-        "substitute": _substitute,
-        "break": _break,
-        "forbid": _forbid,
-        "compiling": _compiling,
-        "follow": _follow,
-        "module": _module,
-    }
+def _refuse(why: str) -> Callable[..., NoReturn]:
+    def refuse(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> NoReturn:
+        detail = f": {rule.detail}" if rule.kind == "disable" and rule.detail else ""
+        tx.unsupported("GB0020", f"{function.describe()} is {why}{detail}")
+
+    return refuse
+
+
+def _follow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    real, place = getattr(function.real, rule.detail), function.child(rule.detail)
+    return tx.call(wrap(tx.output, real, place), args, kwargs)
+
+
+CONTROLLED["disable"] = _refuse("disabled")
+CONTROLLED["plain"] = _refuse("disabled, what it calls is not")
+CONTROLLED["disallow"] = _refuse("disallowed in graphs")
+CONTROLLED["allow"] = _allow
+CONTROLLED["constant"] = _constant
+CONTROLLED["substitute"] = lambda tx, rule, function, args, kwargs: tx.call(
+    wrap(tx.output, rule.detail, RegisteredSource(register(rule.detail))), args, kwargs
 )
+CONTROLLED["break"] = _break
+CONTROLLED["forbid"] = _forbid
+CONTROLLED["compiling"] = lambda tx, rule, function, args, kwargs: ConstantVariable(True)
+CONTROLLED["follow"] = _follow
+CONTROLLED["module"] = _module

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from stage1_capture.state.graph_builder import OutputGraph
-from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.base import Variable, from_constant
 from stage1_capture.variables.constant import ConstantVariable
+from stage_contracts.class_lookup import class_lookup
 from stage_contracts.controls import register
 from stage_contracts.source import CallSource, ItemSource, RegisteredSource, Source
 
@@ -39,11 +39,6 @@ def blank(cls: type) -> Any:
     """A new object of the class, without contents and without running its code."""
     base = python_base(cls)
     return object.__new__(cls) if base is None else base.__new__(cls)  # type: ignore[call-overload]
-
-
-def plainly_read(cls: type) -> bool:
-    """Whether the contents of an object from outside are read without running code of its class."""
-    return not isinstance(class_lookup(cls, "__getattribute__"), types.FunctionType)
 
 
 def asked_of(base: type, method: str, real: Any, source: Source | None, *words: Any) -> Source | None:
@@ -100,7 +95,7 @@ def constant_of(real: Any, base: type) -> Variable:
 def contents_of(output: OutputGraph, real: Any, source: Source | None) -> Variable | None:
     """What an object of a derived class holds; None where reading it would run code of its class."""
     base = python_base(type(real))
-    if base is None or not plainly_read(type(real)):
+    if base is None or _own(type(real), "__getattribute__"):
         return None
     if base in HELD:
         return HELD[base](output, real, source, base)

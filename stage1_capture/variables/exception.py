@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from stage1_capture.state.machine import Tx
-from stage1_capture.state.mro import class_lookup, made_inside
-from stage1_capture.variables.base import Variable, describe, from_constant
+from stage1_capture.state.prototypes import made_inside
+from stage1_capture.variables.base import Variable, from_constant
 from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.sequence import TupleVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
+from stage_contracts.class_lookup import class_lookup
 
 
-@dataclass(eq=False)
 class ExceptionVariable(UserDefinedObjectVariable):
     """An exception. passed: the instructions it passed on its way to a handler, innermost first: its traceback.
 
@@ -35,9 +35,9 @@ class ExceptionVariable(UserDefinedObjectVariable):
     passed: list[Any] = field(default_factory=list)
 
     def parts(self) -> list[Variable]:
-        before, made = [*self.attrs.values()], made_inside(type(self.real))
-        more = [v for v in (*before, self.cause, self.context) if v is not None]
-        return [*self.args, *more, *([] if made is None else [made])]
+        made = made_inside(type(self.real))
+        held = (*self.args, *self.attrs.values(), self.cause, self.context, made)
+        return [value for value in held if value is not None]
 
     def store_attribute(self, tx: Tx, name: str, value: Variable) -> None:
         if name not in (*_STORED, "__suppress_context__"):
@@ -79,7 +79,6 @@ class TracebackVariable(Variable):
     """The traceback that `__exit__` is given: it is there, and cannot be looked at."""
 
 
-@dataclass(eq=False)
 class OuterExceptionVariable(Variable):
     """The exception that is handled outside an except block, on the stack while the block handles `inner`.
 
@@ -90,7 +89,6 @@ class OuterExceptionVariable(Variable):
     active: bool = True
 
 
-@dataclass(eq=False)
 class RaisingPlaceVariable(Variable):
     """Where an exception was raised, on the stack of handlers that raise it again: an offset in the user's code."""
 
@@ -129,4 +127,4 @@ def as_exception(tx: Tx, value: Variable) -> ExceptionVariable:
         value = tx.call(value, [], {})
     if isinstance(value, ExceptionVariable):
         return value
-    tx.unsupported("GB0009", f"raising {describe(value)}")
+    tx.unsupported("GB0009", f"raising {value.describe()}")

@@ -9,15 +9,14 @@ from __future__ import annotations
 import types
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from stage1_capture.state.machine import METHODS, Args, Kwargs, Tx, attempt
-from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.base import (
     NotConstant,
     Variable,
     as_constant,
-    describe,
     from_constant,
     iterate,
     load_attribute,
@@ -28,6 +27,7 @@ from stage1_capture.variables.exception import ExceptionVariable
 from stage1_capture.variables.sequence import ListVariable, TupleVariable
 from stage1_capture.variables.tensor import TensorVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
+from stage_contracts.class_lookup import class_lookup
 
 
 class StandIn:
@@ -57,7 +57,7 @@ class StandIn:
         method = _followed(self.tx, self.value, name)
         if method is None:
             code = "GB0004" if self.value.is_tensor() else "GB0029"
-            self.tx.unsupported(code, f"{describe(self.value)} as a number in a text")
+            self.tx.unsupported(code, f"{self.value.describe()} as a number in a text")
         return kind(self.tx.constant(self.tx.call(method, [], {}), name))
 
     def __int__(self) -> int:
@@ -120,7 +120,7 @@ def _refused_format(tx: Tx, value: Variable) -> str:
         tx.unsupported("GB0004", "the text of a tensor reads its data")
     real = getattr(value, "real", None)
     if class_lookup(type(real), "__format__") is not object.__format__ or real is None:
-        tx.unsupported("GB0029", f"the text of {describe(value)} in a format")
+        tx.unsupported("GB0029", f"the text of {value.describe()} in a format")
     raise TypeError(f"unsupported format string passed to {type(real).__name__}.__format__")
 
 
@@ -128,7 +128,7 @@ def _text(tx: Tx, value: Variable, names: tuple[str, ...]) -> str:
     """What `str` or `repr` of an object that is no constant says: by the methods its class has in Python."""
     rule = next((TEXTS[c] for c in type(value).__mro__ if c in TEXTS), None)
     if rule is None:
-        tx.unsupported("GB0029", f"the text of {describe(value)}, which shows where it lies in memory")
+        tx.unsupported("GB0029", f"the text of {value.describe()}, which shows where it lies in memory")
     return rule(tx, value, names)
 
 
@@ -157,9 +157,9 @@ def _object_text(tx: Tx, value: Any, names: tuple[str, ...]) -> str:
             if isinstance(held, found.__objclass__):
                 return found(held)
     if value.base is None:
-        tx.unsupported("GB0029", f"the text of {describe(value)}, which shows where it lies in memory")
+        tx.unsupported("GB0029", f"the text of {value.describe()}, which shows where it lies in memory")
     if value.base.family() is set or class_lookup(type(value.real), "__repr__") is object.__repr__:
-        tx.unsupported("GB0029", f"the text of {describe(value)}")
+        tx.unsupported("GB0029", f"the text of {value.describe()}")
     return (str if "__str__" in names else repr)(stand_in(tx, value.base))
 
 
@@ -189,7 +189,7 @@ def _same_error(tx: Tx, value: ExceptionVariable) -> BaseException:
     # The text of these is made from their arguments only.
     if issubclass(cls, (UnicodeError, OSError, ImportError, SyntaxError)):
         if cls.__module__ != "builtins":
-            tx.unsupported("GB0029", f"the text of {describe(value)}")
+            tx.unsupported("GB0029", f"the text of {value.describe()}")
         return cls(*(stand_in(tx, a) for a in value.args))
     made = cls.__new__(cls)
     made.args = tuple(stand_in(tx, a) for a in value.args)
@@ -205,13 +205,10 @@ def format_value(tx: Tx, value: Variable, conversion: Callable[[Any], Any] | Non
     return in_text(tx, "an f-string", lambda: format(convert(stand_in(tx, value)), spec))
 
 
-def _format(name: str) -> Any:
-    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-        words = {k: stand_in(tx, v) for k, v in kwargs.items()}
-        write = getattr(tx.constant(args[0], name), name)
-        return in_text(tx, name, lambda: write(*[stand_in(tx, a) for a in args[1:]], **words))
-
-    return call
+def _format(name: str, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    words = {k: stand_in(tx, v) for k, v in kwargs.items()}
+    write = getattr(tx.constant(args[0], name), name)
+    return in_text(tx, name, lambda: write(*[stand_in(tx, a) for a in args[1:]], **words))
 
 
 def _join(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
@@ -221,7 +218,7 @@ def _join(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     return tx.fold(tx.constant(text, "join").join, rows, kwargs)
 
 
-METHODS.update({(ConstantVariable, name): _format(name) for name in ("format", "format_map")})
+METHODS.update({(ConstantVariable, name): partial(_format, name) for name in ("format", "format_map")})
 METHODS[ConstantVariable, "join"] = _join
 
 

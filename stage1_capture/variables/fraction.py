@@ -9,11 +9,11 @@ import types
 from fractions import Fraction
 
 from stage1_capture.state.machine import FOLDED, Tx
-from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.base import FROM_CONSTANT, Variable
 from stage1_capture.variables.builder import BUILDERS
 from stage1_capture.variables.constant import ConstantVariable, wrap_constant
 from stage1_capture.variables.method import UserMethodVariable
+from stage_contracts.class_lookup import class_lookup
 
 
 class FractionVariable(ConstantVariable):

@@ -9,7 +9,7 @@ import functools
 import types
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NoReturn
 
 from stage0_eager.transforms.vmap import is_transformed
@@ -24,7 +24,7 @@ from stage1_capture.state.machine import (
     Tx,
     control_of,
 )
-from stage1_capture.variables.base import Variable, describe, from_constant, realize
+from stage1_capture.variables.base import Variable, from_constant, realize, same_object, yes
 from stage1_capture.variables.builder import BUILDERS, identical, lazily, object_of, once, wrap, wrap_identity
 from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.hash_keys import ObjectKey
@@ -36,14 +36,12 @@ from stage1_capture.variables.sequence import TupleVariable, sequence_items
 from stage_contracts.source import AttrSource, ItemSource, Source
 
 
-@dataclass(eq=False)
 class CellVariable(Variable):
     """A variable shared between functions. One from outside has a source; storing to it is a side effect."""
 
     contents: Variable | None = None
-
-    def parts(self) -> list[Variable]:
-        return [] if self.contents is None else [self.contents]
+    holds = ("contents",)
+    stands_for = types.CellType
 
     def var_getattr(self, tx: Tx, name: str) -> Variable | None:
         if name != "cell_contents":
@@ -58,14 +56,10 @@ class CellVariable(Variable):
         tx.output.will_change(self)
         self.contents = value
 
-    def python_type(self, tx: Tx) -> type:
-        return types.CellType
-
     def snapshot(self) -> Any:
         return self.contents
 
 
-@dataclass(eq=False)
 class UserFunctionVariable(Variable):
     """A Python function, real or made inside by a def or lambda."""
 
@@ -79,19 +73,12 @@ class UserFunctionVariable(Variable):
     real: Any = None
     attrs: dict[str, Variable] = field(default_factory=dict)  # what the program stored on it
     annotations: dict[str, Variable] = field(default_factory=dict)  # of one made inside
-
-    def python_type(self, tx: Tx) -> type:
-        return types.FunctionType
+    stands_for = types.FunctionType
+    is_compared_by_identity = yes
+    same_as = same_object
 
     def describe(self) -> str:
         return f"the function {self.name}"
-
-    def is_compared_by_identity(self) -> bool:
-        return True
-
-    def same_as(self, tx: Tx, other: Variable) -> bool | None:
-        alike = self.real is not None and self.real is getattr(other, "real", None) and not other.is_tensor()
-        return True if alike else None
 
     def class_name(self) -> str:
         return "function"
@@ -136,33 +123,25 @@ class UserFunctionVariable(Variable):
         return None
 
 
-@dataclass(eq=False)
 class GeneratedFunctionVariable(UserFunctionVariable):
     """A method that a decorator of Python's wrote into a class made inside, where it is found again."""
 
     owner: Any = None
     attribute: str = ""
+    stands_for = None  # type: ignore[assignment]
 
     def parts(self) -> list[Variable]:
         return [self.owner]
 
-    def python_type(self, tx: Tx) -> type:
-        tx.unsupported("GB0048", f"the class of {describe(self)}")
 
-
-@dataclass(eq=False)
 class PartialVariable(Variable):
     """functools.partial(function, *args, **kwargs)."""
 
     function: Variable
     args: list[Variable]
     kwargs: dict[str, Variable]
-
-    def python_type(self, tx: Tx) -> type:
-        return functools.partial
-
-    def parts(self) -> list[Variable]:
-        return [self.function, *self.args, *self.kwargs.values()]
+    holds = ("function", "args", "kwargs")
+    stands_for = functools.partial
 
     def var_getattr(self, tx: Tx, name: str) -> Variable | None:
         match name:
@@ -181,7 +160,6 @@ class PartialVariable(Variable):
         return tx.call(inner, [*first, *args], {**given, **kwargs})
 
 
-@dataclass(eq=False)
 class TransformVariable(Variable):
     """`func.grad(f)` or `func.vmap(f)`, not called yet."""
 
@@ -190,17 +168,13 @@ class TransformVariable(Variable):
     options: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(eq=False)
 class NestedFunctionVariable(Variable):
     """A user function that is called in Python: its compiled version stands in."""
 
     function: Variable
-
-    def parts(self) -> list[Variable]:
-        return [self.function]
+    holds = ("function",)
 
 
-@dataclass(eq=False)
 class InstructionVariable(Variable):
     """A function of breaks/special_methods.py that is called in place of an instruction, with what the instruction
     says."""
@@ -209,7 +183,6 @@ class InstructionVariable(Variable):
     detail: Any
 
 
-@dataclass(eq=False)
 class TritonLaunchVariable(Variable):
     """`kernel[grid]`, not called yet."""
 
@@ -251,17 +224,8 @@ def function_variable(
         for name, value in (real.__kwdefaults__ or {}).items()
     }
     module = source and AttrSource(source, "__globals__")
-    return UserFunctionVariable(
-        real.__code__,
-        real.__globals__,
-        real.__name__,
-        defaults,
-        kwdefaults,
-        closure,
-        module,
-        real,
-        source=source,
-    )
+    code, names, name = real.__code__, real.__globals__, real.__name__
+    return UserFunctionVariable(code, names, name, defaults, kwdefaults, closure, module, real, source=source)
 
 
 def cell_variable(output: OutputGraph, cell: types.CellType, source: Source | None) -> CellVariable:
@@ -276,10 +240,6 @@ def cell_variable(output: OutputGraph, cell: types.CellType, source: Source | No
     output.kept.append(cell)
     made = output.known[id(cell)] = CellVariable(contents, source=source)
     return made
-
-
-def _wrap_cell(output: OutputGraph, real: types.CellType, source: Source | None) -> Variable:
-    return cell_variable(output, real, source)
 
 
 def _wrap_method(output: OutputGraph, real: types.MethodType, source: Source | None) -> Variable:
@@ -320,15 +280,11 @@ def _wrap_partial(output: OutputGraph, real: Any, source: Source | None) -> Vari
     return once(output, real, source, build)
 
 
-BUILDERS.update(
-    {
-        types.FunctionType: _wrap_function,
-        types.MethodType: _wrap_method,
-        types.BuiltinFunctionType: _wrap_builtin,
-        types.CellType: _wrap_cell,
-        functools.partial: _wrap_partial,
-    }
-)
+BUILDERS[types.FunctionType] = _wrap_function
+BUILDERS[types.MethodType] = _wrap_method
+BUILDERS[types.BuiltinFunctionType] = _wrap_builtin
+BUILDERS[types.CellType] = cell_variable
+BUILDERS[functools.partial] = _wrap_partial
 
 
 _READ = ("__defaults__", "__kwdefaults__", "__annotations__", "__closure__", "__type_params__")
@@ -360,7 +316,7 @@ def _of_real(tx: Tx, value: UserFunctionVariable, name: str) -> Variable | None:
     if name in real.__dict__:
         return tx.wrap(real.__dict__[name], value.child(name))
     if hasattr(types.FunctionType, name):
-        tx.unsupported("GB0022", f"the attribute {name} of {describe(value)}")
+        tx.unsupported("GB0022", f"the attribute {name} of {value.describe()}")
     tx.output.guard("ABSENT", value.source, name)
     return None
 
@@ -372,17 +328,12 @@ def _of_one_made_inside(tx: Tx, value: UserFunctionVariable, name: str) -> Varia
     if name in _MADE_INSIDE:
         return _MADE_INSIDE[name](value)
     if hasattr(types.FunctionType, name):
-        tx.unsupported("GB0022", f"the attribute {name} of {describe(value)}")
+        tx.unsupported("GB0022", f"the attribute {name} of {value.describe()}")
     return None
 
 
 _STORED = ("__name__", "__qualname__", "__module__", "__doc__", "__wrapped__", "__annotations__",
                  "__type_params__")  # fmt: skip
-
-
-def _doc(value: UserFunctionVariable) -> Variable:
-    first = value.code.co_consts[0] if value.code.co_consts else None
-    return from_constant(first if type(first) is str else None)
 
 
 _MADE_INSIDE: dict[str, Callable[[UserFunctionVariable], Variable]] = {
@@ -393,5 +344,5 @@ _MADE_INSIDE: dict[str, Callable[[UserFunctionVariable], Variable]] = {
     "__closure__": lambda f: TupleVariable(list(f.closure)) if f.closure else NONE,
     "__type_params__": lambda f: TupleVariable([]),
     "__module__": lambda f: from_constant(f.globals.get("__name__")),
-    "__doc__": _doc,
+    "__doc__": lambda f: from_constant(next((c for c in f.code.co_consts[:1] if type(c) is str), None)),
 }

@@ -1,6 +1,6 @@
 """Generators as values: a frame of its own that runs from yield to yield.
 
-Input: a call of a generator function. The frame's translator (frame/generators.py) stands still at a YIELD_VALUE and
+Input: a call of a generator function. The frame's translator (frame/translator.py) stands still at a YIELD_VALUE and
 goes on when the next value is asked for. One that is alive at a break is made again at its yield (breaks/resume.py).
 """
 
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import builtins
 import types
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from stage1_capture.state import entry
 from stage1_capture.state.graph_builder import is_users
-from stage1_capture.state.machine import Raised, Tx
+from stage1_capture.state.machine import Raised
 from stage1_capture.variables.base import NULL, Variable, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.exception import (
@@ -27,17 +27,14 @@ from stage1_capture.variables.function import CellVariable, UserFunctionVariable
 from stage1_capture.variables.iterator import IteratorVariable
 
 
-@dataclass(eq=False)
 class GeneratorVariable(IteratorVariable):
     """state: "created", "suspended", "running" or "closed"."""
 
-    frame: Any = None  # frame/generators.py's translator
+    frame: Any = None  # frame/translator.py's translator
     state: str = "created"
     # exceptions its except blocks were handling at the yield
     handled: list[Any] = field(default_factory=list)
-
-    def python_type(self, tx: Tx) -> type:
-        return types.GeneratorType
+    stands_for = types.GeneratorType
 
     def advance(self, tx: Any) -> Variable | None:
         try:
@@ -53,7 +50,7 @@ class GeneratorVariable(IteratorVariable):
         frame = self._frame(tx)
         if self.state == "closed":
             tx.throw(StopIteration)
-        if self.state == "created" and not _is_none(value):
+        if self.state == "created" and not realize(value).is_none():
             tx.throw(TypeError, "can't send non-None value to a just-started generator")
         if self.state == "suspended":
             frame.push(value)
@@ -87,7 +84,6 @@ class GeneratorVariable(IteratorVariable):
         return NONE
 
     def _frame(self, tx: Any) -> Any:
-        assert self.frame is not None
         if self.state == "running":
             tx.throw(ValueError, "generator already executing")
         return self.frame
@@ -112,7 +108,9 @@ class GeneratorVariable(IteratorVariable):
             self.state = "closed"
             del output.exceptions[base:]
             if isinstance(left.value.real, StopIteration):  # up to 3.11 the frame does not do it itself
-                error = new_exception(output, RuntimeError, [_words("generator raised StopIteration")])
+                error = new_exception(
+                    output, RuntimeError, [ConstantVariable("generator raised StopIteration")]
+                )
                 error.cause = error.context = left.value
                 error.suppress = True
                 raise Raised(error) from None
@@ -122,7 +120,7 @@ class GeneratorVariable(IteratorVariable):
         del output.exceptions[base:]
         if frame.result is not None:
             self.state = "closed"
-            args = [] if _is_none(frame.result) else [frame.result]
+            args = [] if realize(frame.result).is_none() else [frame.result]
             ended = new_exception(output, StopIteration, args)
             set_context(output, ended)
             raise Raised(ended)
@@ -132,7 +130,6 @@ class GeneratorVariable(IteratorVariable):
 
     def inside_a_block(self) -> bool:
         """Whether it stands in a try or with block that does something when the generator is dropped."""
-        assert self.frame is not None
         program = self.frame.program
         handler = program[self.frame.index - 1].handler if self.state == "suspended" else None
         while handler is not None and program[handler.target].opname != "CALL_INTRINSIC_1":  # StopIteration's
@@ -142,17 +139,14 @@ class GeneratorVariable(IteratorVariable):
             handler = program[after].handler
         return False
 
-    # ---- alive at a break ------------------------------------------------------------------------
-
     def parts(self) -> list[Variable]:
         frame = self.frame
-        assert frame is not None
-        values = [v for v in (*frame.locals.values(), *frame.stack) if not _is_mark(v)]
+        held = (*frame.locals.values(), *frame.stack)
+        values = [v for v in held if v is not NULL and not isinstance(v, OuterExceptionVariable)]
         return values if self.state == "suspended" else [*values, frame.function]
 
     def rebuild(self, r: Any) -> str | None:
         frame = self.frame
-        assert frame is not None
         if self.state == "closed":
             return "(_ for _ in ())"
         if (
@@ -213,15 +207,3 @@ def _passing_on(frame: Any, index: int) -> int | None:
 
 def _plain(value: Variable) -> Variable:
     return value.contents if isinstance(value, CellVariable) and value.contents is not None else value
-
-
-def _is_none(value: Variable) -> bool:
-    return getattr(realize(value), "value", 0) is None
-
-
-def _is_mark(value: Variable) -> bool:
-    return value is NULL or isinstance(value, OuterExceptionVariable)
-
-
-def _words(text: str) -> Variable:
-    return ConstantVariable(text)

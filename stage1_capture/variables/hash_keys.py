@@ -5,12 +5,12 @@ Input: abstract values that the program uses as keys; each says by `hash_key` wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from stage1_capture.state.machine import Tx
-from stage1_capture.variables.base import FROM_CONSTANT, Variable, from_constant, is_same, realize
-from stage_contracts.source import RegisteredSource, Source
+from stage1_capture.variables.base import FROM_CONSTANT, Variable, from_constant, is_same, realize, yes
+from stage_contracts.source import RegisteredSource
 
 
 class ObjectKey:
@@ -50,28 +50,23 @@ def by_identity(tx: Tx, key: Variable) -> ObjectKey:
     """Objects from outside that are different keys here must be different ones at every call."""
     if key.source is not None and key not in tx.output.keys:
         for other in tx.output.keys:
-            if type(other) is type(key) and not _always_apart(key.source, other.source):
+            apart = isinstance(key.source, RegisteredSource) and isinstance(other.source, RegisteredSource)
+            if type(other) is type(key) and (
+                not apart or key.source == other.source
+            ):  # numbers of the register
                 tx.output.guard("NOT_ALIASED", key.source, other.source)
         tx.output.keys[key] = None
     return ObjectKey(key, id(key))
 
 
-def _always_apart(one: Source | None, other: Source | None) -> bool:
-    """Whether two sources name different objects at every call: numbers of the register do."""
-    return isinstance(one, RegisteredSource) and isinstance(other, RegisteredSource) and one != other
-
-
-@dataclass(eq=False)
 class IdVariable(Variable):
     """id(of): only ever compared, or a key."""
 
     of: Variable = field(default_factory=Variable)
+    is_compared_by_identity = yes
 
     def same_as(self, tx: Tx, other: Variable) -> bool | None:
         return is_same(tx, self.of, other.of) if isinstance(other, IdVariable) else None
-
-    def is_compared_by_identity(self) -> bool:
-        return True
 
     def hash_key(self, tx: Tx) -> Any:
         return ObjectKey(self, ("id", by_identity(tx, self.of).identity))

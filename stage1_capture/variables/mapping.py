@@ -11,20 +11,19 @@ import math
 import types
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NoReturn
 
 from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage1_capture.state.graph_builder import OutputGraph
 from stage1_capture.state.machine import KINDS, Tx, attempt
-from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.base import (
     FROM_CONSTANT,
+    ContainerVariable,
     NotConstant,
     Variable,
     as_constant,
-    describe,
     equal,
     from_constant,
     iterate,
@@ -39,17 +38,16 @@ from stage1_capture.variables.builder import (
     wrap,
     wrap_as_object,
 )
-from stage1_capture.variables.container import ContainerVariable
 from stage1_capture.variables.derived import EMPTY, HELD, guard_keys, item_source
 from stage1_capture.variables.hash_keys import ObjectKey, hashable, holds_object, object_keys
 from stage1_capture.variables.iterator import IteratorVariable
 from stage1_capture.variables.method import builtin_attribute
 from stage1_capture.variables.sequence import ListVariable, SequenceIterator, TupleVariable
+from stage_contracts.class_lookup import class_lookup
 from stage_contracts.controls import register
 from stage_contracts.source import AttrSource, ItemSource, KeySource, RegisteredSource, Source
 
 
-@dataclass(eq=False)
 class ConstDictVariable(ContainerVariable):
     """A dict (or OrderedDict: `kind`) whose keys are constants."""
 
@@ -94,7 +92,7 @@ class ConstDictVariable(ContainerVariable):
 
     def binary_in_place(self, tx: Tx, symbol: str, right: Variable) -> Variable | None:
         if right.unwrapped() is right:
-            tx.unsupported("GB0038", f"{symbol} on {describe(self)}")
+            tx.unsupported("GB0038", f"{symbol} on {self.describe()}")
         return None
 
     def compare_contents(self, tx: Tx, symbol: str, function: Callable[..., Any], right: Any) -> Variable:
@@ -141,7 +139,6 @@ class ConstDictVariable(ContainerVariable):
         tx.throw(TypeError, f"unhashable type: {self.kind.__name__!r}")
 
 
-@dataclass(eq=False)
 class ObjectDictVariable(ConstDictVariable):
     """The `__dict__` of its owner."""
 
@@ -152,7 +149,6 @@ class ObjectDictVariable(ConstDictVariable):
         return [self.part_of]
 
 
-@dataclass(eq=False)
 class DefaultDictVariable(ConstDictVariable):
     """A defaultdict: `factory` makes what is missing."""
 
@@ -172,23 +168,20 @@ class DefaultDictVariable(ConstDictVariable):
         return self.items[name]
 
 
-@dataclass(eq=False)
 class DictViewVariable(Variable):
     """d.keys(), d.values(), d.items(): sees later changes of d."""
 
     mapping: ConstDictVariable
     name: str  # "keys", "values" or "items"
+    holds = ("mapping",)
 
     @property
     def kind(self) -> type:
         return type(getattr({}, self.name)())
 
-    def parts(self) -> list[Variable]:
-        return [self.mapping]
-
     def var_getattr(self, tx: Tx, name: str) -> Variable | None:
         if name == "mapping":
-            tx.unsupported("GB0022", f"the attribute mapping of {describe(self)}")
+            tx.unsupported("GB0022", f"the attribute mapping of {self.describe()}")
         return builtin_attribute(tx, self, name)
 
     def truth(self, tx: Tx) -> bool:
@@ -202,7 +195,7 @@ class DictViewVariable(Variable):
 
     def elements(self, tx: Tx) -> set[Any] | None:
         if self.name == "values":
-            tx.unsupported("GB0038", f"a set operation on {describe(self)}")
+            tx.unsupported("GB0038", f"a set operation on {self.describe()}")
         return {hashable(tx, item) for item in self.items}
 
     def binary(self, tx: Tx, symbol: str, function: Callable[..., Any], right: Variable) -> Variable | None:
@@ -322,14 +315,11 @@ def _wrap_defaultdict(output: OutputGraph, real: Any, source: Source | None) -> 
         return wrap_as_object(output, real, source)
     output.guard("TYPE", source, type(real))
     output.guard("KEYS", source, tuple(real))
-    none = real.default_factory is None
-    factory = (
-        None
-        if none
-        else lazily(output, real.default_factory, source and AttrSource(source, "default_factory"))
-    )
-    if none:
-        output.guard("IDENTITY", source and AttrSource(source, "default_factory"), None)
+    place, factory = source and AttrSource(source, "default_factory"), None
+    if real.default_factory is None:
+        output.guard("IDENTITY", place, None)
+    else:
+        factory = lazily(output, real.default_factory, place)
     build = lambda: DefaultDictVariable(items, type(real), factory, source=source)  # noqa: E731
     return once(output, real, source, build)
 
@@ -347,17 +337,12 @@ def _held(output: OutputGraph, real: Any, source: Source | None, base: type) -> 
 
 
 BUILDERS.update({dict: _wrap_dict, OrderedDict: _wrap_dict, defaultdict: _wrap_defaultdict})
-EMPTY.update(
-    {
-        OrderedDict: lambda: ConstDictVariable({}, OrderedDict),
-        defaultdict: lambda: DefaultDictVariable({}, defaultdict),
-        dict: lambda: ConstDictVariable({}),
-    }
-)
+EMPTY[OrderedDict] = lambda: ConstDictVariable({}, OrderedDict)
+EMPTY[defaultdict] = lambda: DefaultDictVariable({}, defaultdict)
+EMPTY[dict] = lambda: ConstDictVariable({})
 HELD.update(dict.fromkeys((OrderedDict, defaultdict, dict), _held))
 
 
-@dataclass(eq=False)
 class DictIterator(IteratorVariable):
     """iter(d), iter(d.values()), iter(d.items()), and the same of a set of constants."""
 
@@ -365,6 +350,7 @@ class DictIterator(IteratorVariable):
     entries: Any = ()  # the dict or set itself
     index: int = 0
     empty: Any = field(default_factory=dict)  # such a one
+    holds = ("walked",)
 
     def __post_init__(self) -> None:
         self.keys: Iterator[Any] | None = iter(self.entries)
@@ -384,9 +370,6 @@ class DictIterator(IteratorVariable):
         if isinstance(self.walked, DictViewVariable):
             return realize(self.walked.pick(key, self.walked.mapping.items[key]))
         return from_constant(key)
-
-    def parts(self) -> list[Variable]:
-        return [self.walked]
 
     def rebuild(self, r: Any) -> str | None:
         if self.keys is None:

@@ -6,19 +6,17 @@ Input: attribute lookup makes them.
 from __future__ import annotations
 
 import types
-from dataclasses import dataclass
 from typing import Any
 
 from stage1_capture.state.graph_builder import is_users_class
 from stage1_capture.state.machine import Args, Kwargs, Tx
-from stage1_capture.state.mro import MISSING, class_lookup
-from stage1_capture.variables.base import Variable, describe, from_constant
+from stage1_capture.variables.base import Variable, from_constant
 from stage1_capture.variables.builder import class_variable
+from stage_contracts.class_lookup import MISSING, class_lookup
 from stage_contracts.controls import register
 from stage_contracts.source import RegisteredSource
 
 
-@dataclass(eq=False)
 class UserMethodVariable(Variable):
     """A callable (function, operator, or the name of a builtin container's method) with its self."""
 
@@ -31,8 +29,8 @@ class UserMethodVariable(Variable):
         return types.BuiltinFunctionType if named or of_c else types.MethodType
 
     def describe(self) -> str:
-        name = self.function if isinstance(self.function, str) else describe(self.function)
-        return f"the method {name} of {describe(self.receiver)}"
+        name = self.function if isinstance(self.function, str) else self.function.describe()
+        return f"the method {name} of {self.receiver.describe()}"
 
     def parts(self) -> list[Variable]:
         return [self.receiver] if isinstance(self.function, str) else [self.function, self.receiver]
@@ -57,7 +55,7 @@ class UserMethodVariable(Variable):
         if isinstance(self.function, str):
             if name == "__name__":
                 return from_constant(self.function)
-            tx.unsupported("GB0022", f"the attribute {name} of {describe(self)}")
+            tx.unsupported("GB0022", f"the attribute {name} of {self.describe()}")
         if name == "__func__":
             return self.function
         if name == "__class__":

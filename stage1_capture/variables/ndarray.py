@@ -8,7 +8,6 @@ NumPy.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,8 @@ import numpy as np
 from stage0_eager.tensor import Tensor
 from stage1_capture.state.graph_builder import OutputGraph
 from stage1_capture.state.machine import KINDS, Tx
-from stage1_capture.state.mro import MISSING, class_lookup, full_name
 from stage1_capture.variables import builder
-from stage1_capture.variables.base import Variable, describe, from_constant
+from stage1_capture.variables.base import Variable, from_constant, yes
 from stage1_capture.variables.builder import wrap_identity
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.method import UserMethodVariable
@@ -27,11 +25,11 @@ from stage1_capture.variables.tensor import DataVariable, TensorVariable, open_m
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts import config
 from stage_contracts.array_guards import CAPTURED_DTYPES, ArrayMeta, is_captured
+from stage_contracts.class_lookup import MISSING, class_lookup, full_name
 from stage_contracts.source import ArraySource, Source
 from stage_contracts.tensor_meta import TensorMeta
 
 
-@dataclass(eq=False)
 class NumpyNdarrayVariable(DataVariable):
     """An ndarray of the program's: a tensor in the graph, of which Python sees an array.
 
@@ -48,6 +46,7 @@ class NumpyNdarrayVariable(DataVariable):
     frozen: bool = False
     view: tuple[NumpyNdarrayVariable, Variable] | None = None
     derived: bool = False
+    is_array = yes
 
     @property
     def root(self) -> NumpyNdarrayVariable:
@@ -72,14 +71,8 @@ class NumpyNdarrayVariable(DataVariable):
     def special_method(self, tx: Tx, name: str) -> Variable | None:
         return array_attribute(tx, self, name)
 
-    def is_array(self) -> bool:
-        return True
-
     def describe(self) -> str:
         return f"an array {self.tensor.meta}"
-
-
-# ---- from outside -----------------------------------------------------------------------------------------------
 
 
 def wrap_array(output: OutputGraph, real: np.ndarray, source: Source | None) -> Variable:
@@ -124,8 +117,6 @@ def wrap_dtype(output: OutputGraph, real: np.dtype, source: Source | None) -> Va
 _DTYPE: Any = np.generic.__dict__["dtype"]
 
 
-# ---- attributes -------------------------------------------------------------------------------------------------
-
 # What the guard of an array fixes: constants of the capture.
 FACTS: dict[str, Callable[[TensorMeta], Any]] = {
     "shape": lambda m: m.shape,
@@ -155,7 +146,7 @@ def array_attribute(tx: Tx, array: NumpyNdarrayVariable, name: str) -> Variable 
         return None
     if callable(getattr(cls, name)):
         return UserMethodVariable(name, array)  # it is the call that breaks
-    left(tx, f"the attribute {name} of {describe(array)}")
+    left(tx, f"the attribute {name} of {array.describe()}")
 
 
 def dtype_comparison(
@@ -174,9 +165,6 @@ def _dtype_or_class(value: Variable) -> Any:
         return value.real
     plain = value.is_python_constant() and not value.is_open()
     return value.value if plain else None
-
-
-# ---- what NumPy keeps to itself ---------------------------------------------------------------------------------
 
 
 _BUILDERS: dict[type, Any] = {np.ndarray: wrap_array, np.generic: wrap_scalar, np.dtype: wrap_dtype}

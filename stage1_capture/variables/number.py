@@ -1,9 +1,12 @@
-"""Numbers that the graph need not know: sizes left open, and ints and floats that only reach arithmetic.
+"""Numbers that the graph need not know: sizes left open, ints and floats that only reach arithmetic and operators.
 
 Input: variables/builder.py makes a NumberVariable for a number in an argument, for one elsewhere that changed between
 captures (`self.calls += 1`, a global), and for a size that the policy leaves open. It is an expression over the
 call's arguments; whoever reads its `value` fixes it, with a guard. So code that knows nothing of this is right, and
-code that does (arithmetic, comparison, an operator's operand) keeps it open.
+code that does (arithmetic, comparison, an operator's operand) keeps it open. As an operand it is a tensor without
+dimensions, an input of the graph, in the parameters where that means the same (stage 0's table says which); the
+operator's meta rule has the last word: where the tensor would give another dtype or shape, or the rule looks at the
+number, it is fixed too.
 """
 
 from __future__ import annotations
@@ -11,19 +14,23 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
-from stage1_capture.state.machine import Tx
+from stage0_eager.table.number_operands import FLOATS, HOLDS, TAKEN
+from stage0_eager.table.operator import Operator
+from stage1_capture.state.graph_builder import OutputGraph
+from stage1_capture.state.machine import Args, Kwargs, Tx
 from stage1_capture.state.open_sizes import OpenSizes
-from stage1_capture.variables.base import FROM_CONSTANT, Variable
+from stage1_capture.variables.base import FROM_CONSTANT, Variable, as_constant, no, yes
 from stage1_capture.variables.builder import BUILDERS, in_arguments
 from stage1_capture.variables.constant import ConstantVariable, wrap_constant
+from stage1_capture.variables.tensor import TensorVariable
+from stage_contracts import dtype as dt
+from stage_contracts.device import Device
 from stage_contracts.guard_constants import is_told_by_equality
-from stage_contracts.source import ExpressionSource, ItemSource, KeySource, Source
+from stage_contracts.source import ExpressionSource, ItemSource, KeySource, ScalarSource, Source
 from stage_contracts.symbolic import SymInt
-
-if TYPE_CHECKING:
-    from stage1_capture.state.graph_builder import OutputGraph
+from stage_contracts.tensor_meta import TensorMeta
 
 EXACT = 2**53  # integers up to here are floats exactly
 
@@ -33,6 +40,9 @@ class NumberVariable(ConstantVariable):
 
     roots: the arguments it is made of, with their values here. sym: what it is as a size, if it may be one.
     """
+
+    is_open = yes
+    is_none = no
 
     def __init__(
         self,
@@ -44,7 +54,7 @@ class NumberVariable(ConstantVariable):
     ) -> None:
         self.output, self.hint, self.source, self.roots, self.sym = output, hint, source, roots, sym
 
-    @property
+    @property  # type: ignore[misc]  # computed here
     def value(self) -> Any:
         """The number, fixed from now on."""
         if self.sym is not None:
@@ -61,17 +71,11 @@ class NumberVariable(ConstantVariable):
     def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
         return self.value if self.sym is None else leaf(self)
 
-    def is_open(self) -> bool:
-        return True
-
     def operand_class(self) -> type | None:
         return type(self.hint)
 
-    def is_none(self) -> bool:
-        return False
-
     def truth(self, tx: Tx) -> bool:
-        return open_truth(self)
+        return open_compare("!=", operator.ne, self, ConstantVariable(0)).value  # type: ignore[union-attr]
 
 
 def size_number(sizes: OpenSizes, sym: SymInt) -> Variable:
@@ -87,8 +91,6 @@ def size_number(sizes: OpenSizes, sym: SymInt) -> Variable:
 
 FROM_CONSTANT[SymInt] = lambda value: size_number(value.env, value)
 
-
-# ---- arithmetic and comparison ---------------------------------------------------------------------------------
 
 _SIZE_ARITHMETIC = {"+", "-", "*", "//", "%"}
 _NUMBER_ARITHMETIC = {"+", "-", "*", "/", "//", "%", "**"}
@@ -206,10 +208,6 @@ def open_compare(symbol: str, function: Callable, left: Variable, right: Variabl
     return ConstantVariable(holds)
 
 
-def open_truth(value: NumberVariable) -> bool:
-    return open_compare("!=", operator.ne, value, ConstantVariable(0)).value  # type: ignore[union-attr]
-
-
 def hint_of(value: Variable) -> Any:
     return value.hint if isinstance(value, NumberVariable) else value.value
 
@@ -267,3 +265,90 @@ def _wrap_number(output: OutputGraph, real: Any, source: Source | None) -> Varia
 
 
 BUILDERS.update(dict.fromkeys((int, float), _wrap_number))
+
+
+_COMPARE = {"!=": operator.ne, "<=": operator.le, ">=": operator.ge, ">": operator.gt}
+# Dtypes in which a number and a tensor without dimensions are rounded alike.
+WIDE = (dt.float32, dt.float64, dt.int64, dt.bool_)
+
+
+def scalars_as_inputs(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
+    """The arguments, with a tensor without dimensions in place of each open number that may be one."""
+    given = {**dict(zip(op.params, args)), **kwargs}
+    numbers = _open_numbers(op, given)
+    if op.opaque or not numbers:
+        return args, kwargs
+    device = next((a.meta.device for a in given.values() if a.is_tensor()), Device("cpu"))
+    tensors = {name: scalar_input(tx, value, device) for name, value in numbers.items()}
+    new_args: list[Variable] = [tensors.get(name, a) for name, a in zip(op.params, args)]
+    new_kwargs: dict[str, Variable] = {name: tensors.get(name, value) for name, value in kwargs.items()}
+    if not _agree(op, (args, kwargs), (new_args, new_kwargs)) or not _valid(tx, op, args, kwargs):
+        return args, kwargs
+    _guard_exact(tx, list(numbers.values()))
+    return new_args, new_kwargs
+
+
+def _open_numbers(op: Operator, given: dict[str, Variable]) -> dict[str, Any]:
+    """The open numbers that may become tensors, by parameter; none if one is an int that a float does not hold."""
+    whole = any(a.is_tensor() and a.meta.dtype.category == dt.int64.category for a in given.values())
+    always, floats = TAKEN.get(op.name, ()), FLOATS.get(op.name, ())
+    opened: dict[str, Any] = {n: v for n, v in given.items() if v.is_open()}
+    # with a tensor of integers floats are rounded
+    fits = lambda n, v: n in always or (n in floats and type(v.hint) is float and not whole)  # noqa: E731
+    found = {n: v for n, v in opened.items() if fits(n, v)}
+    exact = all(type(n.hint) is float or abs(n.hint) <= EXACT for n in found.values())
+    return found if exact else {}
+
+
+def _agree(op: Operator, before: tuple[list, dict], after: tuple[list, dict]) -> bool:
+    """Whether the meta rule gives one result for the numbers and for the tensors."""
+    try:
+        fixed, open_ = (
+            op.meta(*map(_meta, a), **{k: _meta(v) for k, v in kw.items()}) for a, kw in (before, after)
+        )
+    except Exception:  # it looks at the number, or the call is wrong: as if the number were known
+        return False
+    return isinstance(fixed, TensorMeta) and fixed.dtype in WIDE and fixed == open_
+
+
+def _meta(value: Variable) -> Any:
+    """An operand for a meta rule, an open number as its value in this call."""
+    return value.meta if value.is_tensor() else value.hint if value.is_open() else as_constant(value)
+
+
+def _valid(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> bool:
+    """Whether eager accepts the numbers, which is guarded then."""
+    if op.name not in HOLDS:
+        return True
+    bound = dict(zip(op.params, op.bind(*args, **kwargs)))  # with the defaults
+    for left, comparison, right in HOLDS[op.name]:
+        pair = [
+            v if isinstance(v, Variable) else ConstantVariable(v)
+            for v in (bound[left], bound.get(right, right))  # type: ignore[arg-type]
+        ]
+        if not all(map(number_operand, pair)) or not _COMPARE[comparison](*map(hint_of, pair)):
+            return False
+        open_compare(comparison, _COMPARE[comparison], *pair)
+    return True
+
+
+def _guard_exact(tx: Tx, numbers: list[Any]) -> None:
+    """Guard that an integer is one that a float holds exactly, or that a drawn one is within its bounds."""
+    drawn = {draw.name for draw in tx.output.draws}
+    for number in numbers:
+        text = text_of(number)
+        if type(number.hint) is int and text not in drawn:
+            tx.output.guard("SHAPE", None, f"-{EXACT} <= {text} <= {EXACT}")
+
+
+def scalar_input(
+    tx: Tx, number: NumberVariable, device: Device, dtype: dt.DType | None = None
+) -> TensorVariable:
+    """The tensor without dimensions that holds an open number; one per expression, device and dtype."""
+    assert number.source is not None
+    dtype = dtype or (dt.int64 if type(number.hint) is int else dt.float64)
+    source = ScalarSource(number.source, dtype.name, str(device))
+    if source not in tx.output.scalars:
+        meta = TensorMeta((), dtype, device=device)
+        tx.output.scalars[source] = TensorVariable(meta, source=source)
+    return tx.output.scalars[source]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from stage0_eager.nn import Module
 from stage1_capture.state.graph_builder import OutputGraph, is_library_class
-from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.base import Variable
 from stage1_capture.variables.binding import (
     guard_class,
@@ -23,6 +22,7 @@ from stage1_capture.variables.binding import (
 )
 from stage1_capture.variables.builder import REGISTRIES, lazily
 from stage1_capture.variables.mapping import ObjectDictVariable
+from stage_contracts.class_lookup import MISSING, class_lookup
 from stage_contracts.source import AttrSource, ItemSource, Source
 
 if TYPE_CHECKING:
@@ -65,7 +65,6 @@ def read_by_class(cls: type, name: str) -> bool:
 
 
 def attribute_source(output: OutputGraph, owner: UserDefinedObjectVariable, name: str) -> Source | None:
-    """The source of something in the object's own dict."""
     if owner.source is None:
         return None
     cls = type(owner.real)

@@ -16,18 +16,17 @@ import numpy as np
 from stage0_eager import TABLE, is_grad_enabled, set_grad_enabled
 from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import root
+from stage0_eager.transforms.shadow_tape import whole_of
 from stage0_eager.transforms.trace import map_tensors
 from stage1_capture.state.graph_builder import Restart, SkipFrame
-from stage1_capture.state.machine import CALLED_BY_CLASS, Tx
-from stage1_capture.state.shadow_tape import whole_of
+from stage1_capture.state.machine import CALLED_BY_CLASS, Args, Kwargs, Tx
 from stage1_capture.variables import autocast
-from stage1_capture.variables.base import SEQUENCES, Variable, describe, realize
+from stage1_capture.variables.base import SEQUENCES, Variable, realize
 from stage1_capture.variables.constant import NONE
-from stage1_capture.variables.data_reads import note_write
 from stage1_capture.variables.ndarray import NumpyNdarrayVariable
-from stage1_capture.variables.open_scalars import scalars_as_inputs
+from stage1_capture.variables.number import scalars_as_inputs
 from stage1_capture.variables.sequence import ListVariable, TupleVariable
-from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.tensor import TensorVariable, note_write
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Node
 from stage_contracts.source import ArraySource, AttrSource, RegisteredSource
@@ -37,10 +36,10 @@ from stage_contracts.unbacked import DataDependentError
 # Of numbers that only the data knows: what variables/unbacked.py has to say before a call, and before its node.
 UNKNOWN: dict[str, Callable[..., Any]] = {}
 # Operators whose result the data sizes -> how they are recorded (builtins/torch/data_sized.py); None: as any other.
-DATA_SIZED: dict[str, Callable[[Tx, Operator, list[Variable], dict[str, Variable]], Variable | None]] = {}
+DATA_SIZED: dict[str, Callable[[Tx, Operator, Args, Kwargs], Variable | None]] = {}
 
 
-def call_operator(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+def call_operator(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> Variable:
     """Record `op(*args, **kwargs)` and return what it yields."""
     kwargs = op.spelled(kwargs)
     if "out" in kwargs and "out" not in op.params:
@@ -59,7 +58,7 @@ def call_operator(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, 
     return result
 
 
-def _call_in_mode(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+def _call_in_mode(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> Variable:
     if tx.output.grad_enabled is not tx.output.graph_mode:
         with set_grad_enabled(tx.output.grad_enabled):
             return _call_in_other_mode(tx, op, args, kwargs)
@@ -67,7 +66,7 @@ def _call_in_mode(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, 
         return _call(tx, op, args, kwargs)
 
 
-def _call_in_other_mode(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+def _call_in_other_mode(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> Variable:
     """The graph runs in the grad mode it began in; inside no_grad its operators get detached tensors."""
     if tx.output.grad_enabled:
         raise Restart(replace(tx.output.options, graph_mode=True))
@@ -92,7 +91,7 @@ def detached_of(tx: Tx, value: Variable) -> Variable:
     return detached
 
 
-def _call(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+def _call(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> Variable:
     metas = [argument(tx, op, a, lambda t: t.meta) for a in args]
     kwmetas = {k: argument(tx, op, v, lambda t: t.meta) for k, v in kwargs.items()}
     try:
@@ -114,12 +113,12 @@ def _call(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable
     return results_of(tx, _record(tx, op, args, kwargs, result), result)
 
 
-def _call_into_out(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+def _call_into_out(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> Variable:
     """`op(..., out=x)` as two nodes, the call and the write; only eager resizes, or refuses as torch does."""
     out = realize(kwargs.pop("out"))
     if out.is_none():
         return call_operator(tx, op, args, kwargs)
-    with autocast.without_casts(tx):
+    with tx.output.having(modes={**tx.output.modes, "autocast": ()}):  # it leaves out= alone
         result = call_operator(tx, op, args, kwargs)
     fits = (
         out.is_tensor()
@@ -138,7 +137,7 @@ def argument(tx: Tx, op: Operator, variable: Variable, leaf: Callable[[TensorVar
 
     def refuse(other: Variable) -> NoReturn:
         code = "GB0005" if other.source is not None else "GB0069"
-        tx.unsupported(code, f"{op.name} with {describe(other)} as an argument")
+        tx.unsupported(code, f"{op.name} with {other.describe()} as an argument")
 
     def placed(value: Variable) -> Any:
         if value.is_open():
@@ -156,7 +155,7 @@ def known_scalar(tx: Tx, scalar: NumpyNdarrayVariable) -> Any:
     return scalar.real.item()
 
 
-def _record(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable], val: Any) -> Any:
+def _record(tx: Tx, op: Operator, args: Args, kwargs: Kwargs, val: Any) -> Any:
     if tx.output.sizes.deferred and op.name != "check":
         UNKNOWN["deferred"](tx)
     nodes = [argument(tx, op, a, tx.output.node_of) for a in args]
@@ -166,9 +165,7 @@ def _record(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variab
     return tx.output.graph.call_function(op, nodes, kwnodes, val=val, origins=_origins(tx), **marks)
 
 
-def record_node(
-    tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable], val: Any
-) -> Variable:
+def record_node(tx: Tx, op: Operator, args: Args, kwargs: Kwargs, val: Any) -> Variable:
     """One call of an operator whose result metas are known: its node, and the value it yields."""
     return results_of(tx, _record(tx, op, args, kwargs, val), val)
 
@@ -188,7 +185,7 @@ def results_of(tx: Tx, node: Any, result: Any) -> Variable:
     return TupleVariable(list(items), type(result) if hasattr(result, "_fields") else tuple)
 
 
-def _call_opaque(tx: Tx, op: Any, args: list[Variable], kwargs: dict[str, Variable], result: Any) -> Variable:
+def _call_opaque(tx: Tx, op: Any, args: Args, kwargs: Kwargs, result: Any) -> Variable:
     """A custom operator. What it writes to is checked as for any other write."""
     bound = dict(zip(op.params, op.bind(*args, **kwargs)))
     for name in op.mutates:
@@ -249,9 +246,7 @@ def _check_alone(tx: Tx, op: Operator, node: Node) -> None:
         tx.unsupported("GB0090", reason)
 
 
-def _call_in_place(
-    tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable], result: TensorMeta | None
-) -> Variable:
+def _call_in_place(tx: Tx, op: Operator, args: Args, kwargs: Kwargs, result: TensorMeta | None) -> Variable:
     """A write to a tensor. Its own shape and dtype stay; whether it requires grad may change."""
     target = dict(zip(op.params, op.bind(*args, **kwargs)))[op.mutates[0]]
     tx.output.must_be_new(target)
@@ -280,7 +275,7 @@ def _call_in_place(
     return NONE if result is None else target
 
 
-def _is_recorded(args: list[Variable], kwargs: dict[str, Variable], result: TensorMeta | None) -> bool:
+def _is_recorded(args: Args, kwargs: Kwargs, result: TensorMeta | None) -> bool:
     """Whether the target is part of the tape after the write, where gradients are recorded."""
     if result is not None:
         return result.requires_grad

@@ -9,29 +9,30 @@ import collections
 import types
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NoReturn
 
 from stage0_eager.nn import Parameter
 from stage1_capture.state.graph_builder import OutputGraph, is_users_class
-from stage1_capture.state.machine import Args, Kwargs, Tx, attempt
-from stage1_capture.state.mro import class_lookup, made_inside
+from stage1_capture.state.machine import KINDS, Args, Kwargs, Tx, attempt
+from stage1_capture.state.prototypes import made_inside
 from stage1_capture.variables.base import (
     FROM_CONSTANT,
+    ContainerVariable,
     Variable,
     as_constant,
-    describe,
     equal,
     from_constant,
     iterate,
     realize,
+    yes,
 )
-from stage1_capture.variables.builder import BUILDERS, Builder, class_variable, in_arguments, lazily, once
-from stage1_capture.variables.container import ContainerVariable
+from stage1_capture.variables.builder import BUILDERS, class_variable, in_arguments, lazily, once
 from stage1_capture.variables.derived import EMPTY, HELD, guard_length, item_source, python_base
 from stage1_capture.variables.hash_keys import hashable
 from stage1_capture.variables.iterator import IteratorVariable
 from stage1_capture.variables.method import UserMethodVariable, builtin_attribute
+from stage_contracts.class_lookup import class_lookup
 from stage_contracts.controls import register
 from stage_contracts.source import AttrSource, ItemSource, RegisteredSource, Source
 
@@ -39,7 +40,6 @@ _FIELD = type(collections.namedtuple("_OneField", "first").first)  # type: ignor
 _BOUNDS = ("start", "stop", "step")
 
 
-@dataclass(eq=False)
 class SequenceVariable(ContainerVariable):
     """What lists and tuples have in common."""
 
@@ -111,7 +111,6 @@ class SequenceVariable(ContainerVariable):
         return ReversedIterator(sequence=self, index=len(self.items) - 1)
 
 
-@dataclass(eq=False)
 class ListVariable(SequenceVariable):
     kind: ClassVar[type] = list
     known: ClassVar[type] = list
@@ -126,7 +125,6 @@ class ListVariable(SequenceVariable):
         return [realize(v).as_proxy(leaf, refuse) for v in self.items]
 
     def kept(self, items: list[Variable]) -> list[Variable]:
-        """Of these items, those that it keeps."""
         return items
 
     def binary_in_place(self, tx: Tx, symbol: str, right: Variable) -> Variable | None:
@@ -140,7 +138,7 @@ class ListVariable(SequenceVariable):
             self.items[:] = self.kept(attempt(tx, symbol, lambda: self.items * as_constant(right)))
             return self
         if right.unwrapped() is right:
-            tx.unsupported("GB0038", f"{symbol} on {describe(self)}")
+            tx.unsupported("GB0038", f"{symbol} on {self.describe()}")
         return None
 
     def store_subscript(self, tx: Tx, key: Variable, value: Variable) -> None:
@@ -152,8 +150,7 @@ class ListVariable(SequenceVariable):
         self.will_change(tx, "an assignment to an item")
         index = tx.constant(key, "an index")
         if not isinstance(index, int):
-            words = f"list indices must be integers or slices, not {type(index).__name__}"
-            tx.throw(TypeError, words)
+            tx.throw(TypeError, f"list indices must be integers or slices, not {type(index).__name__}")
         if not -len(self.items) <= index < len(self.items):
             tx.throw(IndexError, "list assignment index out of range")
         self.items[index] = value
@@ -172,7 +169,6 @@ class ListVariable(SequenceVariable):
         tx.throw(TypeError, "unhashable type: 'list'")
 
 
-@dataclass(eq=False)
 class DequeVariable(ListVariable):
     """A collections.deque."""
 
@@ -196,11 +192,11 @@ class DequeVariable(ListVariable):
         return deque(map(as_constant, self.items), self.limit)
 
 
-@dataclass(eq=False)
 class TupleVariable(SequenceVariable):
     kind: type = tuple  # type: ignore[misc]  # or a named tuple's class
     class_source: Source | None = None  # where the program found that
     known: ClassVar[type] = tuple
+    is_immutable = yes
 
     def mapped(self, change: Callable[[Variable], Variable]) -> Variable:
         return TupleVariable(list(map(change, self.items)), self.kind)
@@ -210,9 +206,6 @@ class TupleVariable(SequenceVariable):
 
     def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
         return tuple([realize(v).as_proxy(leaf, refuse) for v in self.items])
-
-    def is_immutable(self) -> bool:
-        return True
 
     def sliced(self, items: list[Variable]) -> Variable:
         return TupleVariable(items)
@@ -224,7 +217,7 @@ class TupleVariable(SequenceVariable):
             tx.output.guard_members(self._class_place(), self.kind, "__getattribute__", "__getattr__", name)
         if name in getattr(self.kind, "_fields", ()) and name != "__class__":
             if type(found) is not _FIELD:  # the user put something else there
-                tx.unsupported("GB0106", f"the attribute {name} of {describe(self)}")
+                tx.unsupported("GB0106", f"the attribute {name} of {self.describe()}")
             return self.items[self.kind._fields.index(name)]  # type: ignore[attr-defined]
         if not isinstance(found, (types.FunctionType, property)) or name == "__class__":
             return super().var_getattr(tx, name)
@@ -252,19 +245,14 @@ class TupleVariable(SequenceVariable):
         return tuple(hashable(tx, item) for item in self.items)
 
 
-@dataclass(eq=False)
 class SliceVariable(Variable):
     items: list[Variable]  # start, stop, step
     kind: ClassVar[type] = slice
-
-    def python_type(self, tx: Tx) -> type:
-        return slice
+    holds = ("items",)
+    stands_for = slice
 
     def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
         return slice(*[realize(v).as_proxy(leaf, refuse) for v in self.items])
-
-    def parts(self) -> list[Variable]:
-        return self.items
 
     def var_getattr(self, tx: Tx, name: str) -> Variable | None:
         if name in _BOUNDS:
@@ -283,18 +271,15 @@ FROM_CONSTANT[list] = lambda value: ListVariable([from_constant(v) for v in valu
 FROM_CONSTANT[slice] = lambda v: SliceVariable([from_constant(i) for i in (v.start, v.stop, v.step)])
 
 
-def _wrap_sequence(kind: type) -> Builder:
-    def build(output: OutputGraph, real: Any, source: Source | None) -> Variable:
-        output.guard("TYPE", source, type(real), source in output.epoch_sources)
-        if source is not None and _holds_parameters(output, real, source):
-            output.guard("ITEMS", source, tuple(real))
-            output.epoch_sources.update(ItemSource(source, i) for i in range(len(real)))
-        else:
-            output.guard("LENGTH", source, len(real))
-        items = [lazily(output, v, source and ItemSource(source, i)) for i, v in enumerate(real)]
-        return once(output, real, source, lambda: kind(items, source=source))
-
-    return build
+def _wrap_sequence(kind: type, output: OutputGraph, real: Any, source: Source | None) -> Variable:
+    output.guard("TYPE", source, type(real), source in output.epoch_sources)
+    if source is not None and _holds_parameters(output, real, source):
+        output.guard("ITEMS", source, tuple(real))
+        output.epoch_sources.update(ItemSource(source, i) for i in range(len(real)))
+    else:
+        output.guard("LENGTH", source, len(real))
+    items = [lazily(output, v, source and ItemSource(source, i)) for i, v in enumerate(real)]
+    return once(output, real, source, lambda: kind(items, source=source))
 
 
 def _holds_parameters(output: OutputGraph, real: Any, source: Source) -> bool:
@@ -306,11 +291,8 @@ def _holds_parameters(output: OutputGraph, real: Any, source: Source) -> bool:
 
 def _wrap_slice(output: OutputGraph, real: slice, source: Source | None) -> Variable:
     output.guard("TYPE", source, slice, source in output.epoch_sources)
-    fields = ("start", "stop", "step")
-    items: list[Variable] = [
-        lazily(output, getattr(real, name), source and AttrSource(source, name)) for name in fields
-    ]
-    return SliceVariable(items, source=source)
+    bounds = (lazily(output, getattr(real, n), source and AttrSource(source, n)) for n in _BOUNDS)
+    return SliceVariable([*bounds], source=source)
 
 
 def _wrap_deque(output: OutputGraph, real: deque, source: Source | None) -> Variable:
@@ -327,17 +309,13 @@ def sequence_items(output: OutputGraph, real: Any, source: Source | None) -> lis
     return [lazily(output, v, item_source(real, source, i)) for i, v in enumerate(items)]
 
 
-BUILDERS.update(
-    {
-        list: _wrap_sequence(ListVariable),
-        tuple: _wrap_sequence(TupleVariable),
-        slice: _wrap_slice,
-        deque: _wrap_deque,
-    }
-)
-EMPTY.update(
-    {deque: lambda: DequeVariable([]), list: lambda: ListVariable([]), tuple: lambda: TupleVariable([])}
-)
+BUILDERS[list] = partial(_wrap_sequence, ListVariable)
+BUILDERS[tuple] = partial(_wrap_sequence, TupleVariable)
+BUILDERS[slice] = _wrap_slice
+BUILDERS[deque] = _wrap_deque
+EMPTY[deque] = lambda: DequeVariable([])
+EMPTY[list] = lambda: ListVariable([])
+EMPTY[tuple] = lambda: TupleVariable([])
 
 
 def _held(kind: Any) -> Any:
@@ -350,18 +328,14 @@ HELD[deque] = lambda output, real, source, base: DequeVariable(
 )
 
 
-@dataclass(eq=False)
 class _Walk(IteratorVariable):
     """An iterator over a value with items in a row. The next item is at `index`."""
 
     sequence: SequenceVariable | None = None
     index: int = 0
-
-    def parts(self) -> list[Variable]:
-        return [] if self.sequence is None else [self.sequence]
+    holds = ("sequence",)
 
 
-@dataclass(eq=False)
 class SequenceIterator(_Walk):
     """iter(list), iter(tuple). At its end it forgets what it walked, as Python's does."""
 
@@ -386,7 +360,6 @@ class SequenceIterator(_Walk):
         return type(iter(self.sequence.known()))
 
 
-@dataclass(eq=False)
 class ReversedIterator(_Walk):
     """reversed(list), reversed(tuple)."""
 
@@ -403,3 +376,6 @@ class ReversedIterator(_Walk):
         name = r.name(self, f"reversed({r.expression(self.sequence)})")
         r.lines.append(f"{name}.__setstate__({self.index})")
         return name
+
+
+KINDS["tuple"] = TupleVariable

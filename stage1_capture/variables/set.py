@@ -6,14 +6,18 @@ Input: variables/builder.py makes one of a real one, opcodes and builtins make t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from stage1_capture.state.graph_builder import OutputGraph
 from stage1_capture.state.machine import KINDS, Tx, attempt
-from stage1_capture.variables.base import FROM_CONSTANT, NotConstant, Variable, from_constant
+from stage1_capture.variables.base import (
+    FROM_CONSTANT,
+    ContainerVariable,
+    NotConstant,
+    Variable,
+    from_constant,
+)
 from stage1_capture.variables.builder import BUILDERS, once, wrap_as_object
-from stage1_capture.variables.container import ContainerVariable
 from stage1_capture.variables.derived import EMPTY
 from stage1_capture.variables.hash_keys import hashable, holds_object, object_keys
 from stage1_capture.variables.mapping import HASHED, DictIterator
@@ -21,7 +25,6 @@ from stage1_capture.variables.method import builtin_attribute
 from stage_contracts.source import Source
 
 
-@dataclass(eq=False)
 class SetVariable(ContainerVariable):
     """A set (or frozenset: `kind`) of constants. Its order is Python's own, for the elements are."""
 
@@ -33,6 +36,9 @@ class SetVariable(ContainerVariable):
 
     def var_getattr(self, tx: Tx, name: str) -> Variable | None:
         return builtin_attribute(tx, self, name, set)
+
+    def like(self, elements: set[Any]) -> Variable:
+        return self if self.kind is frozenset else SetVariable(elements, self.kind)
 
     def contains(self, tx: Tx, item: Variable) -> bool:
         return hashable(tx, item) in self.items

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from stage1_capture.state.machine import Tx, attempt
-from stage1_capture.variables.base import Variable, describe, from_constant, realize
+from stage1_capture.variables.base import Variable, from_constant, realize
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.number import open_compare
 
@@ -42,7 +42,7 @@ def checked_result(tx: Tx, owner: UserDefinedObjectVariable, name: str, answer: 
             return answer
     if not answer.is_python_constant():
         code = "GB0004" if answer.is_tensor() else "GB0045"
-        tx.unsupported(code, f"{describe(answer)} as what {name} answers")
+        tx.unsupported(code, f"{answer.describe()} as what {name} answers")
     value = answer.value
     if type(value) is bool and name in ("__index__", "__int__"):
         tx.unsupported("GB0045", f"{value} as what {name} answers, of which Python warns")

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from stage0_eager.state import STATE
 from stage1_capture.state.graph_builder import is_library, is_library_class
-from stage1_capture.state.machine import Tx
-from stage1_capture.state.modes import store_mode
-from stage1_capture.state.mro import MISSING, class_lookup, full_name, has_dict
-from stage1_capture.variables.base import Variable, describe, from_constant
+from stage1_capture.state.machine import Tx, attempt
+from stage1_capture.variables.base import Variable, from_constant
 from stage1_capture.variables.binding import dict_source, guard_class, guard_plain, guard_storing, on_class
 from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.object_dict import ObjectDict, described, dict_of
+from stage_contracts.class_lookup import MISSING, class_lookup, full_name, has_dict, made_by_python
 from stage_contracts.source import Source
 
 if TYPE_CHECKING:
+    from stage1_capture.variables.base import Variable
     from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 
@@ -47,7 +47,7 @@ def store_on_object(tx: Tx, target: UserDefinedObjectVariable, name: str, value:
             method = tx.wrap(setter, _class_source(target, "__setattr__", setter))
             tx.call(method, [target, from_constant(name), value], {})
         else:
-            tx.unsupported("GB0103", f"{STORE} {name} of {describe(target)}")
+            tx.unsupported("GB0103", f"{STORE} {name} of {target.describe()}")
 
 
 STORE, DELETE = "an assignment to the attribute", "a del of the attribute"
@@ -56,7 +56,7 @@ STORE, DELETE = "an assignment to the attribute", "a del of the attribute"
 def refuse(tx: Tx, target: Variable, name: str, what: str) -> NoReturn:
     """Break: a store on a class, a module, a tensor, or a built-in value, which has no attributes of its own."""
     code = "GB0101" if target.is_tensor() else "GB0006" if target.known_object() is None else "GB0102"
-    tx.unsupported(code, f"{what} {name} of {describe(target)}")
+    tx.unsupported(code, f"{what} {name} of {target.describe()}")
 
 
 def store_plainly(tx: Tx, target: Any, name: str, value: Variable) -> Variable:
@@ -66,11 +66,8 @@ def store_plainly(tx: Tx, target: Any, name: str, value: Variable) -> Variable:
     found = class_lookup(type(target.real), name)
     if isinstance(found, property):
         if found.fset is None:
-            try:
-                found.__set__(target.real, None)
-            except AttributeError as error:
-                tx.output.guard("IDENTITY", dict_source(target, name), found)
-                tx.throw(AttributeError, *error.args)
+            tx.output.guard("IDENTITY", dict_source(target, name), found)
+            attempt(tx, name, lambda: found.__set__(target.real, None), exact=True)
         setter = tx.wrap(found.fset, _class_source(target, name, found.fset, "fset"))
         tx.inline(setter, [target, value], {})
         return NONE
@@ -89,10 +86,8 @@ def store_plainly(tx: Tx, target: Any, name: str, value: Variable) -> Variable:
     slot = _slot(tx, target.real, found, name)
     guard_class(tx.output, target, name)
     if not slot and not has_dict(target.real):
-        try:
-            object.__setattr__(target.real, name, None)  # there is no place for it: Python says so
-        except AttributeError as error:
-            tx.throw(AttributeError, *error.args)
+        # there is no place for it: Python says so
+        attempt(tx, name, lambda: object.__setattr__(target.real, name, None), exact=True)
     guard_storing(tx.output, target, "__setattr__")
     tx.output.will_change(target)
     if target.attrs.get(name, value) is None:  # deleted before: it is last now
@@ -108,11 +103,9 @@ def _store_on_class(tx: Tx, cls: UserDefinedObjectVariable, name: str, value: Va
     data = value is not None and value.is_plain_data()
     found = class_lookup(real, name)
     shown = found is MISSING or not any(class_lookup(type(found), n) is not MISSING for n in DESCRIPTOR)
-    user = real.__flags__ & _HEAP and not is_library_class(real)
-    plain = (
-        class_lookup(type(real), "__setattr__") is type.__setattr__
-        and class_lookup(type(real), name) is MISSING
-    )
+    user = made_by_python(real) and not is_library_class(real)
+    stores = class_lookup(type(real), "__setattr__") is type.__setattr__
+    plain = stores and class_lookup(type(real), name) is MISSING
     if not (data and shown and user and plain) or name.startswith("__"):
         refuse(tx, cls, name, STORE)
     if type(real) is not type:
@@ -122,7 +115,6 @@ def _store_on_class(tx: Tx, cls: UserDefinedObjectVariable, name: str, value: Va
     tx.output.class_stores.setdefault(real, {})[name] = value
 
 
-_HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made
 DESCRIPTOR = ("__get__", "__set__", "__delete__")
 
 
@@ -139,7 +131,7 @@ def delete_attribute(tx: Tx, target: Any, name: str) -> Variable:
     if deleter is object.__delattr__:
         return delete_plainly(tx, target, name)
     if not isinstance(deleter, types.FunctionType):
-        tx.unsupported("GB0103", f"{DELETE} {name} of {describe(target)}")
+        tx.unsupported("GB0103", f"{DELETE} {name} of {target.describe()}")
     method = tx.wrap(deleter, _class_source(target, "__delattr__", deleter))
     return tx.call(method, [target, from_constant(name)], {})
 
@@ -180,22 +172,20 @@ def delete_plainly(tx: Tx, target: Any, name: str) -> Variable:
 def _filled(tx: Tx, target: Any, slot: Any, name: str) -> bool:
     """Whether a slot holds something that can be deleted, also where the program stored it there before."""
     guard_plain(tx.output, target, name)
-    if _fills(slot, target.real):
-        tx.wrap(slot.__get__(target.real), target.child(name))
-        return True
-    if class_lookup(type(target.real), "__getattr__") is not MISSING:
-        tx.unsupported("GB0104", f"a del of the empty slot {name}, of a class with a __getattr__")
-    tx.output.guard("ABSENT", target.source, name)
-    return False
+    try:
+        held = slot.__get__(target.real)
+    except AttributeError:
+        if class_lookup(type(target.real), "__getattr__") is not MISSING:
+            tx.unsupported("GB0104", f"a del of the empty slot {name}, of a class with a __getattr__")
+        tx.output.guard("ABSENT", target.source, name)
+        return False
+    tx.wrap(held, target.child(name))
+    return True
 
 
 def _nothing_to_delete(tx: Tx, target: Any, name: str, slot: bool) -> NoReturn:
-    """Python's AttributeError."""
     if not slot and not has_dict(target.real):
-        try:
-            object.__delattr__(target.real, name)
-        except AttributeError as error:
-            tx.throw(AttributeError, *error.args)
+        attempt(tx, name, lambda: object.__delattr__(target.real, name), exact=True)
     words = f"{full_name(type(target.real))!r} object has no attribute {name!r}"
     tx.throw(AttributeError, name if slot else words)
 
@@ -203,17 +193,9 @@ def _nothing_to_delete(tx: Tx, target: Any, name: str, slot: bool) -> NoReturn:
 def _slot(tx: Tx, real: Any, found: Any, name: str) -> bool:
     """Whether it is a slot of a Python class. What C keeps in an object may be read-only, as `__dict__` often is."""
     slot = isinstance(found, types.MemberDescriptorType)
-    if slot and not found.__objclass__.__flags__ & _HEAP:
+    if slot and not made_by_python(found.__objclass__):
         tx.unsupported("GB0098", f"a change of {name}, which {type(real).__name__} keeps in C")
     return slot
-
-
-def _fills(slot: Any, real: Any) -> bool:
-    try:
-        slot.__get__(real)
-    except AttributeError:
-        return False
-    return True
 
 
 def _class_source(target: Variable, name: str, function: Any, *more: str) -> Source | None:
@@ -221,3 +203,16 @@ def _class_source(target: Variable, name: str, function: Any, *more: str) -> Sou
     return (
         None if function is not None and is_library(function.__globals__) else on_class(target, name, *more)
     )
+
+
+def store_mode(tx: Tx, name: str, value: Variable) -> None:
+    """`STATE.<name> = value` in the library's own context managers."""
+    modes = tx.output.modes
+    if name == "grad_enabled":
+        tx.output.grad_enabled = bool(tx.constant(value, "the grad mode"))
+    elif name not in modes:
+        tx.unsupported("GB0092", f"a change of the state {name}")
+    else:
+        modes[name] = tx.constant(value, name)
+        if tx.output.options.modes["inference"] and not modes["inference"]:
+            tx.unsupported("GB0092", "the end of an inference mode from outside")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn
 
 from stage0_eager import TABLE
@@ -18,11 +18,10 @@ from stage0_eager.functions import unbacked as ops
 from stage1_capture.state.graph_builder import OutputGraph
 from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
 from stage1_capture.state.open_sizes import OpenSizes
-from stage1_capture.variables.base import FROM_CONSTANT, Variable, realize
+from stage1_capture.variables.base import FROM_CONSTANT, Variable, realize, yes
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.function import function_variable
-from stage1_capture.variables.number import NumberVariable, size_number
-from stage1_capture.variables.open_scalars import FLOATS, TAKEN
+from stage1_capture.variables.number import FLOATS, TAKEN, NumberVariable, size_number
 from stage1_capture.variables.operators import UNKNOWN, call_operator, record_node
 from stage1_capture.variables.sequence import ListVariable, TupleVariable
 from stage1_capture.variables.tensor import DATA_READS, TensorVariable
@@ -53,31 +52,26 @@ class UnknownVariable(Variable):
     def hash_key(self, tx: Tx) -> Any:
         self.needs_value("a key")
 
+    def operand_class(self) -> type | None:
+        return self.stands_for
+
+    def class_name(self) -> str:
+        return self.stands_for.__name__
+
     def describe(self) -> str:
         return "a number that only the data knows"
 
 
-@dataclass(eq=False)
 class UnbackedIntVariable(UnknownVariable):
     """A whole number: an expression with unbacked symbols in it."""
 
     sym: SymInt
+    stands_for = int
+    is_plain_data = yes
 
     def as_constant(self) -> Any:
         low, high = self.sym.env.bounds(self.sym.env.simplify(self.sym.expr))
         return int(low) if low == high else self.needs_value()
-
-    def python_type(self, tx: Tx) -> type:
-        return int
-
-    def operand_class(self) -> type | None:
-        return int
-
-    def class_name(self) -> str:
-        return "int"
-
-    def is_plain_data(self) -> bool:
-        return True
 
     def needs_value(self, what: str = "it") -> NoReturn:
         env = _env(self.sym)
@@ -90,17 +84,13 @@ class UnbackedIntVariable(UnknownVariable):
         return self.sym
 
     def parts(self) -> list[Variable]:
-        env: Any = self.sym.env
-        return [env.makers[s] for s in unbacked_in(env, self.sym.expr)]
+        return _makers(self.sym)
 
     def binary(self, tx: Tx, symbol: str, function: Callable[..., Any], right: Variable) -> Variable | None:
         return combined(tx, symbol.removesuffix("="), self, right)
 
     def reflected(self, tx: Tx, symbol: str, function: Callable[..., Any], left: Variable) -> Variable | None:
         return combined(tx, symbol.removesuffix("="), left, self)
-
-    def special_method(self, tx: Tx, name: str) -> Variable | None:
-        return None
 
     def var_getattr(self, tx: Tx, name: str) -> Variable | None:
         self.needs_value(f"the attribute {name}")
@@ -109,25 +99,15 @@ class UnbackedIntVariable(UnknownVariable):
         return f"the number {self.sym}, which only the data knows"
 
 
-@dataclass(eq=False)
 class UnbackedFloatVariable(UnknownVariable):
     """A float: a tensor of float64 without dimensions."""
 
     tensor: TensorVariable
     made_at: str
     output: OutputGraph
-
-    def python_type(self, tx: Tx) -> type:
-        return float
-
-    def operand_class(self) -> type | None:
-        return float
-
-    def class_name(self) -> str:
-        return "float"
-
-    def is_plain_data(self) -> bool:
-        return True
+    holds = ("tensor",)
+    stands_for = float
+    is_plain_data = yes
 
     def needs_value(self, what: str = "it") -> NoReturn:
         _refuse_float(self.output, self.made_at, what)
@@ -135,17 +115,10 @@ class UnbackedFloatVariable(UnknownVariable):
     def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
         return leaf(self.tensor)
 
-    def parts(self) -> list[Variable]:
-        return [self.tensor]
-
     binary = UnbackedIntVariable.binary
     reflected = UnbackedIntVariable.reflected
 
-    def special_method(self, tx: Tx, name: str) -> Variable | None:
-        return None
 
-
-@dataclass(eq=False)
 class UnbackedBoolVariable(UnknownVariable):
     """An answer that only the data gives: a condition on symbols, or a tensor of bool without dimensions."""
 
@@ -153,9 +126,7 @@ class UnbackedBoolVariable(UnknownVariable):
     tensor: TensorVariable | None = None
     made_at: str = ""
     output: Any = None
-
-    def python_type(self, tx: Tx) -> type:
-        return bool
+    stands_for = bool
 
     def needs_value(self, what: str = "it") -> NoReturn:
         if self.sym is None:
@@ -166,8 +137,7 @@ class UnbackedBoolVariable(UnknownVariable):
     def parts(self) -> list[Variable]:
         if self.sym is None:
             return [self.tensor]  # type: ignore[list-item]
-        env: Any = self.sym.env
-        return [env.makers[s] for s in unbacked_in(env, self.sym.expr)]
+        return _makers(self.sym)
 
     def describe(self) -> str:
         return "an answer that only the data gives"
@@ -175,6 +145,10 @@ class UnbackedBoolVariable(UnknownVariable):
 
 def _env(sym: SymInt | SymBool) -> OpenSizes:
     return sym.env  # type: ignore[return-value]
+
+
+def _makers(sym: SymInt | SymBool) -> list[Variable]:
+    return [_env(sym).makers[s] for s in unbacked_in(_env(sym), sym.expr)]
 
 
 def _refuse_float(output: OutputGraph, made_at: str, what: str) -> NoReturn:
@@ -218,11 +192,8 @@ def read_item(tx: Tx, tensor: TensorVariable) -> Variable:
         tx.unsupported("GB0004", "the tensor's item reads its data")
     if meta.dtype.is_floating_point:
         plain = call_operator(tx, TABLE["cutaway.detach"], [tensor], {})
-        plain = (
-            call_operator(tx, TABLE["core.reshape"], [plain, ConstantVariable(())], {})
-            if meta.shape
-            else plain
-        )
+        if meta.shape:
+            plain = call_operator(tx, TABLE["core.reshape"], [plain, ConstantVariable(())], {})
         wide = call_operator(tx, TABLE["core.cast"], [plain, ConstantVariable(dt.float64)], {})
         return UnbackedFloatVariable(wide, tx.output.origin().describe(), tx.output)  # type: ignore[arg-type]
     low = 0 if meta.dtype is dt.uint8 else None
@@ -251,13 +222,9 @@ def _as_int(tx: Tx, tensor: TensorVariable) -> Variable:
     return read_item(tx, whole)  # type: ignore[arg-type]
 
 
-def _as_float(tx: Tx, tensor: TensorVariable) -> Variable:
-    found = read_item(tx, tensor)
-    return found if isinstance(found, UnbackedFloatVariable) else as_float(tx, found)
-
-
 # The methods that read a tensor's data, and what they give. Others stay a break.
-DATA_READS.update(item=read_item, tolist=read_list, __int__=_as_int, __index__=_as_int, __float__=_as_float)
+DATA_READS.update(item=read_item, tolist=read_list, __int__=_as_int, __index__=_as_int)
+DATA_READS["__float__"] = lambda tx, tensor: as_float(tx, read_item(tx, tensor))
 
 # ---- arithmetic ------------------------------------------------------------------------------------------------
 
@@ -412,13 +379,7 @@ def record_check(tx: Tx, condition: Any, error: type[Exception], message: str) -
 
 
 def _record_check(
-    tx: Tx,
-    shown: list[Variable],
-    known: list[Variable],
-    names: list[str],
-    text: str,
-    error: Any,
-    message: str,
+    tx: Tx, shown: Args, known: Args, names: list[str], text: str, error: Any, message: str
 ) -> None:
     words = [TupleVariable(shown), TupleVariable(known), ConstantVariable(tuple(names)), *map(
         ConstantVariable, (text, error.__name__, message))]  # fmt: skip
@@ -452,20 +413,15 @@ def require(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     return NONE
 
 
-def _asked(default: bool) -> Callable[[Tx, Args, Kwargs], Variable]:
+def _asked(default: bool, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     """`guard_or_false(cond)` and the like: what is known of the condition, else the default."""
-
-    def ask(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-        (cond,) = map(realize, args)
-        if isinstance(cond, UnbackedBoolVariable):
-            return ConstantVariable(default)
-        return ConstantVariable(cond.truth(tx))
-
-    return ask
+    (cond,) = map(realize, args)
+    if isinstance(cond, UnbackedBoolVariable):
+        return ConstantVariable(default)
+    return ConstantVariable(cond.truth(tx))
 
 
 UNKNOWN.update(operands=as_operands, deferred=record_deferred)
 BUILTINS[ops.require] = require
-BUILTINS[ops.guard_or_false] = _asked(False)
-BUILTINS[ops.guard_or_true] = _asked(True)
-BUILTINS[ops.statically_known_true] = _asked(False)
+BUILTINS.update(dict.fromkeys((ops.guard_or_false, ops.statically_known_true), partial(_asked, False)))
+BUILTINS[ops.guard_or_true] = partial(_asked, True)

@@ -9,7 +9,7 @@ import dataclasses
 import enum
 import types
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NoReturn
 
 import numpy as np
@@ -35,24 +35,29 @@ from stage1_capture.state.machine import (
     Tx,
     control_of,
 )
-from stage1_capture.state.mro import MISSING, class_lookup, full_name, made_inside
+from stage1_capture.state.prototypes import made_inside
 from stage1_capture.variables.attributes import instance_attribute, module_attribute
 from stage1_capture.variables.base import (
     FROM_CONSTANT_BY_CLASS,
     Variable,
-    describe,
     equal,
     from_constant,
     load_attribute,
+    same_object,
     walked,
+    yes,
 )
 from stage1_capture.variables.binding import bind, guard_lacking, on_class
 from stage1_capture.variables.builder import BUILDERS, BUILDERS_BY_CLASS, identical, once, wrap_identity
-from stage1_capture.variables.class_attributes import class_attribute, super_attribute
+from stage1_capture.variables.class_attributes import (
+    class_attribute,
+    parametrised,
+    super_attribute,
+    takes_types,
+)
 from stage1_capture.variables.constant import union
 from stage1_capture.variables.derived import constant_of, contents_of, python_base
 from stage1_capture.variables.function import TritonLaunchVariable
-from stage1_capture.variables.generic_alias import parametrised, takes_types
 from stage1_capture.variables.hash_keys import ObjectKey, by_identity, hashable
 from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.numpy_functions import (
@@ -65,12 +70,12 @@ from stage1_capture.variables.sequence import TupleVariable, sequence_items
 from stage1_capture.variables.special_method_results import checked_result
 from stage1_capture.variables.store import DESCRIPTOR, store_on_object
 from stage1_capture.variables.tensor import TensorVariable
+from stage_contracts.class_lookup import MISSING, class_lookup, full_name
 from stage_contracts.controls import register
 from stage_contracts.graph import Node
 from stage_contracts.source import AttrSource, RegisteredSource, Source
 
 
-@dataclass(eq=False)
 class UserDefinedObjectVariable(Variable):
     """Any other object, known by what it is: a module, a class, a builtin, an operator, a user's instance.
 
@@ -87,6 +92,8 @@ class UserDefinedObjectVariable(Variable):
     base: Any = None
     namespace: Any = None  # its `__dict__`, once the program asked for it
     again: set[str] = field(default_factory=set)  # what it deleted and stored again, which is last then
+    is_compared_by_identity = yes
+    same_as = same_object
 
     def python_type(self, tx: Tx) -> type:
         return type(self.real)
@@ -117,12 +124,7 @@ class UserDefinedObjectVariable(Variable):
 
     def parts(self) -> list[Variable]:
         made = made_inside(self.real if isinstance(self.real, type) else type(self.real))
-        inside = [] if self.base is None else [self.base]
-        return [
-            *inside,
-            *(a for a in self.attrs.values() if a is not None),
-            *([] if made is None else [made]),
-        ]
+        return [v for v in (self.base, *self.attrs.values(), made) if v is not None]
 
     # ---- attributes --------------------------------------------------------------------------------------
 
@@ -189,7 +191,7 @@ class UserDefinedObjectVariable(Variable):
         if isinstance(real, _METHODS_OF_C) and args:  # list.append(items, x)
             if not issubclass(args[0].python_type(tx), real.__objclass__):  # Python raises its own error
                 name = f"{real.__objclass__.__name__}.{real.__name__}"
-                tx.unsupported("GB0065", f"a call of {name} on {describe(args[0])}")
+                tx.unsupported("GB0065", f"a call of {name} on {args[0].describe()}")
             return args[0].call_method(tx, real.__name__, args[1:], kwargs)
         if isinstance(real, type):
             maker = next(CONSTRUCTORS[c] for c in real.__mro__ if c in CONSTRUCTORS)
@@ -211,21 +213,19 @@ class UserDefinedObjectVariable(Variable):
 
     def truth(self, tx: Tx) -> bool:
         for name in ("__bool__", "__len__"):
-            method = self.special_method(tx, name)
-            if method is not None:
-                return checked_result(tx, self, name, tx.call(method, [], {})).truth(tx)
+            answer = self.ask(tx, name)
+            if answer is not None:
+                return checked_result(tx, self, name, answer).truth(tx)
         return True
 
     def length(self, tx: Tx) -> Variable:
-        method = self.special_method(tx, "__len__")
-        if method is None:
-            return tx.fold(len, [self], {})
-        return checked_result(tx, self, "__len__", tx.call(method, [], {}))
+        answer = self.ask(tx, "__len__")
+        return tx.fold(len, [self], {}) if answer is None else checked_result(tx, self, "__len__", answer)
 
     def contains(self, tx: Tx, item: Variable) -> bool:
-        method = self.special_method(tx, "__contains__")
-        if method is not None:
-            return tx.call(method, [item], {}).truth(tx)
+        answer = self.ask(tx, "__contains__", item)
+        if answer is not None:
+            return answer.truth(tx)
         return any(equal(tx, found, item) for found in walked(tx, self))
 
     def subscript(self, tx: Tx, key: Variable) -> Variable:
@@ -234,10 +234,8 @@ class UserDefinedObjectVariable(Variable):
         return parametrised(tx, self, key) if takes_types(self.real) else super().subscript(tx, key)
 
     def delete_subscript(self, tx: Tx, key: Variable) -> None:
-        method = self.special_method(tx, "__delitem__")
-        if method is None:
-            return super().delete_subscript(tx, key)
-        tx.call(method, [key], {})
+        if self.ask(tx, "__delitem__", key) is None:
+            super().delete_subscript(tx, key)
 
     def iterator(self, tx: Tx) -> Variable:
         return self if self.is_foreign_iterator() else super().iterator(tx)
@@ -286,13 +284,6 @@ class UserDefinedObjectVariable(Variable):
         if isinstance(self.real, type):
             return False
         return class_lookup(type(self.real), name) not in (MISSING, getattr(object, name))
-
-    def is_compared_by_identity(self) -> bool:
-        return True
-
-    def same_as(self, tx: Tx, other: Variable) -> bool | None:
-        alike = self.real is not None and self.real is getattr(other, "real", None) and not other.is_tensor()
-        return True if alike else None
 
     # ---- what it is --------------------------------------------------------------------------------------
 
@@ -352,7 +343,6 @@ FROM_CONSTANT_BY_CLASS.update(
 FROM_CONSTANT_BY_CLASS[type] = lambda value: made_inside(value) or UserDefinedObjectVariable(value)
 
 
-@dataclass(eq=False)
 class HandleVariable(UserDefinedObjectVariable):
     """What registering a hook returns.
 
@@ -368,7 +358,6 @@ class HandleVariable(UserDefinedObjectVariable):
         return super().parts() if self.call is None else [self.call[0], *self.call[2]]
 
 
-@dataclass(eq=False)
 class SuperVariable(Variable):
     """super(): attribute lookup on `receiver` that starts after `owner` in the class order."""
 
@@ -443,13 +432,9 @@ def _wrap_optimizer(output: OutputGraph, real: Any, source: Source | None) -> Va
 
 # A class of Python's own metaclass has nothing to refuse.
 BUILDERS.update(dict.fromkeys((type, types.ModuleType, Operator, CustomOpDef), wrap_identity))
-BUILDERS_BY_CLASS.update(
-    {
-        object: wrap_object,
-        Module: _wrap_module,
-        Optimizer: _wrap_optimizer,
-        type: _wrap_class,
-        enum.Enum: _wrap_enum,
-    }
-)
+BUILDERS_BY_CLASS[object] = wrap_object
+BUILDERS_BY_CLASS[Module] = _wrap_module
+BUILDERS_BY_CLASS[Optimizer] = _wrap_optimizer
+BUILDERS_BY_CLASS[type] = _wrap_class
+BUILDERS_BY_CLASS[enum.Enum] = _wrap_enum
 KINDS["object"] = UserDefinedObjectVariable

@@ -40,7 +40,7 @@ IN_ONE_PIECE = {
     ("stage1_capture/variables/binding.py", "bind"): "what a class can hold and how an instance sees it, a line each",
     ("stage1_capture/variables/autocast.py", "with_casts"): "autocast's conditions, each of which leaves the call alone",
     ("stage1_capture/builtins/numpy/calls.py", "seen"): "what NumPy gives for a result: row, itself, scalar, array, view",
-    ("stage1_capture/variables/tensor_attributes.py", "tensor_attribute"): "where an attribute of a tensor is found, in order",
+    ("stage1_capture/variables/tensor.py", "tensor_attribute"): "where an attribute of a tensor is found, in order",
     ("stage2_autograd/functionalize/output_aliases.py", "plan_results"): "one pass over the results, in which each may take another's place",
     ("stage2_autograd/functionalize/functional_tracer.py", "process"): "the order in which kinds of operators are told apart, one line each",
     ("stage3_lowering/lowering/schedule.py", "_merge"): "the refusals of fusion in order, each with its reason and code",

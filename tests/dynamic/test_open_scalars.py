@@ -12,7 +12,7 @@ import pytest
 
 import cutaway
 from cutaway.torch_api import torch
-from stage1_capture.variables.open_scalars import FLOATS, TAKEN
+from stage0_eager.table.number_operands import FLOATS, TAKEN
 from stage_contracts import config, events
 
 F = torch.nn.functional

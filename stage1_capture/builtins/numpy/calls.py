@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import cache
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 
 from stage0_eager import numpy_api
-from stage0_eager.numpy_api.rows import Row
+from stage0_eager.numpy_api.rows import Row, call_signature
 from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
@@ -23,14 +23,13 @@ from stage1_capture.variables.base import (
     NotConstant,
     Variable,
     as_constant,
-    describe,
     from_constant,
     load_attribute,
     realize,
 )
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.ndarray import FACTS, NumpyNdarrayVariable
-from stage1_capture.variables.number import EXACT, text_of
+from stage1_capture.variables.number import EXACT, scalar_input, text_of
 from stage1_capture.variables.numpy_functions import left
 from stage1_capture.variables.operators import call_operator, known_scalar
 from stage1_capture.variables.sequence import ListVariable, SliceVariable, TupleVariable
@@ -39,7 +38,8 @@ from stage_contracts import dtype as dt
 from stage_contracts.array_guards import CAPTURED_DTYPES
 from stage_contracts.breaks import Unsupported
 from stage_contracts.controls import register
-from stage_contracts.source import ArraySource, AttrSource, RegisteredSource, ScalarSource
+from stage_contracts.device import Device
+from stage_contracts.source import ArraySource, AttrSource, RegisteredSource
 from stage_contracts.tensor_meta import TensorMeta
 
 # What our row refuses: an error of its meta, an `out`, an option, an argument, a tensor of inference mode.
@@ -50,7 +50,7 @@ OPERANDS = {"x1", "x2", "x", "y", "a_min", "a_max", "min", "max"}  # parameters 
 CLOSED = {"power", "pow", "float_power"}  # which look at a number
 
 
-def call_row(tx: Tx, row: Row, real: Any, args: Args, kwargs: Kwargs) -> Variable:
+def call_row(row: Row, real: Any, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     """The value of `np.f(*args, **kwargs)`."""
     if row.ufunc and not kwargs and all(_plain_number(realize(a)) for a in args):
         return computed_now(tx, real, [as_constant(a) for a in args])
@@ -115,12 +115,13 @@ def apply(tx: Tx, row: Row, given: dict[str, Variable]) -> Variable:
     return seen(tx, row, result, first)
 
 
-def record(tx: Tx, op: Operator, args: list[Variable], names: list[str] | None = None) -> Variable:
+def record(tx: Tx, op: Operator, args: list[Variable], names: list[str] | None = None) -> Any:
     """One node. A function without a row of ours is left to NumPy."""
     kwargs = dict(zip(names or [], args)) if names else {}
     positional: list[Variable] = []
-    for name in op.params:  # as many by position as there are without a gap, which reads best
-        if name not in kwargs or _keyword_only(op, name):
+    code = op.bind.__code__
+    for name in code.co_varnames[: code.co_argcount]:  # as many by position as there are without a gap
+        if name not in kwargs:
             break
         positional.append(kwargs.pop(name))
     try:
@@ -130,11 +131,6 @@ def record(tx: Tx, op: Operator, args: list[Variable], names: list[str] | None =
         if why.code in _REFUSED:  # NumPy takes it, or raises its own error
             tx.unsupported("GB0030", why.reason.replace("raises NotHere: ", "in NumPy only: "))
         raise
-
-
-@cache
-def _keyword_only(op: Operator, name: str) -> bool:
-    return inspect.signature(op.body).parameters[name].kind is inspect.Parameter.KEYWORD_ONLY  # type: ignore[arg-type]
 
 
 def seen(tx: Tx, row: Row | None, result: Any, first: Any) -> Variable:
@@ -167,7 +163,7 @@ def bind(
     special = _special_form(tx, row, args, kwargs)
     if special is not None:
         return special, None
-    order, defaults = _signature(real, row)
+    order, defaults = call_signature(row, real)
     if len(args) > len(order):
         left(tx, f"np.{row.name} with {len(args)} arguments")
     bound = dict(zip(order, args))
@@ -210,29 +206,6 @@ def _special_form(tx: Tx, row: Row, args: Args, kwargs: Kwargs) -> dict[str, Var
     return {"subscripts": args[0], "operands_": TupleVariable(args[1:]), **kwargs}
 
 
-@cache
-def _signature(real: Any, row: Row) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """(NumPy's parameters by position, their defaults)."""
-    if isinstance(real, np.ufunc):
-        names = ("x",) if real.nin == 1 else ("x1", "x2")
-        return (*names, "out"), {
-            "where": True,
-            "casting": "same_kind",
-            "order": "K",
-            "subok": True,
-            "dtype": None,
-        }
-    try:
-        parameters = inspect.signature(real).parameters.values()
-    except (TypeError, ValueError):
-        parameters = inspect.signature(row.op.body).parameters.values()  # type: ignore[arg-type]
-    defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
-    positional = tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
-    if real is np.arange:  # its signature depends on how many arguments there are
-        positional = ("start", "stop", "step", "dtype")
-    return positional, {**defaults, "like": None, "device": None}
-
-
 def _is(value: Variable, default: Any) -> bool:
     """Whether an argument says what the default says."""
     return (
@@ -261,7 +234,7 @@ def argument(tx: Tx, row: Row, name: str, value: Variable) -> Variable:
         return constant_scalar(value.value).tensor
     if value.is_python_constant() or isinstance(value, SliceVariable):
         return value
-    left(tx, f"np.{row.name} of {describe(value)}")
+    left(tx, f"np.{row.name} of {value.describe()}")
 
 
 _FIXED = ("axis", "shape", "reps", "N", "M", "k", "n")  # what has to be known
@@ -289,7 +262,7 @@ def constant_array(tx: Tx, made: np.ndarray) -> Variable:
 def fixed(tx: Tx, value: NumpyNdarrayVariable) -> Variable:
     """A NumPy scalar from outside that has to be known: its value, guarded."""
     if not isinstance(value.real, np.generic):
-        tx.unsupported("GB0004", f"{describe(value)} as a size or an axis")
+        tx.unsupported("GB0004", f"{value.describe()} as a size or an axis")
     return ConstantVariable(known_scalar(tx, value))
 
 
@@ -300,7 +273,7 @@ def dtype_of(tx: Tx, value: Variable) -> dt.DType:
         try:
             real = as_constant(value)
         except NotConstant:
-            left(tx, f"a dtype that is {describe(value)}")
+            left(tx, f"a dtype that is {value.describe()}")
     if isinstance(real, dt.DType):
         return real
     try:
@@ -335,17 +308,13 @@ def _as_inputs(
     """Each number as a tensor without dimensions, an input of the graph; as they were where one does not fit."""
     result = dict(given)
     for name, value in numbers.items():
-        number = realize(value)
-        assert number.source is not None
+        number: Any = realize(value)
         if type(number.hint) is int:
             low, high = wanted.limits or (-EXACT, EXACT)
             if not low <= number.hint <= high or wanted is dt.bool_:
                 return given
             tx.output.guard("SHAPE", None, f"{low} <= {text_of(number)} <= {high}")
-        source = ScalarSource(number.source, wanted.name, "cpu")
-        if source not in tx.output.scalars:
-            tx.output.scalars[source] = TensorVariable(TensorMeta((), wanted), source=source)
-        result[name] = NumpyNdarrayVariable(tx.output.scalars[source], scalar=True)
+        result[name] = NumpyNdarrayVariable(scalar_input(tx, number, Device("cpu"), wanted), scalar=True)
     return result
 
 
@@ -362,14 +331,14 @@ def writable(tx: Tx, array: NumpyNdarrayVariable) -> None:
     """To be called before a write to an array: NumPy refuses one that is read-only."""
     root = array.root
     if array.frozen or array.scalar:
-        left(tx, f"a write to {describe(array)}, which is read-only")
+        left(tx, f"a write to {array.describe()}, which is read-only")
     if array.view is not None or array.derived:
-        left(tx, f"a write to {describe(array)}, which is a reversed view")
+        left(tx, f"a write to {array.describe()}, which is a reversed view")
     if any(other.derived and other.root is root for other in tx.output.reversals):
-        left(tx, f"a write to {describe(array)}, of which there is a reversed view")
+        left(tx, f"a write to {array.describe()}, of which there is a reversed view")
     if root.real is not None:
         if not root.real.flags.writeable:
-            left(tx, f"a write to {describe(array)}, which is read-only")
+            left(tx, f"a write to {array.describe()}, which is read-only")
         assert root.source is not None
         tx.output.guard("IDENTITY", AttrSource(AttrSource(root.source, "flags"), "writeable"), True)
 
@@ -406,9 +375,6 @@ def written(tx: Tx, array: NumpyNdarrayVariable) -> None:
             view.tensor = record(tx, numpy_api.indexing.getitem, [source.tensor, index])
 
 
-# ---- the table --------------------------------------------------------------------------------------------------
-
-
 def _reached(name: str) -> Any:
     """np.<name>, or None in a NumPy that does not have it."""
     found: Any = np
@@ -417,45 +383,35 @@ def _reached(name: str) -> Any:
     return found
 
 
-def _handler(row: Row, real: Any) -> Callable[[Tx, Args, Kwargs], Variable]:
-    return lambda tx, args, kwargs: call_row(tx, row, real, args, kwargs)
-
-
 MAPPED: dict[str, Any] = {name: _reached(name) for name in numpy_api.ROWS if _reached(name) is not None}
-BUILTINS.update({real: _handler(numpy_api.ROWS[name], real) for name, real in MAPPED.items()})
+BUILTINS.update({real: partial(call_row, numpy_api.ROWS[name], real) for name, real in MAPPED.items()})
 
 
-def _scalar_class(dtype: dt.DType) -> Callable[[Tx, Args, Kwargs], Variable]:
+def _scalar_class(dtype: dt.DType, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     """np.float32(x): a scalar of that dtype, or an array of it."""
-
-    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-        if len(args) != 1 or kwargs:
-            left(tx, f"a call of np.{dtype.name}")
-        given_now = realize(args[0])
-        text = given_now.is_python_constant() and type(given_now.value) in (str, bytes)
-        if text or _plain_number(given_now):
-            return computed_now(tx, dtype.numpy.type, [as_constant(args[0])])
-        given = {"object": args[0], "dtype": ConstantVariable(dtype)}
-        row = numpy_api.ROWS["array"]
-        made: Any = apply(tx, row, given)
-        made.scalar = not made.meta.shape
-        return made
-
-    return call
+    if len(args) != 1 or kwargs:
+        left(tx, f"a call of np.{dtype.name}")
+    given_now = realize(args[0])
+    text = given_now.is_python_constant() and type(given_now.value) in (str, bytes)
+    if text or _plain_number(given_now):
+        return computed_now(tx, dtype.numpy.type, [as_constant(args[0])])
+    given = {"object": args[0], "dtype": ConstantVariable(dtype)}
+    row = numpy_api.ROWS["array"]
+    made: Any = apply(tx, row, given)
+    made.scalar = not made.meta.shape
+    return made
 
 
-BUILTINS.update({d.numpy.type: _scalar_class(d) for d in CAPTURED_DTYPES.values()})
+BUILTINS.update({d.numpy.type: partial(_scalar_class, d) for d in CAPTURED_DTYPES.values()})
 
 
 def _dtype_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    """np.dtype(x)."""
     if len(args) != 1 or kwargs:
         left(tx, "a call of np.dtype")
     return ConstantVariable(dtype_of(tx, realize(args[0])).numpy)
 
 
 def _copyto_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    """np.copyto(dst, src)."""
     if len(args) != 2 or kwargs or not realize(args[0]).is_array():
         left(tx, "such a call of np.copyto")
     target, value = (cast(Any, realize(a)) for a in args)
@@ -467,17 +423,12 @@ def _copyto_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     return NONE
 
 
-def _fact(name: str) -> Callable[[Tx, Args, Kwargs], Variable]:
-    """np.shape, np.ndim, np.size of an array."""
-
-    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-        value = realize(args[0]) if len(args) == 1 and not kwargs else NONE
-        if not value.is_array():
-            left(tx, f"np.{name} of such arguments")
-        return from_constant(FACTS[name](value.meta))
-
-    return call
+def _fact(name: str, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    value = realize(args[0]) if len(args) == 1 and not kwargs else NONE
+    if not value.is_array():
+        left(tx, f"np.{name} of such arguments")
+    return from_constant(FACTS[name](value.meta))
 
 
 BUILTINS.update({np.dtype: _dtype_call, np.copyto: _copyto_call})
-BUILTINS.update({getattr(np, name): _fact(name) for name in ("shape", "ndim", "size")})
+BUILTINS.update({getattr(np, name): partial(_fact, name) for name in ("shape", "ndim", "size")})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,10 +28,9 @@ from stage1_capture.builtins.numpy.calls import (
     write,
     written,
 )
-from stage1_capture.state.machine import BUILTINS, METHODS, Args, Kwargs, Tx
-from stage1_capture.variables.base import Variable, describe, from_constant, realize
+from stage1_capture.state.machine import BUILTINS, METHODS, Args, Builtin, Kwargs, Tx, spread
+from stage1_capture.variables.base import Variable, from_constant, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
-from stage1_capture.variables.folding import fold
 from stage1_capture.variables.ndarray import COMPUTED, NAMES, NumpyNdarrayVariable
 from stage1_capture.variables.numpy_functions import left
 from stage1_capture.variables.sequence import SliceVariable, TupleVariable
@@ -45,15 +45,9 @@ def method(*names: str) -> Callable[[Method], Method]:
     """Decorator: enter a method of arrays, `handler(tx, array, *args, **kwargs)`."""
 
     def enter(handler: Method) -> Method:
-        def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-            try:
-                return handler(tx, *map(realize, args), **kwargs)
-            except TypeError as error:
-                if error.__traceback__ is None or error.__traceback__.tb_next is not None:
-                    raise
-                left(tx, f"the method {names[0]} with such arguments: {error}")
-
-        METHODS.update({(NumpyNdarrayVariable, name): call for name in names})
+        call = spread(handler, f"the method {names[0]} with such arguments", "GB0030")
+        given = lambda tx, args, kwargs: call(tx, [*map(realize, args)], kwargs)  # noqa: E731
+        METHODS.update({(NumpyNdarrayVariable, name): given for name in names})
         NAMES.update(names)
         return handler
 
@@ -69,13 +63,8 @@ _BINARY = {
     "xor": "bitwise_xor", "lshift": "left_shift", "rshift": "right_shift", "divmod": "divmod",
 }  # fmt: skip
 _COMPARED = {
-    "eq": "equal",
-    "ne": "not_equal",
-    "lt": "less",
-    "le": "less_equal",
-    "gt": "greater",
-    "ge": "greater_equal",
-}
+    "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"
+}  # fmt: skip
 _UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}
 
 
@@ -83,18 +72,15 @@ def _operator(name: str, function: str, reflected: bool = False, in_place: bool 
     row, real = ROWS[function], getattr(np, function)
 
     def call(tx: Tx, array: NumpyNdarrayVariable, *other: Variable) -> Variable:
-        if function == "power" and array.meta.dtype is dt.bool_ and not reflected and _is_two(other[0]):
-            return call_row(tx, ROWS["square"], np.square, [array], {"out": array} if in_place else {})
+        squared = function == "power" and not reflected and other[0].is_python_constant()
+        if squared and array.meta.dtype is dt.bool_ and type(other[0].value) is int and other[0].value == 2:
+            return call_row(ROWS["square"], np.square, tx, [array], {"out": array} if in_place else {})
         if other and other[0].is_tensor() or (in_place and array.scalar):
             return _DECLINED  # the tensor's own operator, or a new scalar
         operands = [*other, array] if reflected else [array, *other]
-        return call_row(tx, row, real, list(operands), {"out": array} if in_place else {})
+        return call_row(row, real, tx, list(operands), {"out": array} if in_place else {})
 
     method(f"__{name}__")(call)
-
-
-def _is_two(value: Variable) -> bool:
-    return value.is_python_constant() and type(value.value) is int and value.value == 2
 
 
 for _name, _function in _BINARY.items():
@@ -106,54 +92,43 @@ for _name, _function in (_COMPARED | _UNARY).items():
     _operator(_name, _function)
 
 
-def _of_numbers(function: Any, name: str) -> None:
+def _of_numbers(name: str, of_python: Builtin, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     """A builtin of Python's numbers that arrays have a method for."""
-    of_python = BUILTINS.get(function) or (lambda tx, args, kwargs: fold(tx, function, args, kwargs))
-
-    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-        given = [realize(a) for a in args]
-        if any(a.is_array() for a in given) and not kwargs:
-            first, *rest = given
-            if first.is_array():
-                return METHODS[NumpyNdarrayVariable, name](tx, [first, *rest], {})
-            return METHODS[NumpyNdarrayVariable, f"__r{name[2:]}"](tx, [*rest, first], {})
-        return of_python(tx, args, kwargs)
-
-    BUILTINS[function] = call
+    given = [realize(a) for a in args]
+    if any(a.is_array() for a in given) and not kwargs:
+        first, *rest = given
+        if first.is_array():
+            return METHODS[NumpyNdarrayVariable, name](tx, [first, *rest], {})
+        return METHODS[NumpyNdarrayVariable, f"__r{name[2:]}"](tx, [*rest, first], {})
+    return of_python(tx, args, kwargs)
 
 
-_of_numbers(divmod, "__divmod__")
-_of_numbers(pow, "__pow__")
-
-
-# ---- what is also a function ------------------------------------------------------------------------------------
+BUILTINS[divmod] = partial(_of_numbers, "__divmod__", BUILTINS[divmod])
+BUILTINS[pow] = partial(_of_numbers, "__pow__", BUILTINS[pow])
 
 
 def _named(name: str) -> None:
-    row = ROWS[name]
-    real = getattr(np, name)
-
-    def call(tx: Tx, array: NumpyNdarrayVariable, *args: Variable, **kwargs: Variable) -> Variable:
-        return call_row(tx, row, real, [array, *args], kwargs)
-
-    method(name)(call)
+    row, real = ROWS[name], getattr(np, name)
+    method(name)(lambda tx, array, *args, **kwargs: call_row(row, real, tx, [array, *args], kwargs))
 
 
 for _name, _row in ROWS.items():
     if _row.method and hasattr(np.ndarray, _name) and _name not in ("reshape", "copy"):
         _named(_name)
+for _name in ("argsort", "nonzero"):
+    _named(_name)
 
 
 @method("reshape")
 def _reshape(tx: Tx, array: NumpyNdarrayVariable, *shape: Variable, **kwargs: Variable) -> Variable:
     size = shape[0] if len(shape) == 1 else TupleVariable(list(shape))
-    return call_row(tx, ROWS["reshape"], np.reshape, [array, size], kwargs)
+    return call_row(ROWS["reshape"], np.reshape, tx, [array, size], kwargs)
 
 
 @method("transpose")
 def _transpose(tx: Tx, array: NumpyNdarrayVariable, *axes: Variable) -> Variable:
     given = axes[0] if len(axes) == 1 else TupleVariable(list(axes))
-    return call_row(tx, ROWS["transpose"], np.transpose, [array, given] if axes else [array], {})
+    return call_row(ROWS["transpose"], np.transpose, tx, [array, given] if axes else [array], {})
 
 
 @method("copy", "__copy__")
@@ -173,7 +148,7 @@ _ASTYPE = numpy_api.make_operator("astype", numpy_api.shapes.astype)
 def _flatten(tx: Tx, array: NumpyNdarrayVariable, order: Variable | None = None) -> Variable:
     if order is not None and tx.constant(order, "an order") not in ("C", "A"):
         left(tx, "flatten in another order")
-    return NumpyNdarrayVariable(_tensor(record(tx, _FLATTEN, [array.tensor])))
+    return NumpyNdarrayVariable(record(tx, _FLATTEN, [array.tensor]))
 
 
 @method("astype")
@@ -194,24 +169,12 @@ def _fill(tx: Tx, array: NumpyNdarrayVariable, value: Variable) -> Variable:
 
 @method("sort")
 def _sort(tx: Tx, array: NumpyNdarrayVariable, axis: Variable | None = None, **kwargs: Variable) -> Variable:
-    made = call_row(tx, ROWS["sort"], np.sort, [array] if axis is None else [array, axis], kwargs)
+    made = call_row(ROWS["sort"], np.sort, tx, [array] if axis is None else [array, axis], kwargs)
     write(tx, array, made)
     return NONE
 
 
-@method("argsort")
-def _argsort(tx: Tx, array: NumpyNdarrayVariable, *args: Variable, **kwargs: Variable) -> Variable:
-    return call_row(tx, ROWS["argsort"], np.argsort, [array, *args], kwargs)
-
-
-@method("nonzero")
-def _nonzero(tx: Tx, array: NumpyNdarrayVariable) -> Variable:
-    return call_row(tx, ROWS["nonzero"], np.nonzero, [array], {})
-
-
-@method("conj", "conjugate")
-def _conj(tx: Tx, array: NumpyNdarrayVariable) -> Variable:
-    return array
+method("conj", "conjugate")(lambda tx, array: array)
 
 
 @method("__len__")
@@ -223,7 +186,7 @@ def _len(tx: Tx, array: NumpyNdarrayVariable) -> Variable:
 
 @method("item", "tolist", "__float__", "__int__", "__index__", "__bool__", "tobytes", "__complex__")
 def _read(tx: Tx, array: NumpyNdarrayVariable, *args: Variable) -> Variable:
-    tx.unsupported("GB0004", f"the data of {describe(array)} read into Python")
+    tx.unsupported("GB0004", f"the data of {array.describe()} read into Python")
 
 
 # ---- indexing ---------------------------------------------------------------------------------------------------
@@ -253,7 +216,7 @@ def _known_index(tx: Tx, key: Any) -> Variable:
 
 @method("__getitem__")
 def _getitem(tx: Tx, array: NumpyNdarrayVariable, key: Variable) -> Variable:
-    made = _tensor(record(tx, numpy_api.indexing.getitem, [array.tensor, _index(tx, key)]))
+    made = record(tx, numpy_api.indexing.getitem, [array.tensor, _index(tx, key)])
     items = realize(key).items if realize(key).family() is tuple else [key]
     dots = any(realize(i).is_python_constant() and realize(i).value is ... for i in items)
     scalar = not made.meta.shape and not dots
@@ -296,31 +259,21 @@ def _setitem(tx: Tx, array: NumpyNdarrayVariable, key: Variable, value: Variable
     return NONE
 
 
-def _tensor(value: Variable) -> TensorVariable:
-    return value  # type: ignore[return-value]
-
-
-# ---- attributes -------------------------------------------------------------------------------------------------
-
 _LAST_TWO = (ConstantVariable(-1), ConstantVariable(-2))
 
 
 def _flat(tx: Tx, array: NumpyNdarrayVariable) -> Variable:
     """array.flat, to be walked or read: all elements in order. If it is written to or passed on, NumPy handles it."""
-    made: Any = call_row(tx, ROWS["ravel"], np.ravel, [array], {})
+    made: Any = call_row(ROWS["ravel"], np.ravel, tx, [array], {})
     made.derived = True
     tx.output.reversals.append(made)
     return made
 
 
-COMPUTED.update(
-    {
-        "T": lambda tx, array: call_row(tx, ROWS["transpose"], np.transpose, [array], {}),
-        "mT": lambda tx, array: call_row(tx, ROWS["swapaxes"], np.swapaxes, [array, *_LAST_TWO], {}),
-        "real": lambda tx, array: array,
-        "flat": _flat,
-    }
-)
+COMPUTED["T"] = lambda tx, array: call_row(ROWS["transpose"], np.transpose, tx, [array], {})
+COMPUTED["mT"] = lambda tx, array: call_row(ROWS["swapaxes"], np.swapaxes, tx, [array, *_LAST_TWO], {})
+COMPUTED["real"] = lambda tx, array: array
+COMPUTED["flat"] = _flat
 
 
 # ---- functions that are slices ----------------------------------------------------------------------------------
@@ -346,7 +299,7 @@ def _array_and_constants(
         realize(v) if isinstance(v, Variable) else ConstantVariable(v) for v in bound.arguments.values()
     ]
     if not array.is_array():
-        left(tx, f"np.{function.__name__} of {describe(array)}")
+        left(tx, f"np.{function.__name__} of {array.describe()}")
     return array, [tx.constant(v, f"np.{function.__name__}") for v in rest]  # type: ignore[return-value]
 
 
@@ -354,16 +307,13 @@ def _axes(tx: Tx, array: NumpyNdarrayVariable, axis: Any) -> list[int]:
     rank = array.meta.ndim
     axes = range(rank) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     if not all(type(a) is int and -rank <= a < rank for a in axes):
-        left(tx, f"axes {axis} of {describe(array)}")
+        left(tx, f"axes {axis} of {array.describe()}")
     return [a % rank for a in axes]
 
 
-def _flip(function: Any, axis: int | None = None) -> Callable[[Tx, Args, Kwargs], Variable]:
-    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-        array, rest = _array_and_constants(tx, function, args, kwargs)
-        return _turned(tx, array, {*_axes(tx, array, rest[0] if rest else axis)})
-
-    return call
+def _flip(function: Any, axis: int | None, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    array, rest = _array_and_constants(tx, function, args, kwargs)
+    return _turned(tx, array, {*_axes(tx, array, rest[0] if rest else axis)})
 
 
 def _rot90(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
@@ -373,7 +323,7 @@ def _rot90(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     k %= 4
     if k % 2:
         swapped = [array, ConstantVariable(first), ConstantVariable(second)]
-        array = call_row(tx, ROWS["swapaxes"], np.swapaxes, swapped, {})  # type: ignore[assignment]
+        array = call_row(ROWS["swapaxes"], np.swapaxes, tx, swapped, {})  # type: ignore[assignment]
     return _turned(tx, array, {0: set(), 1: {first}, 2: {first, second}, 3: {second}}[k])
 
 
@@ -381,14 +331,11 @@ def _diag(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     """np.diag: of a matrix a view of its diagonal."""
     array, (k,) = _array_and_constants(tx, np.diag, args, kwargs)
     row, real = (ROWS["diagonal"], np.diagonal) if array.meta.ndim == 2 else (ROWS["diag"], np.diag)
-    return call_row(tx, row, real, [array, ConstantVariable(k)], {})
+    return call_row(row, real, tx, [array, ConstantVariable(k)], {})
 
 
-BUILTINS.update({np.flip: _flip(np.flip), np.flipud: _flip(np.flipud, 0), np.fliplr: _flip(np.fliplr, 1)})
+BUILTINS.update({f: partial(_flip, f, axis) for f, axis in ((np.flip, None), (np.flipud, 0), (np.fliplr, 1))})
 BUILTINS.update({np.rot90: _rot90, np.diag: _diag})
-
-
-# ---- tensors of arrays ------------------------------------------------------------------------------------------
 
 
 def _from_numpy(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
@@ -413,14 +360,10 @@ def _array_of(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     """wrap_numpy's way in: unlike tensor.numpy(), for tensors that require grad too."""
     (tensor,) = map(realize, args)
     if not tensor.is_tensor() or tensor.meta.dtype not in numpy_api.ARRAY_DTYPES:
-        left(tx, f"an array of {describe(tensor)}")
+        left(tx, f"an array of {tensor.describe()}")
     return NumpyNdarrayVariable(tensor)  # type: ignore[arg-type]
 
 
-def _tensor_of(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    (array,) = map(realize, args)
-    return array.tensor
-
-
-BUILTINS[wrapping.array_of], BUILTINS[wrapping.tensor_of] = _array_of, _tensor_of
+BUILTINS[wrapping.array_of] = _array_of
+BUILTINS[wrapping.tensor_of] = lambda tx, args, kwargs: realize(args[0]).tensor
 BUILTINS[creation.from_numpy] = _from_numpy

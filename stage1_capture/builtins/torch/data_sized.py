@@ -23,17 +23,6 @@ from stage_contracts import config
 from stage_contracts import dtype as dt
 
 
-def _bound(op: Operator, args: Args, kwargs: Kwargs) -> dict[str, Any]:
-    """The arguments by parameter; a default is the value itself."""
-    found = zip(op.params, op.bind(*args, **kwargs), strict=True)
-    return {n: realize(v) if isinstance(v, Variable) else ConstantVariable(v) for n, v in found}
-
-
-def _nonzero(tx: Tx, op: Operator, given: dict[str, Any]) -> Variable:
-    """core.nonzero: a row for each place."""
-    return maker(tx, ops.nonzero, [given["input"]], new_symbol(tx, 0))
-
-
 def _followed(tx: Tx, op: Operator, given: dict[str, Any]) -> Variable:
     body: Any = op.body
     return tx.inline(function_variable(tx.output, body, None), [], given)
@@ -80,10 +69,6 @@ def _is_mask(value: Variable) -> bool:
     return value.is_tensor() and value.meta.dtype in (dt.bool_, dt.uint8)
 
 
-def _getitem(tx: Tx, op: Operator, given: dict[str, Any]) -> Variable | None:
-    return _followed(tx, op, given) if _is_mask(given[op.params[1]]) else None
-
-
 def _setitem(tx: Tx, op: Operator, given: dict[str, Any]) -> Variable | None:
     """`x[mask] = values`: at the places where the mask holds. One number for all needs no places."""
     index, value = given["index"], given["value"]
@@ -99,23 +84,20 @@ def _setitem(tx: Tx, op: Operator, given: dict[str, Any]) -> Variable | None:
     return call_operator(tx, op, [given["input"], TupleVariable(items), value], {})
 
 
-def _where(tx: Tx, op: Operator, given: dict[str, Any]) -> Variable | None:
-    alone = given["input"].is_none() and given["other"].is_none()
-    return _followed(tx, op, given) if alone else None
-
-
-@builtin(is_traced)
-def _is_traced(tx: Tx, tensor: Variable) -> Variable:
-    """As while a graph is traced: nothing looks at the data."""
-    return ConstantVariable(tensor.is_tensor())
-
+# As while a graph is traced: nothing looks at the data.
+builtin(is_traced)(lambda tx, tensor: ConstantVariable(tensor.is_tensor()))
 
 _RULES: dict[str, Any] = {
-    "core.nonzero": _nonzero,
+    # a row for each place
+    "core.nonzero": lambda tx, op, given: maker(tx, ops.nonzero, [given["input"]], new_symbol(tx, 0)),
     **dict.fromkeys(("cutaway.nonzero", "cutaway.argwhere", "cutaway.masked_select"), _followed),
-    "cutaway.getitem": _getitem,
+    "cutaway.getitem": lambda tx, op, given: (
+        _followed(tx, op, given) if _is_mask(given[op.params[1]]) else None
+    ),
     "cutaway.setitem": _setitem,
-    "cutaway.where": _where,
+    "cutaway.where": lambda tx, op, given: (
+        _followed(tx, op, given) if given["input"].is_none() and given["other"].is_none() else None
+    ),
     "cutaway.unique": _unique,
     "cutaway.bincount": _bincount,
     "cutaway.repeat_interleave": _repeat_interleave,
@@ -126,7 +108,9 @@ def _recorded(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> Variable | No
     rule = _RULES.get(op.qualname)
     if rule is None or not config.current().capture.capture_dynamic_output_shape_ops:
         return None
-    return rule(tx, op, _bound(op, args, kwargs))
+    bound = zip(op.params, op.bind(*args, **kwargs), strict=True)  # a default is the value itself
+    given = {n: realize(v) if isinstance(v, Variable) else ConstantVariable(v) for n, v in bound}
+    return rule(tx, op, given)
 
 
 DATA_SIZED.update({name.rpartition(".")[2]: _recorded for name in _RULES})

@@ -24,8 +24,7 @@ from stage1_capture.variables.base import (
 )
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.function import function_variable
-from stage1_capture.variables.number import EXACT, text_of
-from stage1_capture.variables.open_scalars import scalar_input
+from stage1_capture.variables.number import EXACT, scalar_input, text_of
 from stage1_capture.variables.operators import call_operator
 from stage1_capture.variables.sequence import ListVariable
 from stage1_capture.variables.tensor import TensorVariable

@@ -10,30 +10,14 @@ from typing import Any
 
 from stage1_capture.builtins.python import as_mapping
 from stage1_capture.frame.bytecode import Instruction
-from stage1_capture.frame.opcodes.shared import Tx, handles
-from stage1_capture.variables.base import describe, gathered, iterate, walked
-from stage1_capture.variables.constant import ConstantVariable
+from stage1_capture.frame.opcodes.shared import Tx, handles, operations
+from stage1_capture.variables.base import Variable, from_constant, gathered, iterate, walked
+from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.function import UserFunctionVariable
 from stage1_capture.variables.hash_keys import hashable
 from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.sequence import ListVariable, SliceVariable, TupleVariable
 from stage1_capture.variables.set import SetVariable
-
-
-@handles("BUILD_TUPLE")
-def build_tuple(tx: Tx, i: Instruction) -> None:
-    tx.push(TupleVariable(tx.popn(i.arg)))
-
-
-@handles("BUILD_LIST")
-def build_list(tx: Tx, i: Instruction) -> None:
-    tx.push(ListVariable(tx.popn(i.arg)))
-
-
-@handles("BUILD_SLICE")
-def build_slice(tx: Tx, i: Instruction) -> None:
-    items = tx.popn(i.arg)
-    tx.push(SliceVariable(items if len(items) == 3 else [*items, ConstantVariable(None)]))
 
 
 @handles("BUILD_MAP")
@@ -43,28 +27,11 @@ def build_map(tx: Tx, i: Instruction) -> None:
     tx.push(ConstDictVariable(dict(zip(keys, flat[1::2]))))
 
 
-@handles("BUILD_CONST_KEY_MAP")
-def build_const_key_map(tx: Tx, i: Instruction) -> None:
-    keys = tx.constant(tx.pop(), "a dict's keys")
-    tx.push(ConstDictVariable(dict(zip(keys, tx.popn(i.arg)))))
-
-
-@handles("BUILD_STRING")
-def build_string(tx: Tx, i: Instruction) -> None:
-    tx.push(ConstantVariable("".join(tx.constant(part, "an f-string") for part in tx.popn(i.arg))))
-
-
 def grown(tx: Tx, i: Instruction) -> Any:
     """The container being built, further down the stack. After a break inside a comprehension it is from outside."""
     container = tx.stack[-i.arg]
     tx.output.will_change(container)
     return container
-
-
-@handles("LIST_APPEND")
-def list_append(tx: Tx, i: Instruction) -> None:
-    value = tx.pop()
-    grown(tx, i).items.append(value)
 
 
 @handles("LIST_EXTEND")
@@ -93,7 +60,7 @@ def dict_update(tx: Tx, i: Instruction) -> None:
     if i.opname == "DICT_MERGE" and repeated:
         tx.throw(
             TypeError,
-            f"{describe(tx.stack[-i.arg - 2])} got multiple values for keyword argument {repeated.pop()!r}",
+            f"{tx.stack[-i.arg - 2].describe()} got multiple values for keyword argument {repeated.pop()!r}",
         )
     grown(tx, i).items.update(entries)
 
@@ -123,11 +90,6 @@ def unpack_ex(tx: Tx, i: Instruction) -> None:
         tx.push(item)
 
 
-@handles("BUILD_SET")
-def build_set(tx: Tx, i: Instruction) -> None:
-    tx.push(SetVariable({hashable(tx, v) for v in tx.popn(i.arg)}))
-
-
 @handles("SET_ADD")
 def set_add(tx: Tx, i: Instruction) -> None:
     value = tx.pop()
@@ -143,5 +105,25 @@ def set_update(tx: Tx, i: Instruction) -> None:
 
 
 def list_to_tuple(tx: Tx, i: Instruction) -> None:
-    made = tx.pop()
-    tx.push(TupleVariable(made.items))
+    tx.push(TupleVariable(tx.pop().items))
+
+
+def _const_key_map(tx: Tx, i: Instruction, keys: Variable) -> Variable:
+    return ConstDictVariable(dict(zip(tx.constant(keys, "a dict's keys"), tx.popn(i.arg))))
+
+
+# As many values as the argument says are taken here.
+operations(
+    {
+        "BUILD_TUPLE": (0, lambda tx, i: TupleVariable(tx.popn(i.arg))),
+        "BUILD_LIST": (0, lambda tx, i: ListVariable(tx.popn(i.arg))),
+        "BUILD_SET": (0, lambda tx, i: SetVariable({hashable(tx, v) for v in tx.popn(i.arg)})),
+        "BUILD_SLICE": (0, lambda tx, i: SliceVariable([*tx.popn(i.arg), NONE][:3])),
+        "BUILD_STRING": (
+            0,
+            lambda tx, i: from_constant("".join(tx.constant(v, "an f-string") for v in tx.popn(i.arg))),
+        ),
+        "BUILD_CONST_KEY_MAP": (1, _const_key_map),
+        "LIST_APPEND": (1, lambda tx, i, value: grown(tx, i).items.append(value)),
+    }
+)

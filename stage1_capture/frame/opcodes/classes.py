@@ -6,17 +6,14 @@ run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from stage1_capture.frame.bytecode import Instruction
-from stage1_capture.frame.opcodes.shared import Tx, handles
-from stage1_capture.variables.base import Variable, describe
+from stage1_capture.frame.opcodes.shared import Tx, handles, operations
+from stage1_capture.variables.base import Variable
 from stage1_capture.variables.mapping import ConstDictVariable
 
 Namespace = dict[str, Variable]
 
 
-@dataclass(eq=False)
 class NamespaceVariable(Variable):
     """The namespace itself, between two instructions."""
 
@@ -27,12 +24,6 @@ def namespace(tx: Tx, i: Instruction) -> Namespace:
     if tx.namespace is None:
         tx.unsupported("GB0001", f"the instruction {i.opname} outside a class")
     return tx.namespace
-
-
-@handles("LOAD_NAME")
-def load_name(tx: Tx, i: Instruction) -> None:
-    names = namespace(tx, i)
-    tx.push(names[i.argval] if i.argval in names else tx.load_global(i.argval))
 
 
 @handles("STORE_NAME")
@@ -53,22 +44,19 @@ def setup_annotations(tx: Tx, i: Instruction) -> None:
         tx.namespace.setdefault("__annotations__", ConstDictVariable({}))
 
 
-@handles("LOAD_CLASSDEREF")
-def load_classderef(tx: Tx, i: Instruction) -> None:
-    """Up to 3.11: a name of the class, or of a function around it."""
-    names = namespace(tx, i)
-    tx.push(names[i.argval] if i.argval in names else tx.load_cell(i.argval))
-
-
-@handles("LOAD_LOCALS")
-def load_locals(tx: Tx, i: Instruction) -> None:
-    """From 3.12 on it stands before LOAD_FROM_DICT_OR_DEREF, which takes it from the stack."""
-    tx.push(NamespaceVariable(names=namespace(tx, i)))
-
-
-@handles("LOAD_FROM_DICT_OR_DEREF")
-def load_from_dict_or_deref(tx: Tx, i: Instruction) -> None:
-    found = tx.pop()
+def _in_taken(tx: Tx, i: Instruction, found: Variable) -> Variable:
     if not isinstance(found, NamespaceVariable):
-        tx.unsupported("GB0001", f"a name that is looked up in {describe(found)}")
-    tx.push(found.names[i.argval] if i.argval in found.names else tx.load_cell(i.argval))
+        tx.unsupported("GB0001", f"a name that is looked up in {found.describe()}")
+    return found.names.get(i.argval) or tx.load_cell(i.argval)
+
+
+# Up to 3.11 LOAD_CLASSDEREF finds a name of the class or of a function around it; from 3.12 on
+# LOAD_FROM_DICT_OR_DEREF does, which takes what LOAD_LOCALS pushed.
+operations(
+    {
+        "LOAD_NAME": (0, lambda tx, i: namespace(tx, i).get(i.argval) or tx.load_global(i.argval)),
+        "LOAD_CLASSDEREF": (0, lambda tx, i: namespace(tx, i).get(i.argval) or tx.load_cell(i.argval)),
+        "LOAD_LOCALS": (0, lambda tx, i: NamespaceVariable(names=namespace(tx, i))),
+        "LOAD_FROM_DICT_OR_DEREF": (1, _in_taken),
+    }
+)

@@ -11,8 +11,7 @@ from collections.abc import Callable
 
 from stage1_capture.builtins.python import as_mapping
 from stage1_capture.frame.bytecode import Instruction
-from stage1_capture.frame.opcodes.shared import Tx, handles
-from stage1_capture.frame.translator import Handler
+from stage1_capture.frame.opcodes.shared import Tx, handles, operations
 from stage1_capture.variables.base import NULL, Variable, iterate, realize
 from stage1_capture.variables.formatting import CONVERSIONS, format_value
 from stage1_capture.variables.function import UserFunctionVariable
@@ -20,20 +19,15 @@ from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.sequence import TupleVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
-# ---- control -------------------------------------------------------------------------------------
-
 
 @handles("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
 def jump(tx: Tx, i: Instruction) -> None:
     tx.index = i.target
 
 
-def jump_if(condition: Callable[[Tx, Variable], bool]) -> Handler:
-    def handler(tx: Tx, i: Instruction) -> None:
-        if condition(tx, tx.pop()):
-            tx.index = i.target
-
-    return handler
+def jump_if(condition: Callable[[Tx, Variable], bool], tx: Tx, i: Instruction) -> None:
+    if condition(tx, tx.pop()):
+        tx.index = i.target
 
 
 CONDITIONS: dict[str, Callable[[Tx, Variable], bool]] = {
@@ -44,23 +38,14 @@ CONDITIONS: dict[str, Callable[[Tx, Variable], bool]] = {
 }
 
 
-@handles("GET_ITER")
-def get_iter(tx: Tx, i: Instruction) -> None:
-    tx.push(tx.pop().iterator(tx))
-
-
-def for_iter(skipped: int) -> Handler:
+def for_iter(skipped: int, tx: Tx, i: Instruction) -> None:
     """FOR_ITER. At the end it goes past its target by the `skipped` instructions that only tidy the stack."""
-
-    def handler(tx: Tx, i: Instruction) -> None:
-        item = tx.stack[-1].next_variable(tx)
-        if item is None:
-            tx.pop()
-            tx.index = i.target + skipped
-        else:
-            tx.push(item)
-
-    return handler
+    item = tx.stack[-1].next_variable(tx)
+    if item is None:
+        tx.pop()
+        tx.index = i.target + skipped
+    else:
+        tx.push(item)
 
 
 @handles("RETURN_VALUE")
@@ -68,12 +53,7 @@ def return_value(tx: Tx, i: Instruction) -> None:
     tx.result = tx.pop()
 
 
-@handles("LOAD_BUILD_CLASS")
-def load_build_class(tx: Tx, i: Instruction) -> None:
-    tx.push(UserDefinedObjectVariable(builtins.__build_class__))
-
-
-# ---- calls ---------------------------------------------------------------------------------------
+operations({"LOAD_BUILD_CLASS": (0, lambda tx, i: UserDefinedObjectVariable(builtins.__build_class__))})
 
 
 @handles("KW_NAMES")

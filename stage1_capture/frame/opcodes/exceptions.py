@@ -6,14 +6,14 @@ table says.
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from stage1_capture.frame.bytecode import Instruction
-from stage1_capture.frame.generators import GeneratorTranslator
-from stage1_capture.frame.opcodes.shared import Tx, handles
+from stage1_capture.frame.opcodes.shared import Tx, handles, known, operations
+from stage1_capture.frame.translator import GeneratorTranslator
 from stage1_capture.state.machine import Raised
-from stage1_capture.variables.base import Variable, describe, realize
-from stage1_capture.variables.constant import NONE, ConstantVariable
+from stage1_capture.variables.base import Variable, realize
+from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.exception import (
     ExceptionVariable,
     OuterExceptionVariable,
@@ -25,13 +25,6 @@ from stage1_capture.variables.generator import GeneratorVariable
 from stage1_capture.variables.iterator import IteratorVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
-# ---- raise ---------------------------------------------------------------------------------------
-
-
-@handles("LOAD_ASSERTION_ERROR")
-def load_assertion_error(tx: Tx, i: Instruction) -> None:
-    tx.push(UserDefinedObjectVariable(AssertionError))
-
 
 @handles("RAISE_VARARGS")
 def raise_varargs(tx: Tx, i: Instruction) -> None:
@@ -40,7 +33,7 @@ def raise_varargs(tx: Tx, i: Instruction) -> None:
         if not tx.output.exceptions:
             tx.unsupported("GB0009", "raise without an exception of this function")
         raise Raised(_raised_again(tx, tx.output.exceptions[-1]))
-    cause = as_exception(tx, tx.pop()) if i.arg == 2 and not _is_none(tx.stack[-1]) else None
+    cause = as_exception(tx, tx.pop()) if i.arg == 2 and not tx.stack[-1].is_none() else None
     if i.arg == 2 and cause is None:
         tx.pop()
     raised = as_exception(tx, tx.pop())
@@ -48,13 +41,6 @@ def raise_varargs(tx: Tx, i: Instruction) -> None:
         raised.cause, raised.suppress = cause, True
     set_context(tx.output, raised)
     raise Raised(raised)
-
-
-def _is_none(value: Variable) -> bool:
-    return type(value) is ConstantVariable and value.value is None
-
-
-# ---- except --------------------------------------------------------------------------------------
 
 
 @handles("PUSH_EXC_INFO")
@@ -74,12 +60,6 @@ def pop_except(tx: Tx, i: Instruction) -> None:
     tx.output.exceptions.pop()
 
 
-@handles("CHECK_EXC_MATCH")
-def check_exc_match(tx: Tx, i: Instruction) -> None:
-    classes = tx.pop()
-    tx.push(ConstantVariable(matches(tx, tx.stack[-1], classes)))
-
-
 def matches(tx: Tx, raised: Variable, classes: Variable) -> bool:
     if classes.family() is tuple:
         return any(matches(tx, raised, realize(c)) for c in classes.items)
@@ -87,6 +67,14 @@ def matches(tx: Tx, raised: Variable, classes: Variable) -> bool:
     if not (isinstance(cls, type) and issubclass(cls, BaseException)):
         tx.throw(TypeError, "catching classes that do not inherit from BaseException is not allowed")
     return issubclass(raised.python_type(tx), cls)
+
+
+operations(
+    {
+        "LOAD_ASSERTION_ERROR": (0, lambda tx, i: UserDefinedObjectVariable(AssertionError)),
+        "CHECK_EXC_MATCH": (1, lambda tx, i, classes: known(matches(tx, tx.stack[-1], classes))),
+    }
+)
 
 
 @handles("RERAISE")
@@ -100,15 +88,12 @@ def _raised_again(tx: Tx, raised: Variable) -> ExceptionVariable:
     return raised
 
 
-# ---- with ----------------------------------------------------------------------------------------
-
-
 @handles("BEFORE_WITH")
 def before_with(tx: Tx, i: Instruction) -> None:
     manager = tx.pop()
     enter, leave = (manager.special_method(tx, name) for name in ("__enter__", "__exit__"))
     if enter is None or leave is None:
-        tx.unsupported("GB0041", f"a with block over {describe(manager)}")
+        tx.unsupported("GB0041", f"a with block over {manager.describe()}")
     tx.push(leave)
     tx.push(tx.call(enter, [], {}))
 
@@ -121,23 +106,18 @@ def with_except_start(tx: Tx, i: Instruction) -> None:
     tx.push(tx.call(tx.stack[-4], [cls, raised, TracebackVariable()], {}))
 
 
-# ---- generators ----------------------------------------------------------------------------------
-
-
-@handles("RETURN_GENERATOR")
-def return_generator(tx: Tx, i: Instruction) -> None:
-    tx.push(NONE)  # what the first next() sends
-
-
 @handles("YIELD_VALUE")
 def yield_value(tx: Tx, i: Instruction) -> None:
     assert isinstance(tx, GeneratorTranslator)
     tx.yielded = tx.pop()
 
 
-@handles("GET_YIELD_FROM_ITER")
-def get_yield_from_iter(tx: Tx, i: Instruction) -> None:
-    tx.push(tx.pop().iterator(tx))
+operations(
+    {
+        "RETURN_GENERATOR": (0, lambda tx, i: NONE),  # what the first next() sends
+        **dict.fromkeys(("GET_ITER", "GET_YIELD_FROM_ITER"), (1, lambda tx, i, value: value.iterator(tx))),
+    }
+)
 
 
 @handles("END_SEND")
@@ -145,48 +125,44 @@ def end_send(tx: Tx, i: Instruction) -> None:
     del tx.stack[-2]
 
 
-def send(keeps: bool) -> Any:
+def send(keeps: bool, tx: Tx, i: Instruction) -> None:
     """SEND: a step of `yield from`. At the end it jumps with the result; 3.11 drops the iterator there."""
-
-    def handler(tx: Tx, i: Instruction) -> None:
-        value = tx.pop()
-        iterator = tx.stack[-1]
-        result: Variable = NONE
-        item: Variable | None = None
-        own = None if isinstance(iterator, IteratorVariable) else iterator.special_method(tx, "__next__")
-        if not isinstance(iterator, GeneratorVariable) and (own is None or iterator.is_foreign_iterator()):
-            if not _is_none(value):
-                _refuse_to_send(tx, iterator)
-            item = iterator.next_variable(tx)
-        else:
-            try:
-                item = _sent(tx, iterator, own, value)
-            except Raised as raised:
-                ended = getattr(iterator, "state", "closed") == "closed"
-                if not isinstance(raised.value.real, StopIteration) or not ended:
-                    raise
-                tx.resume_here()
-                result = raised.value.args[0] if raised.value.args else NONE
-        if item is not None:
-            tx.push(item)
-            return
-        if not keeps:
-            tx.pop()
-        tx.push(result)
-        tx.index = i.target
-
-    return handler
+    value = tx.pop()
+    iterator = tx.stack[-1]
+    result: Variable = NONE
+    item: Variable | None = None
+    own = None if isinstance(iterator, IteratorVariable) else iterator.special_method(tx, "__next__")
+    if not isinstance(iterator, GeneratorVariable) and (own is None or iterator.is_foreign_iterator()):
+        if not value.is_none():
+            _refuse_to_send(tx, iterator)
+        item = iterator.next_variable(tx)
+    else:
+        try:
+            item = _sent(tx, iterator, own, value)
+        except Raised as raised:
+            ended = getattr(iterator, "state", "closed") == "closed"
+            if not isinstance(raised.value.real, StopIteration) or not ended:
+                raise
+            tx.resume_here()
+            result = raised.value.args[0] if raised.value.args else NONE
+    if item is not None:
+        tx.push(item)
+        return
+    if not keeps:
+        tx.pop()
+    tx.push(result)
+    tx.index = i.target
 
 
 def _sent(tx: Tx, iterator: Variable, own: Variable | None, value: Variable) -> Variable:
     """The next value of a generator, or of an object with its own `__next__`. Its end raises StopIteration."""
     if isinstance(iterator, GeneratorVariable):
         return iterator.send(tx, value)
-    if own is None or not _is_none(value):
+    if own is None or not value.is_none():
         _refuse_to_send(tx, iterator)
     return tx.call(own, [], {})
 
 
 def _refuse_to_send(tx: Tx, iterator: Variable) -> NoReturn:
     """Python asks for its `send`, which few have."""
-    tx.unsupported("GB0033", f"a value sent into {describe(iterator)}")
+    tx.unsupported("GB0033", f"a value sent into {iterator.describe()}")

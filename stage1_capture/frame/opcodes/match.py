@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from stage1_capture.frame.bytecode import Instruction
-from stage1_capture.frame.opcodes.shared import Tx, handles
+from stage1_capture.frame.opcodes.shared import Tx, handles, known, operations
 from stage1_capture.variables.base import Variable, iterate, lookup_quietly, realize
-from stage1_capture.variables.constant import NONE, ConstantVariable
+from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.hash_keys import hashable
 from stage1_capture.variables.mapping import DefaultDictVariable
 from stage1_capture.variables.sequence import TupleVariable
@@ -22,19 +22,13 @@ _SEQUENCE, _MAPPING = 1 << 5, 1 << 6
 _SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
 
 
-@handles("GET_LEN")
-def get_len(tx: Tx, i: Instruction) -> None:
-    tx.push(tx.stack[-1].length(tx))
-
-
-@handles("MATCH_SEQUENCE")
-def match_sequence(tx: Tx, i: Instruction) -> None:
-    tx.push(ConstantVariable(bool(tx.stack[-1].python_type(tx).__flags__ & _SEQUENCE)))
-
-
-@handles("MATCH_MAPPING")
-def match_mapping(tx: Tx, i: Instruction) -> None:
-    tx.push(ConstantVariable(bool(tx.stack[-1].python_type(tx).__flags__ & _MAPPING)))
+operations(
+    {
+        "GET_LEN": (0, lambda tx, i: tx.stack[-1].length(tx)),
+        "MATCH_SEQUENCE": (0, lambda tx, i: known(tx.stack[-1].python_type(tx).__flags__ & _SEQUENCE)),
+        "MATCH_MAPPING": (0, lambda tx, i: known(tx.stack[-1].python_type(tx).__flags__ & _MAPPING)),
+    }
+)
 
 
 @handles("MATCH_KEYS")

@@ -11,19 +11,20 @@ import importlib.util
 import sys
 import types
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from stage1_capture.frame.bytecode import VERSION, Instruction
 from stage1_capture.frame.translator import Handler, InstructionTranslator, unassigned
 from stage1_capture.state.graph_builder import is_library
-from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.state.side_effects import DELETED
-from stage1_capture.variables.arithmetic import binary, compare, unary
+from stage1_capture.variables.arithmetic import UNARY, binary, compare, unary
 from stage1_capture.variables.base import NULL, Variable, from_constant, is_same, load_attribute
 from stage1_capture.variables.builder import wrap
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.function import CellVariable
 from stage1_capture.variables.store import delete_attribute
+from stage_contracts.class_lookup import MISSING, class_lookup
 from stage_contracts.controls import OWN_IMPORTS, register
 from stage_contracts.source import ItemSource, RegisteredSource
 
@@ -39,6 +40,22 @@ def handles(*names: str, table: dict[str, Handler] = HANDLERS) -> Callable[[Hand
         return handler
 
     return enter
+
+
+def operations(rows: dict[str, tuple[int, Callable[..., Any]]], table: dict[str, Handler] = HANDLERS) -> None:
+    """Enter instructions that only compute: how many values each takes from the stack, and what is pushed of them
+    (None: nothing)."""
+    table.update({name: partial(operation, *row) for name, row in rows.items()})
+
+
+def operation(count: int, compute: Callable[..., Any], tx: Tx, i: Instruction) -> None:
+    made = compute(tx, i, *tx.popn(count))
+    if made is not None:
+        tx.push(made)
+
+
+def known(answer: object) -> Variable:
+    return ConstantVariable(bool(answer))
 
 
 @handles("NOP", "RESUME", "COPY_FREE_VARS")
@@ -65,27 +82,12 @@ def let_go(tx: Tx, value: Variable | None) -> None:
         tx.unsupported("GB0054", f"an object of class {type(real).__name__}, which has a __del__, is dropped")
 
 
-@handles("PUSH_NULL")
-def push_null(tx: Tx, i: Instruction) -> None:
-    tx.push(NULL)
-
-
-@handles("COPY")
-def copy(tx: Tx, i: Instruction) -> None:
-    tx.push(tx.stack[-i.arg])
-
-
 @handles("SWAP")
 def swap(tx: Tx, i: Instruction) -> None:
     tx.stack[-1], tx.stack[-i.arg] = tx.stack[-i.arg], tx.stack[-1]
 
 
 # ---- names ---------------------------------------------------------------------------------------
-
-
-@handles("LOAD_CONST")
-def load_const(tx: Tx, i: Instruction) -> None:
-    tx.push(from_constant(i.argval))
 
 
 @handles("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_CLOSURE")
@@ -155,11 +157,6 @@ def make_cell(tx: Tx, i: Instruction) -> None:
     tx.locals[i.argval] = CellVariable(tx.locals.get(i.argval))
 
 
-@handles("LOAD_DEREF")
-def load_deref(tx: Tx, i: Instruction) -> None:
-    tx.push(tx.load_cell(i.argval))
-
-
 @handles("STORE_DEREF")
 def store_deref(tx: Tx, i: Instruction) -> None:
     cell = tx.cell(i.argval)
@@ -175,39 +172,12 @@ def delete_deref(tx: Tx, i: Instruction) -> None:
     cell.contents = None
 
 
-# ---- attributes and items ------------------------------------------------------------------------
-
-
-@handles("STORE_ATTR")
-def store_attr(tx: Tx, i: Instruction) -> None:
-    value, target = tx.popn(2)
-    target.store_attribute(tx, i.argval, value)
+# ---- attributes and imports ----------------------------------------------------------------------
 
 
 @handles("DELETE_ATTR")
 def delete_attr(tx: Tx, i: Instruction) -> None:
     delete_attribute(tx, tx.pop(), i.argval)
-
-
-@handles("DELETE_SUBSCR")
-def delete_subscr(tx: Tx, i: Instruction) -> None:
-    container, key = tx.popn(2)
-    container.delete_subscript(tx, key)
-
-
-@handles("BINARY_SUBSCR")
-def binary_subscr(tx: Tx, i: Instruction) -> None:
-    container, key = tx.popn(2)
-    tx.push(container.subscript(tx, key))
-
-
-@handles("STORE_SUBSCR")
-def store_subscr(tx: Tx, i: Instruction) -> None:
-    value, container, key = tx.popn(3)
-    container.store_subscript(tx, key, value)
-
-
-# ---- imports -----------------------------------------------------------------------------------------
 
 
 @handles("IMPORT_NAME")
@@ -238,43 +208,22 @@ def _loaded_for(names: dict[str, Any], name: str) -> dict[str, Any] | None:
     return given and (given if name.partition(".")[0] in given else sys.modules)
 
 
-@handles("IMPORT_FROM")
-def import_from(tx: Tx, i: Instruction) -> None:
-    tx.push(load_attribute(tx, tx.stack[-1], i.argval))
-
-
-# ---- operators -----------------------------------------------------------------------------------
-
-
-@handles("BINARY_OP")
-def binary_op(tx: Tx, i: Instruction) -> None:
-    left, right = tx.popn(2)
-    tx.push(binary(tx, i.symbol, left, right))
-
-
-@handles("UNARY_NEGATIVE", "UNARY_POSITIVE", "UNARY_INVERT")
-def unary_op(tx: Tx, i: Instruction) -> None:
-    tx.push(unary(tx, i.opname, tx.pop()))
-
-
-@handles("UNARY_NOT")
-def unary_not(tx: Tx, i: Instruction) -> None:
-    tx.push(ConstantVariable(not tx.pop().truth(tx)))
-
-
-@handles("COMPARE_OP")
-def compare_op(tx: Tx, i: Instruction) -> None:
-    left, right = tx.popn(2)
-    tx.push(compare(tx, i.symbol, left, right))
-
-
-@handles("IS_OP")
-def is_op(tx: Tx, i: Instruction) -> None:
-    left, right = tx.popn(2)
-    tx.push(ConstantVariable(is_same(tx, left, right) != bool(i.arg)))
-
-
-@handles("CONTAINS_OP")
-def contains_op(tx: Tx, i: Instruction) -> None:
-    item, container = tx.popn(2)
-    tx.push(ConstantVariable(container.contains(tx, item) != bool(i.arg)))
+operations(
+    {
+        "LOAD_CONST": (0, lambda tx, i: from_constant(i.argval)),
+        "LOAD_DEREF": (0, lambda tx, i: tx.load_cell(i.argval)),
+        "PUSH_NULL": (0, lambda tx, i: NULL),
+        "COPY": (0, lambda tx, i: tx.stack[-i.arg]),
+        "IMPORT_FROM": (0, lambda tx, i: load_attribute(tx, tx.stack[-1], i.argval)),
+        "STORE_ATTR": (2, lambda tx, i, value, target: target.store_attribute(tx, i.argval, value)),
+        "BINARY_SUBSCR": (2, lambda tx, i, container, key: container.subscript(tx, key)),
+        "STORE_SUBSCR": (3, lambda tx, i, value, container, key: container.store_subscript(tx, key, value)),
+        "DELETE_SUBSCR": (2, lambda tx, i, container, key: container.delete_subscript(tx, key)),
+        "BINARY_OP": (2, lambda tx, i, left, right: binary(tx, i.symbol, left, right)),
+        "COMPARE_OP": (2, lambda tx, i, left, right: compare(tx, i.symbol, left, right)),
+        "IS_OP": (2, lambda tx, i, left, right: known(is_same(tx, left, right) != bool(i.arg))),
+        "CONTAINS_OP": (2, lambda tx, i, item, container: known(container.contains(tx, item) != bool(i.arg))),
+        "UNARY_NOT": (1, lambda tx, i, value: known(not value.truth(tx))),
+        **dict.fromkeys(UNARY, (1, lambda tx, i, value: unary(tx, i.opname, value))),
+    }
+)

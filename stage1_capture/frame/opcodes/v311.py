@@ -5,6 +5,8 @@ Input: the shared handlers of frame/opcodes/shared.py. TABLE is what the transla
 
 from __future__ import annotations
 
+from functools import partial
+
 from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.frame.opcodes.build import list_to_tuple
 from stage1_capture.frame.opcodes.control import CONDITIONS, for_iter, format_value_, jump_if, make_function
@@ -16,11 +18,13 @@ from stage1_capture.variables.base import load_attribute
 TABLE: dict[str, Handler] = {
     **HANDLERS,
     **{
-        f"POP_JUMP_{way}_IF_{n}": jump_if(c) for way in ("FORWARD", "BACKWARD") for n, c in CONDITIONS.items()
+        f"POP_JUMP_{way}_IF_{n}": partial(jump_if, c)
+        for way in ("FORWARD", "BACKWARD")
+        for n, c in CONDITIONS.items()
     },
-    "FOR_ITER": for_iter(skipped=0),
+    "FOR_ITER": partial(for_iter, 0),
     "PRECALL": nothing,
-    "SEND": send(keeps=False),
+    "SEND": partial(send, False),
     "ASYNC_GEN_WRAP": nothing,
     "MAKE_FUNCTION": make_function,
     "LIST_TO_TUPLE": list_to_tuple,

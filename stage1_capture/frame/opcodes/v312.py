@@ -6,22 +6,24 @@ with it.
 
 from __future__ import annotations
 
+from functools import partial
+
 from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.frame.opcodes.build import list_to_tuple
 from stage1_capture.frame.opcodes.control import CONDITIONS, for_iter, format_value_, jump_if, make_function
 from stage1_capture.frame.opcodes.exceptions import send
-from stage1_capture.frame.opcodes.shared import HANDLERS, Tx, handles, push_callable
+from stage1_capture.frame.opcodes.shared import HANDLERS, Tx, handles, operations, push_callable
 from stage1_capture.frame.translator import Handler
 from stage1_capture.variables.arithmetic import unary
-from stage1_capture.variables.base import NULL, from_constant, load_attribute
+from stage1_capture.variables.base import NULL, Variable, from_constant, load_attribute
 from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.sequence import SliceVariable
 
 TABLE: dict[str, Handler] = {
     **HANDLERS,
-    **{f"POP_JUMP_IF_{name}": jump_if(condition) for name, condition in CONDITIONS.items()},
-    "FOR_ITER": for_iter(skipped=1),  # END_FOR
-    "SEND": send(keeps=True),
+    **{f"POP_JUMP_IF_{name}": partial(jump_if, condition) for name, condition in CONDITIONS.items()},
+    "FOR_ITER": partial(for_iter, 1),  # END_FOR
+    "SEND": partial(send, True),
     "MAKE_FUNCTION": make_function,
     "FORMAT_VALUE": format_value_,
 }
@@ -46,16 +48,17 @@ def load_fast_and_clear(tx: Tx, i: Instruction) -> None:
     tx.stack.append(tx.locals.pop(i.argval, NULL))
 
 
-@handles("BINARY_SLICE", table=TABLE)
-def binary_slice(tx: Tx, i: Instruction) -> None:
-    container, start, stop = tx.popn(3)
-    tx.push(container.subscript(tx, SliceVariable([start, stop, NONE])))
+def _slice(*bounds: Variable) -> Variable:
+    return SliceVariable([*bounds, NONE])
 
 
-@handles("STORE_SLICE", table=TABLE)
-def store_slice(tx: Tx, i: Instruction) -> None:
-    value, container, start, stop = tx.popn(4)
-    container.store_subscript(tx, SliceVariable([start, stop, NONE]), value)
+operations(
+    {
+        "BINARY_SLICE": (3, lambda tx, i, row, *bounds: row.subscript(tx, _slice(*bounds))),
+        "STORE_SLICE": (4, lambda tx, i, new, row, *bounds: row.store_subscript(tx, _slice(*bounds), new)),
+    },
+    table=TABLE,
+)
 
 
 @handles("RETURN_CONST", table=TABLE)
@@ -68,7 +71,7 @@ def call_intrinsic_1(tx: Tx, i: Instruction) -> None:
     """One-argument helpers of the interpreter: 5 is unary +, 6 makes a tuple of a list."""
     match i.arg:
         case 3:  # a StopIteration leaves a generator
-            pass  # frame/generators.py says so
+            pass  # frame/translator.py says so
         case 5:
             tx.push(unary(tx, "UNARY_POSITIVE", tx.pop()))
         case 6:

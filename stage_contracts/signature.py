@@ -11,25 +11,13 @@ from collections.abc import Collection
 from typing import Any
 
 
-def parameters_of(function: types.FunctionType) -> list[inspect.Parameter]:
-    """The function's own parameters, read off its code: whatever it wraps, or says its signature is."""
-    code, kinds = function.__code__, inspect.Parameter
-    positional, keyword_only = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
-    defaults = _defaults(function)
-
-    def parameters(first: int, last: int, kind: Any) -> list[inspect.Parameter]:
-        names = code.co_varnames[first:last]
-        return [kinds(name, kind, default=defaults.get(name, kinds.empty)) for name in names]
-
-    found = parameters(0, code.co_posonlyargcount, kinds.POSITIONAL_ONLY)
-    found += parameters(code.co_posonlyargcount, positional, kinds.POSITIONAL_OR_KEYWORD)
-    if code.co_flags & inspect.CO_VARARGS:
-        found += parameters(keyword_only, keyword_only + 1, kinds.VAR_POSITIONAL)
-    found += parameters(positional, keyword_only, kinds.KEYWORD_ONLY)
-    if code.co_flags & inspect.CO_VARKEYWORDS:
-        last = keyword_only + bool(code.co_flags & inspect.CO_VARARGS)
-        found += parameters(last, last + 1, kinds.VAR_KEYWORD)
-    return found
+def signature_of(function: types.FunctionType) -> inspect.Signature:
+    """The function's own signature, read off its code: whatever it wraps, or says its signature is."""
+    plain = types.FunctionType(
+        function.__code__, {}, function.__name__, function.__defaults__, function.__closure__
+    )
+    plain.__kwdefaults__ = function.__kwdefaults__
+    return inspect.signature(plain)
 
 
 def _defaults(function: types.FunctionType) -> dict[str, Any]:

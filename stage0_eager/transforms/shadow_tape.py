@@ -1,7 +1,7 @@
-"""ShadowTape: eager's own tape over the graph so far, on tensors that have a meta and no data.
+"""ShadowTape: the tape over a graph that is being written, on tensors that have a meta and no data.
 
-Input: the graph that capture is writing. What a backward reaches, what it gives each leaf, what it frees and what it
-refuses are questions to the tape; here the tape answers them, so that capture need not know a rule twice.
+Input: the graph so far. What a backward reaches, what it gives each leaf, what it frees and what it refuses are
+questions to the tape; here the tape answers them, so that capture, which asks, need not know a rule twice.
 """
 
 from __future__ import annotations
