@@ -20,7 +20,6 @@ SUBJECTS = {
     "quantization": "quantised numbers are not planned; the narrow types are bfloat16 and float16",
     "ao": "quantised numbers are not planned; the narrow types are bfloat16 and float16",
     "multiprocessing": "several processes are planned; today use Python's multiprocessing",
-    "fx": "graphs are not torch.fx graphs, but a backend's graph has the same names (graph.nodes, node.target, .code)",
     "nested": "nested tensors are not planned; pad the rows and pass a mask",
     "masked": "masked tensors are not planned; torch.where and masked_fill take masks",
     "mps": "the devices are CPUs and NVIDIA GPUs",

@@ -22,6 +22,7 @@ from cutaway.torch_api import (
     aten,
     composed,
     distributed,
+    fx,
     hub,
     jit,
     legacy,
@@ -173,13 +174,14 @@ def modules() -> dict[str, ModuleType]:
             _MODULES.update(compiler_modules(TorchModule))
             _MODULES.update(torch_machine.backends())
             _MODULES["torch._numpy"] = numpy_eager.module()
-            for paths in (type_names.PATHS, hub.PATHS, jit.PATHS, pytree.PATHS, absent.PATHS):
+            for paths in (type_names.PATHS, fx.PATHS, hub.PATHS, jit.PATHS, pytree.PATHS, absent.PATHS):
                 _complete(paths)
             for name, module in _MODULES.items():
                 parent, _, last = name.rpartition(".")
                 if parent:
                     _MODULES[parent].__dict__[last] = module
             give_specs(_MODULES)
+            fx.naming.MODULES.update(_MODULES)
         return _MODULES
 
 
