@@ -9,6 +9,7 @@ from typing import Any
 
 from cutaway import fx
 from cutaway.fx import code, graph, graph_module, interpreter, naming, node, proxy, tracer
+from cutaway.fx.passes import shape_prop, split_module, subgraph_rewriter
 from cutaway.torch_api.absent import absent
 
 
@@ -24,6 +25,7 @@ def _names(module: Any, names: str) -> dict[str, Any]:
 PATHS: dict[str, dict[str, Any]] = {
     "torch.fx": {
         **{name: getattr(fx, name) for name in fx.__all__},
+        "replace_pattern": subgraph_rewriter.replace_pattern,
         "ProxyableClassMeta": absent("torch.fx.ProxyableClassMeta"),
         "has_side_effect": lambda fn: fn,
     },
@@ -43,7 +45,10 @@ PATHS: dict[str, dict[str, Any]] = {
     "torch.fx._symbolic_trace": _names(tracer, "PH Tracer is_fx_tracing symbolic_trace wrap _assert_is_none"),
     "torch.fx._compatibility": {"compatibility": _compatibility},
     "torch.fx.immutable_collections": {"immutable_list": list, "immutable_dict": dict},
-    "torch.fx.experimental": {},
+    "torch.fx.passes": {},
+    "torch.fx.passes.shape_prop": _names(shape_prop, "ShapeProp TensorMetadata _extract_tensor_metadata"),
+    "torch.fx.passes.split_module": {"split_module": split_module.split_module},
+    "torch.fx.subgraph_rewriter": _names(subgraph_rewriter, "Match replace_pattern"),
 }
 
 __all__ = ["PATHS", "naming"]
