@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from stage_contracts.messages import near, say
 
 SUBJECTS = {
-    "distributions": "probability distributions are not planned; use torch.normal, rand and multinomial",
     "distributed": "data-parallel training is in torch.distributed; sharding, meshes and RPC are planned",
     "jit": "TorchScript is not planned; use torch.compile, which captures plain Python",
     "onnx": "export to other formats is not planned; fn.artifacts has the graphs of a compiled function",

@@ -22,6 +22,7 @@ from cutaway.torch_api import (
     aten,
     composed,
     distributed,
+    distributions,
     fx,
     hub,
     jit,
@@ -174,7 +175,15 @@ def modules() -> dict[str, ModuleType]:
             _MODULES.update(compiler_modules(TorchModule))
             _MODULES.update(torch_machine.backends())
             _MODULES["torch._numpy"] = numpy_eager.module()
-            for paths in (type_names.PATHS, fx.PATHS, hub.PATHS, jit.PATHS, pytree.PATHS, absent.PATHS):
+            for paths in (
+                type_names.PATHS,
+                distributions.PATHS,
+                fx.PATHS,
+                hub.PATHS,
+                jit.PATHS,
+                pytree.PATHS,
+                absent.PATHS,
+            ):
                 _complete(paths)
             for name, module in _MODULES.items():
                 parent, _, last = name.rpartition(".")

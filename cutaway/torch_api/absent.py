@@ -71,7 +71,6 @@ NAMES: dict[str, str] = {
     "torch.distributed.tensor": "DTensor distribute_tensor",
     "torch.distributed.tensor._utils": "compute_local_shape_and_global_offset",
     "torch.distributed.tensor.placement_types": "_StridedShard",
-    "torch.distributions": "constraints",
     "torch.nn": "SyncBatchNorm",
     "torch.nn.attention.flex_attention": "AuxRequest BlockMask create_block_mask flex_attention",
     "torch.onnx": "export symbolic_opset11",
