@@ -20,9 +20,11 @@ from cutaway.subjects import no_attribute
 from cutaway.torch_api import (
     absent,
     aten,
+    attention,
     composed,
     distributed,
     distributions,
+    foreach,
     fx,
     hub,
     jit,
@@ -92,6 +94,7 @@ def _top() -> dict[str, Any]:
         **CHECKS,
         **composed.FUNCTIONS,
         **legacy.NAMES,
+        **foreach.FUNCTIONS,
         **NAMED_DTYPES,
         "_assert": _assert,
         "SymInt": SymInt, "SymFloat": SymFloat, "SymBool": SymBool,
@@ -177,6 +180,7 @@ def modules() -> dict[str, ModuleType]:
             _MODULES["torch._numpy"] = numpy_eager.module()
             for paths in (
                 type_names.PATHS,
+                attention.PATHS,
                 distributions.PATHS,
                 fx.PATHS,
                 hub.PATHS,

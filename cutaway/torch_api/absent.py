@@ -72,7 +72,6 @@ NAMES: dict[str, str] = {
     "torch.distributed.tensor._utils": "compute_local_shape_and_global_offset",
     "torch.distributed.tensor.placement_types": "_StridedShard",
     "torch.nn": "SyncBatchNorm",
-    "torch.nn.attention.flex_attention": "AuxRequest BlockMask create_block_mask flex_attention",
     "torch.onnx": "export symbolic_opset11",
     "torch.overrides": "handle_torch_function",
 }
@@ -118,7 +117,6 @@ HARMLESS: dict[str, dict[str, Any]] = {
     "torch._dynamo._trace_wrapped_higher_order_op": {"TransformGetItemToIndex": nullcontext},
     "torch.distributed.tensor": _PLACEMENTS,
     "torch.distributed.tensor.placement_types": _PLACEMENTS,
-    "torch.nn.attention.flex_attention": {"_DEFAULT_SPARSE_BLOCK_SIZE": 128},
     "torch.onnx": {
         "is_in_onnx_export": lambda: False,
         "register_custom_op_symbolic": lambda *registration: None,
