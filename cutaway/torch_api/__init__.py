@@ -45,7 +45,7 @@ from cutaway.torch_api.settings import SETTINGS
 from stage0_eager import nn, optim, torch_archive, torch_archive_reading
 from stage0_eager.autograd import checkpoint
 from stage0_eager.namespaces import amp, autograd
-from stage0_eager.nn import fusion
+from stage0_eager.nn import fusion, parametrizations, parametrize
 from stage0_eager.transforms import func
 from stage0_eager.utils import data
 from stage_contracts.dtype import DTYPES, NAMED_DTYPES, DType
@@ -117,7 +117,17 @@ def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
         "torch.nn": (nn, {}),
         "torch.nn.functional": (nn.functional, composed.NN),
         "torch.nn.init": (nn.init, {"_calculate_fan_in_and_fan_out": nn.init.fans}),
-        "torch.nn.utils": (nn.utils, {}),
+        "torch.nn.utils": (nn.utils, NORMS),
+        "torch.nn.utils.parametrize": (parametrize, {}),
+        "torch.nn.utils.parametrizations": (
+            None,
+            {
+                name: getattr(parametrizations, name)
+                for name in ("orthogonal", "spectral_norm", "weight_norm")
+            },
+        ),
+        "torch.nn.utils.weight_norm": (None, {**NORMS, "WeightNorm": parametrizations.WeightNorm}),
+        "torch.nn.utils.spectral_norm": (None, {**NORMS, "SpectralNorm": parametrizations.SpectralNorm}),
         "torch.nn.utils.fusion": (fusion, {}),
         "torch.nn.parameter": (None, {"Parameter": nn.Parameter}),
         "torch.nn.modules": (nn, {}),
@@ -153,6 +163,12 @@ def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
     }
 
 
+NORMS = {
+    "weight_norm": parametrizations.old_weight_norm,
+    "spectral_norm": parametrizations.old_spectral_norm,
+    "remove_weight_norm": parametrizations.remove_weight_norm,
+    "remove_spectral_norm": parametrizations.remove_spectral_norm,
+}
 _PARTS_OF_NN = (
     "activation container conv dropout instancenorm linear loss normalization padding pooling rnn sparse transformer"
 ).split()
@@ -193,6 +209,7 @@ def modules() -> dict[str, ModuleType]:
                 parent, _, last = name.rpartition(".")
                 if parent:
                     _MODULES[parent].__dict__[last] = module
+            _MODULES["torch.nn.utils"].__dict__.update(NORMS)  # a function each, and a module of its name
             give_specs(_MODULES)
             fx.naming.MODULES.update(_MODULES)
         return _MODULES

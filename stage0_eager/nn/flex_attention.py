@@ -175,7 +175,7 @@ def create_block_mask(
     padded = creation.zeros((*mask.shape[:2], down * rows, across * columns), dtype=dt.int64, device=device)
     padded[:, :, :Q_LEN, :KV_LEN] = mask.to(dt.int64)
     kept = padded.reshape(*mask.shape[:2], down, rows, across, columns).sum((3, 5))
-    full = kept == rows * columns
+    full = kept >= rows * columns
     partial = (kept > 0) & (kept < rows * columns)
     return BlockMask(
         (Q_LEN, KV_LEN), *_listed(partial), *_listed(full), (rows, columns), mask_mod, exact=True
