@@ -16,7 +16,6 @@ from cutaway.artifacts import Artifacts
 from cutaway.pipelines import default_pipeline
 from stage_contracts.errors import BackendFailed
 from stage_contracts.graph import Graph
-from stage_contracts.graph_module import GraphModule
 from stage_contracts.messages import checks_options, did_you_mean, say
 
 if TYPE_CHECKING:
@@ -113,20 +112,27 @@ def lookup_backend(compiler_fn: str | Callable) -> Callable[[Any, list], Callabl
 def run_backend(backend: str, graph_module: Any, example_inputs: list) -> Callable[..., tuple]:
     """Compile a graph with the backend of that name: for a backend that inspects graphs and passes them to another."""
     found, pipeline = find_backend(backend), default_pipeline()
-    artifacts = Artifacts(backend, None, graph_module.graph, backend=found.name, pipeline=pipeline)  # type: ignore
-    return found.compile(graph_module.graph, example_inputs, pipeline, artifacts)
+    graph = _fx().as_graph(graph_module)
+    artifacts = Artifacts(backend, None, graph, backend=found.name, pipeline=pipeline)  # type: ignore
+    return found.compile(graph, example_inputs, pipeline, artifacts)
 
 
 def foreign(name: str, function: Callable) -> Backend:
     """A torch-style backend: `(graph_module, example_inputs) -> callable(*inputs) -> tuple of outputs`."""
 
     def run(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
-        compiled = function(GraphModule(graph), inputs)
+        compiled = function(_fx().as_module(graph), inputs)
         if not callable(compiled):
             raise TypeError(say("backend_not_callable", got=type(compiled).__name__))
         return checked(name, compiled, len(graph.outputs))
 
     return Backend(name, run, builtin=False, function=function)
+
+
+def _fx() -> Any:
+    from cutaway.fx import captured  # only a backend that is given a graph needs it, not `import cutaway`
+
+    return captured
 
 
 def checked(name: str, run: Callable[..., Any], count: int) -> Callable[..., tuple]:

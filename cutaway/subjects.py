@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from stage_contracts.messages import near, say
 
 SUBJECTS = {
-    "distributions": "probability distributions are not planned; use torch.normal, rand and multinomial",
     "distributed": "data-parallel training is in torch.distributed; sharding, meshes and RPC are planned",
     "jit": "TorchScript is not planned; use torch.compile, which captures plain Python",
     "onnx": "export to other formats is not planned; fn.artifacts has the graphs of a compiled function",
@@ -20,7 +19,6 @@ SUBJECTS = {
     "quantization": "quantised numbers are not planned; the narrow types are bfloat16 and float16",
     "ao": "quantised numbers are not planned; the narrow types are bfloat16 and float16",
     "multiprocessing": "several processes are planned; today use Python's multiprocessing",
-    "fx": "graphs are not torch.fx graphs, but a backend's graph has the same names (graph.nodes, node.target, .code)",
     "nested": "nested tensors are not planned; pad the rows and pass a mask",
     "masked": "masked tensors are not planned; torch.where and masked_fill take masks",
     "mps": "the devices are CPUs and NVIDIA GPUs",

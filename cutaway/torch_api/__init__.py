@@ -20,8 +20,12 @@ from cutaway.subjects import no_attribute
 from cutaway.torch_api import (
     absent,
     aten,
+    attention,
     composed,
     distributed,
+    distributions,
+    foreach,
+    fx,
     hub,
     jit,
     legacy,
@@ -41,7 +45,7 @@ from cutaway.torch_api.settings import SETTINGS
 from stage0_eager import nn, optim, torch_archive, torch_archive_reading
 from stage0_eager.autograd import checkpoint
 from stage0_eager.namespaces import amp, autograd
-from stage0_eager.nn import fusion
+from stage0_eager.nn import fusion, parametrizations, parametrize
 from stage0_eager.transforms import func
 from stage0_eager.utils import data
 from stage_contracts.dtype import DTYPES, NAMED_DTYPES, DType
@@ -90,6 +94,7 @@ def _top() -> dict[str, Any]:
         **CHECKS,
         **composed.FUNCTIONS,
         **legacy.NAMES,
+        **foreach.FUNCTIONS,
         **NAMED_DTYPES,
         "_assert": _assert,
         "SymInt": SymInt, "SymFloat": SymFloat, "SymBool": SymBool,
@@ -112,7 +117,17 @@ def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
         "torch.nn": (nn, {}),
         "torch.nn.functional": (nn.functional, composed.NN),
         "torch.nn.init": (nn.init, {"_calculate_fan_in_and_fan_out": nn.init.fans}),
-        "torch.nn.utils": (nn.utils, {}),
+        "torch.nn.utils": (nn.utils, NORMS),
+        "torch.nn.utils.parametrize": (parametrize, {}),
+        "torch.nn.utils.parametrizations": (
+            None,
+            {
+                name: getattr(parametrizations, name)
+                for name in ("orthogonal", "spectral_norm", "weight_norm")
+            },
+        ),
+        "torch.nn.utils.weight_norm": (None, {**NORMS, "WeightNorm": parametrizations.WeightNorm}),
+        "torch.nn.utils.spectral_norm": (None, {**NORMS, "SpectralNorm": parametrizations.SpectralNorm}),
         "torch.nn.utils.fusion": (fusion, {}),
         "torch.nn.parameter": (None, {"Parameter": nn.Parameter}),
         "torch.nn.modules": (nn, {}),
@@ -148,6 +163,12 @@ def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
     }
 
 
+NORMS = {
+    "weight_norm": parametrizations.old_weight_norm,
+    "spectral_norm": parametrizations.old_spectral_norm,
+    "remove_weight_norm": parametrizations.remove_weight_norm,
+    "remove_spectral_norm": parametrizations.remove_spectral_norm,
+}
 _PARTS_OF_NN = (
     "activation container conv dropout instancenorm linear loss normalization padding pooling rnn sparse transformer"
 ).split()
@@ -173,13 +194,24 @@ def modules() -> dict[str, ModuleType]:
             _MODULES.update(compiler_modules(TorchModule))
             _MODULES.update(torch_machine.backends())
             _MODULES["torch._numpy"] = numpy_eager.module()
-            for paths in (type_names.PATHS, hub.PATHS, jit.PATHS, pytree.PATHS, absent.PATHS):
+            for paths in (
+                type_names.PATHS,
+                attention.PATHS,
+                distributions.PATHS,
+                fx.PATHS,
+                hub.PATHS,
+                jit.PATHS,
+                pytree.PATHS,
+                absent.PATHS,
+            ):
                 _complete(paths)
             for name, module in _MODULES.items():
                 parent, _, last = name.rpartition(".")
                 if parent:
                     _MODULES[parent].__dict__[last] = module
+            _MODULES["torch.nn.utils"].__dict__.update(NORMS)  # a function each, and a module of its name
             give_specs(_MODULES)
+            fx.naming.MODULES.update(_MODULES)
         return _MODULES
 
 

@@ -71,13 +71,7 @@ NAMES: dict[str, str] = {
     "torch.distributed.tensor": "DTensor distribute_tensor",
     "torch.distributed.tensor._utils": "compute_local_shape_and_global_offset",
     "torch.distributed.tensor.placement_types": "_StridedShard",
-    "torch.distributions": "constraints",
-    "torch.fx": "Interpreter Proxy Tracer Transformer symbolic_trace",
-    "torch.fx.graph_module": "_CodeOnlyModule _copy_attr",
-    "torch.fx.node": "Target",
-    "torch.fx.proxy": "Proxy",
     "torch.nn": "SyncBatchNorm",
-    "torch.nn.attention.flex_attention": "AuxRequest BlockMask create_block_mask flex_attention",
     "torch.onnx": "export symbolic_opset11",
     "torch.overrides": "handle_torch_function",
 }
@@ -123,9 +117,6 @@ HARMLESS: dict[str, dict[str, Any]] = {
     "torch._dynamo._trace_wrapped_higher_order_op": {"TransformGetItemToIndex": nullcontext},
     "torch.distributed.tensor": _PLACEMENTS,
     "torch.distributed.tensor.placement_types": _PLACEMENTS,
-    "torch.fx": {"wrap": lambda fn_or_name: fn_or_name},
-    "torch.fx.graph_module": {"_USER_PRESERVED_ATTRIBUTES_KEY": "_user_preserved_attributes"},
-    "torch.nn.attention.flex_attention": {"_DEFAULT_SPARSE_BLOCK_SIZE": 128},
     "torch.onnx": {
         "is_in_onnx_export": lambda: False,
         "register_custom_op_symbolic": lambda *registration: None,

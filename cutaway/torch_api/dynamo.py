@@ -19,8 +19,7 @@ from stage0_eager.functions import unbacked
 from stage_contracts import python_version
 from stage_contracts.breaks import Unsupported
 from stage_contracts.errors import BackendFailed
-from stage_contracts.graph import Graph, GraphError, Node
-from stage_contracts.graph_module import GraphModule
+from stage_contracts.graph import GraphError
 
 
 class OptimizedModule:
@@ -44,7 +43,6 @@ def compiler_modules(make: Any) -> dict[str, ModuleType]:
     registry = {
         name: getattr(compiler, name) for name in "list_backends lookup_backend register_backend".split()
     }
-    fx = {"GraphModule": GraphModule, "Graph": Graph, "Node": Node}
     return {
         "torch.compiler": make("torch.compiler", compiler),
         "torch._dynamo": make(
@@ -62,10 +60,6 @@ def compiler_modules(make: Any) -> dict[str, ModuleType]:
         "torch._dynamo.eval_frame": make("torch._dynamo.eval_frame", OptimizedModule=OptimizedModule),
         "torch._dynamo.backends": make("torch._dynamo.backends", **registry),
         "torch._dynamo.backends.registry": make("torch._dynamo.backends.registry", **registry),
-        "torch.fx": make("torch.fx", **fx),
-        "torch.fx.graph": make("torch.fx.graph", Graph=Graph),
-        "torch.fx.graph_module": make("torch.fx.graph_module", GraphModule=GraphModule),
-        "torch.fx.node": make("torch.fx.node", Node=Node),
         "torch.fx.experimental": make("torch.fx.experimental"),
         "torch.fx.experimental.symbolic_shapes": make(
             "torch.fx.experimental.symbolic_shapes",

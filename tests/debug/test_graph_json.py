@@ -13,6 +13,7 @@ import pytest
 import cutaway
 from cutaway.backends import run_backend
 from cutaway.debug.graph_json import load_graph, save_graph
+from stage_contracts.graph_text import print_graph
 from tests.models.cases import TINY, load_file, tensors
 
 WEIGHT = cutaway.tensor([float("nan"), 1.0, -2.0])
@@ -43,7 +44,7 @@ def both_ways(program, path, **options):
 
     def backend(graph_module, inputs):
         save_graph(graph_module, path)
-        texts.extend([str(graph_module.graph), str(load_graph(path).graph)])
+        texts.extend(print_graph(of.graph) for of in (graph_module, load_graph(path)))
         return load_graph(path)
 
     x = cutaway.arange(6, dtype=cutaway.float32).reshape(2, 3)
@@ -71,7 +72,7 @@ def test_a_models_graph_is_written_and_loaded(case, tmp_path):
     def backend(graph_module, inputs):
         save_graph(graph_module, tmp_path / "graph.json")
         loaded = load_graph(tmp_path / "graph.json")
-        texts.append((str(graph_module.graph), str(loaded.graph)))
+        texts.append((print_graph(graph_module.graph), print_graph(loaded.graph)))
         return loaded
 
     module = load_file(case.file, cutaways=True)

@@ -30,16 +30,16 @@ def test_import_machinery_takes_it_for_torch(torch):
 
 
 def test_modules_that_are_only_named(torch):
+    from torch.ao.quantization import QuantStub
     from torch.distributed.tensor import DTensor, Shard
-    from torch.fx.proxy import Proxy
 
     assert not isinstance(cutaway.ones(1), DTensor) and Shard(0) == Shard(dim=0)
 
-    class Mine(Proxy):
+    class Mine(QuantStub):
         pass
 
-    with pytest.raises(NotImplementedError, match=r"Cutaway has no torch\.fx\.proxy\.Proxy"):
-        Proxy(1)
+    with pytest.raises(NotImplementedError, match=r"Cutaway has no torch\.ao\.quantization\.QuantStub"):
+        QuantStub()
     with pytest.raises(AttributeError, match=r"no torch\.distributed\.tensor\.DTensor\.from_local"):
         DTensor.from_local  # noqa: B018
     with pytest.raises(OSError, match="do not run on Cutaway"):

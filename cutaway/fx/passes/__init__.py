@@ -1,0 +1,1 @@
+"""Passes over fx graphs that published code imports: shapes, splitting, replacing a pattern."""
