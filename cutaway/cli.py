@@ -15,6 +15,7 @@ from cutaway.debug.ablate_command import ablate
 from cutaway.debug.bisect_command import bisect
 from cutaway.debug.doctor_command import doctor
 from cutaway.debug.minify.minify_command import minify
+from cutaway.debug.replay.replay_command import replay
 from cutaway.debug.switches_command import switches
 from cutaway.explain_command import explain
 from cutaway.lab_command import lab
@@ -83,7 +84,7 @@ def tour(
         raise click.ClickException(str(error)) from error
 
 
-for command in (ablate, bisect, doctor, explain, lab, minify, profile, run, switches):
+for command in (ablate, bisect, doctor, explain, lab, minify, profile, replay, run, switches):
     main.add_command(command)
 
 

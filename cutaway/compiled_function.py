@@ -35,6 +35,7 @@ from stage_contracts.breaks import GraphBreak
 from stage_contracts.capture import run_to_end
 from stage_contracts.controls import Rule, rule_of
 from stage_contracts.pipeline import Entry, Pipeline
+from stage_contracts.report import report_once
 from stage_contracts.sizes import SizePolicy
 
 # The function transforms (func.grad, ...) under which compiled code runs. Any other one batches the function, or may
@@ -205,7 +206,10 @@ class CompiledFunction:
                 made = self._compile(args, kwargs)
             except Exception as error:
                 stage = stage_of(mark)
-                if reaches_the_user(error, stage, self.name, self.fullgraph, self._pipeline):
+                raised = reaches_the_user(error, stage, self.name, self.fullgraph, self._pipeline)
+                if settings.replay_record_enabled:
+                    self._record(error, args, kwargs, raised)
+                if raised:
                     raise
                 return Fault(self.name, stage, error)
             if self._whole:
@@ -213,6 +217,18 @@ class CompiledFunction:
             self.entries = (made, *self.entries)
             count_compile(self.code)
             return made
+
+    def _record(self, error: Exception, args: tuple, kwargs: dict[str, Any], raised: bool) -> None:
+        """Save the frame for torch._dynamo.replay, and say so: below the error, if that is raised."""
+        from cutaway.debug.replay.record import recorded  # imported here: few programs record
+
+        settings: dict[str, Any] = {
+            "backend": self._backend.function or self._backend.name,
+            "fullgraph": self.fullgraph,
+            "dynamic": self.dynamic,
+        }
+        said = recorded(self._fn, args, kwargs, settings, error)
+        error.add_note(said) if raised else report_once(said)
 
     def _compile(self, args: tuple, kwargs: dict[str, Any]) -> Entry:
         """A new entry. If another thread changes a value while capture reads it, the guards fail, and capture starts

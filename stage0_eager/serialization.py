@@ -103,6 +103,25 @@ def write_whole(path: Path, parts: list[bytes]) -> None:
 def load(path: str | os.PathLike, map_location: Any = None) -> dict[str, Tensor]:
     """The tensors of a safetensors file by name, on the CPU or on `map_location`. Raises FormatError for other
     files."""
+    header, data = _read(path)
+    header.pop("__metadata__", None)
+    out = {
+        name: Tensor(array if map_location is None else arrays.move(array, device_of(map_location)))
+        for name, array in _tensors(path, header, data).items()
+    }
+    return out
+
+
+def load_metadata(path: str | os.PathLike) -> dict[str, str]:
+    """What `save` was given as metadata: texts by name. Raises FormatError for other files."""
+    found = _read(path)[0].get("__metadata__", {})
+    if not isinstance(found, dict) or not all(isinstance(text, str) for text in found.values()):
+        raise FormatError(f"{path}: its metadata is not texts by name")
+    return found
+
+
+def _read(path: Any) -> tuple[dict[str, Any], bytearray]:
+    """The header and the tensors' bytes."""
     size = Path(path).stat().st_size
     with Path(path).open("rb") as file:
         start = file.read(8)
@@ -116,12 +135,7 @@ def load(path: str | os.PathLike, map_location: Any = None) -> dict[str, Tensor]
         if length > size - 8:
             raise FormatError(f"{path}: truncated: header of {length} bytes in a file of {size}")
         header = _parsed(path, file.read(length))
-        data = bytearray(file.read())
-    out = {
-        name: Tensor(array if map_location is None else arrays.move(array, device_of(map_location)))
-        for name, array in _tensors(path, header, data).items()
-    }
-    return out
+        return header, bytearray(file.read())
 
 
 def _parsed(path: Any, text: bytes) -> dict[str, Any]:
@@ -137,7 +151,6 @@ def _parsed(path: Any, text: bytes) -> dict[str, Any]:
         raise FormatError(f"{path}: the header is not JSON ({error})") from None
     if not isinstance(header, dict):
         raise FormatError(f"{path}: the header is a {type(header).__name__}; expected an object")
-    header.pop("__metadata__", None)
     return header
 
 

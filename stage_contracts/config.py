@@ -49,6 +49,8 @@ class CaptureConfig:
     # 1: save the program only; 2: and minifier_launcher.py; 3: of every graph, before it fails (a crash leaves no
     # time); 4: as 2, and a result that differs is a failure (debug.verify)
     repro_level: int = 2
+    # an error while a frame is compiled is recorded with the frame's arguments and source, for torch._dynamo.replay
+    replay_record_enabled: bool = False
 
 
 @checks_fields
@@ -143,6 +145,7 @@ TORCH_VARIABLES: dict[str, tuple[str, ...]] = {
     "capture.only_function": ("TORCHDYNAMO_DEBUG_FUNCTION",),
     "capture.repro_after": ("TORCHDYNAMO_REPRO_AFTER",),
     "capture.repro_level": ("TORCHDYNAMO_REPRO_LEVEL",),
+    "capture.replay_record_enabled": ("TORCH_COMPILE_REPLAY_RECORD",),
     "capture.suppress_errors": ("TORCHDYNAMO_SUPPRESS_ERRORS",),
     "debug.benchmark_kernel": ("TORCHINDUCTOR_BENCHMARK_KERNEL",),
     "debug.folder": ("TORCH_COMPILE_DEBUG",),

@@ -179,6 +179,19 @@ MESSAGES: dict[str, tuple[str, str, str, str]] = {
         "cutaway: repro_after={after}: no program was saved: {problem}",
         "fix the problem that the message names; the error itself is printed above it",
     ),
+    "record_saved": (
+        "note",
+        "replay_record_enabled (TORCH_COMPILE_REPLAY_RECORD) is on, and a frame failed while it was compiled",
+        "cutaway: {path} has this frame with its arguments and source; `cutaway replay {path}`, or "
+        "torch._dynamo.replay({path!r}), compiles it again{missing}",
+        "replay the file; what it says was left out is what the replay will not have",
+    ),
+    "record_not_saved": (
+        "note",
+        "replay_record_enabled is on, but the frame that failed could not be recorded",
+        "cutaway: {name} was not recorded: {problem}",
+        "write the function into a file; repro_after saves its graph instead",
+    ),
     "wrong_choice": (
         "TypeError",
         "a field of the configuration gets a word that is not one of its choices",

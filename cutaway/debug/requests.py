@@ -40,7 +40,6 @@ NEAREST: tuple[tuple[str, str], ...] = (
     ("TORCHDYNAMO", "CUTAWAY_CAPTURE_DISABLE=1 switches compiling off"),
     ("TORCH_COMPILE_BACKEND", "torch.compile(backend=...) names the backend"),
     ("TORCH_COMPILE_OVERRIDE_*", "torch.compile(backend=..., options=...) says it for each function"),
-    ("TORCH_COMPILE_REPLAY_RECORD", "TORCH_COMPILE_DEBUG=1 writes fx_graph_runnable.py, which runs a graph alone"),
     ("TORCH_COMPILE_DEBUG_SAVE_REAL", "TORCH_COMPILE_DEBUG=1 writes fx_graph_runnable.py with random inputs"),
     ("TORCH_COMPILE_CPROFILE", "CUTAWAY_LOGS=compile_times shows what each pass took"),
     ("TORCH_COMPILE_DYNAMO_PROFILER", "CUTAWAY_LOGS=compile_times shows what each pass took"),

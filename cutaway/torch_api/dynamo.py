@@ -53,6 +53,7 @@ def compiler_modules(make: Any) -> dict[str, ModuleType]:
             explain=cutaway.explain,
             is_dynamo_supported=python_version.known,
             optimize=_optimize,
+            replay=_replay,
             reset_code_caches=compiler.reset,
             OptimizedModule=OptimizedModule,
         ),
@@ -102,6 +103,13 @@ def compiler_modules(make: Any) -> dict[str, ModuleType]:
             RecompileError=compiler.RecompileError,
         ),
     }
+
+
+def _replay(filename: Any) -> Any:
+    """torch._dynamo.replay(file): a frame that replay_record_enabled recorded, compiled and called again."""
+    from cutaway.debug.replay import replay  # imported here: it imports this package
+
+    return replay(filename)
 
 
 def _optimize(backend: Any = "inductor", *, nopython: bool = False, dynamic: bool | None = None) -> Any:

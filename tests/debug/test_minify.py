@@ -18,7 +18,9 @@ from cutaway import compile_frame, config, inductor
 from cutaway.debug.minify import NothingToMinify, minify
 from cutaway.debug.minify.children import first_that_fails
 from cutaway.debug.minify.failure import failure_of
+from cutaway.debug.minify.search import _opened as opened
 from cutaway.debug.minify.smallest import smallest
+from stage0_eager.serialization import save
 from stage_contracts.errors import VerifyError
 
 
@@ -102,6 +104,27 @@ def test_one_operator_is_left_and_it_fails_alone(fault, level, kind, tmp_path, m
         assert resumed.runs < found.runs
     assert (tmp_path / "minifier_launcher.py").exists() == (level > 1)
     assert "tanh" in (tmp_path / "repro.py").read_text()
+
+
+REORDERED = """
+import cutaway
+from cutaway.repro_program import Saved, operators
+core = operators("core")
+
+def forward(a, b, c):
+    return core.exp(b), core.mul(c, a)
+
+Saved(__file__).run(forward, [cutaway.ones(2), cutaway.ones(4), cutaway.ones(2)], backend="inductor", options={})
+"""
+
+
+def test_inputs_are_in_the_order_in_which_the_graph_reads_them(tmp_path):
+    """Captured again, a half's graph has its inputs in the order of their readers: they were paired with others."""
+    path = tmp_path / "half.py"
+    path.write_text(REORDERED)
+    save({}, path.with_suffix(".safetensors"))
+    graph, inputs, *_ = opened(path)
+    assert [tuple(one.shape) for one in inputs] == [node.val.shape for node in graph.placeholders]
 
 
 def test_an_input_of_infinities_becomes_zeros(tmp_path, monkeypatch):

@@ -197,6 +197,18 @@ def repro_not_saved():
         cutaway.compile(double)(cutaway.ones(3))
 
 
+def record_saved():
+    with a_faulty_pass(), cutaway.config.patch(replay_record_enabled=True, suppress_errors=False):
+        cutaway.compile(double)(cutaway.ones(3))
+
+
+def record_not_saved():
+    """A file stands where the folder would."""
+    Path("cutaway_repro").write_text("", encoding="utf-8")
+    with a_faulty_pass(), cutaway.config.patch(replay_record_enabled=True, suppress_errors=False):
+        cutaway.compile(double)(cutaway.ones(3))
+
+
 def graph_break():
     def says_so(x):
         print("a side effect")

@@ -168,12 +168,12 @@ def _opened(path: Path) -> tuple[Graph, list[Any], Backend, dict[str, Any], dict
     def take(
         forward: Callable[..., tuple], inputs: list[Any], then: dict[str, Any], options: dict[str, Any]
     ) -> None:
-        def backend(module: Any, _: Any) -> Callable[..., tuple]:
-            seen.append(module.graph)
+        def backend(module: Any, examples: Any) -> Callable[..., tuple]:
+            seen.extend([module.graph, list(examples)])  # those that the graph reads, in its order
             return module
 
         compile(forward, backend=backend, dynamic=False, fullgraph=True)(*inputs)
-        seen.extend([inputs, find_backend(options["backend"]), options["options"]])
+        seen.extend([find_backend(options["backend"]), options["options"]])
         if then:  # the number that the guard is about, and what it is at both calls
             ((name, _),) = then.items()
             number = inputs[[*inspect.signature(forward).parameters].index(name)]
@@ -186,14 +186,7 @@ def _opened(path: Path) -> tuple[Graph, list[Any], Backend, dict[str, Any], dict
         INSTEAD.reset(token)
     if len(seen) != 4:
         raise NothingToMinify(f"{path} is no program that repro_after wrote")
-    graph, inputs, backend, options = seen
-    used = [
-        one
-        for one in inputs
-        if not isinstance(one, (bool, int, float)) or len(inputs) == len(graph.placeholders)
-    ]
-    if len(used) != len(graph.placeholders):
-        raise NothingToMinify(f"the graph of {path} has not one input for each of the program's")
+    graph, used, backend, options = seen
     for name, number, then in about:
         graph, used = lifted(graph, name, number) or graph, [number, *used]
         return graph, used, backend, options, then
