@@ -24,7 +24,6 @@ SUBJECTS = {
     "mps": "the devices are CPUs and NVIDIA GPUs",
     "xpu": "the devices are CPUs and NVIDIA GPUs",
     "package": "packages of models are not planned; save a state_dict with torch.save",
-    "overrides": "__torch_function__ is not planned; cutaway.library makes an operator of your function",
     "tensorboard": "writing to TensorBoard is not planned",
     "cpp_extension": "building C++ extensions is not planned; cutaway.library registers functions as operators",
     "accelerator": "a choice of accelerator is not planned; use torch.cuda and device=",

@@ -29,6 +29,10 @@ else:
 F = TypeVar("F", bound=Callable)
 
 
+# Functions of each class that is derived from Tensor (table/overriding.py has one).
+ON_SUBCLASS: list[Callable[[type], Any]] = []
+
+
 class _Untracked(list):
     """The version counter of tensors made in inference mode: reading it raises."""
 
@@ -64,6 +68,11 @@ class Tensor(Methods):
 
     _hooks: dict | None = None  # the hooks of a leaf; those of other tensors are on their nodes
     _after_hooks: dict | None = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for told in ON_SUBCLASS:
+            told(cls)
 
     __array_priority__ = 1000  # so that Tensor handles arithmetic with NumPy scalars and arrays
 

@@ -30,6 +30,7 @@ from cutaway.torch_api import (
     jit,
     legacy,
     numpy_eager,
+    overrides,
     pytree,
     type_names,
 )
@@ -42,6 +43,7 @@ from cutaway.torch_api.missing import MISSING
 from cutaway.torch_api.operator_library import Library
 from cutaway.torch_api.profiler import PROFILER_PATHS
 from cutaway.torch_api.settings import SETTINGS
+from cutaway.torch_api.size import Size
 from stage0_eager import nn, optim, torch_archive, torch_archive_reading
 from stage0_eager.autograd import checkpoint
 from stage0_eager.namespaces import amp, autograd
@@ -98,7 +100,7 @@ def _top() -> dict[str, Any]:
         **NAMED_DTYPES,
         "_assert": _assert,
         "SymInt": SymInt, "SymFloat": SymFloat, "SymBool": SymBool,
-        "dtype": DType, "Size": tuple, "inf": math.inf, "nan": math.nan, "pi": math.pi, "e": math.e,
+        "dtype": DType, "Size": Size, "inf": math.inf, "nan": math.nan, "pi": math.pi, "e": math.e,
         "vmap": func.vmap, "GradScaler": amp.GradScaler, "ops": aten.ops,
         "save": torch_archive.save, "load": torch_archive_reading.load,
         "__version__": VERSION,
@@ -195,6 +197,7 @@ def modules() -> dict[str, ModuleType]:
             _MODULES.update(torch_machine.backends())
             _MODULES["torch._numpy"] = numpy_eager.module()
             for paths in (
+                overrides.PATHS,
                 type_names.PATHS,
                 attention.PATHS,
                 distributions.PATHS,

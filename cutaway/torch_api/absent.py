@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from cutaway.subjects import no_attribute
+from stage0_eager.table import overriding
 from stage0_eager.tensor import Tensor
 
 
@@ -73,7 +74,6 @@ NAMES: dict[str, str] = {
     "torch.distributed.tensor.placement_types": "_StridedShard",
     "torch.nn": "SyncBatchNorm",
     "torch.onnx": "export symbolic_opset11",
-    "torch.overrides": "handle_torch_function",
 }
 
 
@@ -107,8 +107,8 @@ HARMLESS: dict[str, dict[str, Any]] = {
     "torch._C": {
         "DispatchKey": DispatchKey,
         "DispatchKeySet": DispatchKeySet,
-        "DisableTorchFunction": nullcontext,
-        "DisableTorchFunctionSubclass": nullcontext,
+        "DisableTorchFunction": overriding.disabled,
+        "DisableTorchFunctionSubclass": overriding.disabled,
         "TensorType": Tensor,
         "_get_tracing_state": lambda: None,
         "_ExcludeDispatchKeyGuard": nullcontext,
@@ -120,10 +120,6 @@ HARMLESS: dict[str, dict[str, Any]] = {
     "torch.onnx": {
         "is_in_onnx_export": lambda: False,
         "register_custom_op_symbolic": lambda *registration: None,
-    },
-    "torch.overrides": {
-        "has_torch_function": lambda arguments: False,
-        "is_tensor_like": lambda x: isinstance(x, Tensor),
     },
     "torch.onnx.symbolic_helper": {"parse_args": _as_it_is},
 }

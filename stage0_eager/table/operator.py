@@ -38,6 +38,10 @@ _NUMPY_NAMES = {
 }
 
 
+# What may answer a call that failed: (operator, arguments, named arguments) -> the result, or an `object()`.
+ANSWERS: list[Callable[[Any, tuple, dict[str, Any]], Any]] = []
+
+
 class Operator:
     """A public function or a core operator. Exactly one of `core` and `body` (composite) is set."""
 
@@ -109,11 +113,21 @@ class Operator:
             try:
                 # 0.1 µs for the short form
                 return self.eager(*args, **kwargs) if kwargs else self.eager(*args)
-            except AttributeError as error:
-                raise self._refusal(args, error) from error
+            except (AttributeError, TypeError) as error:
+                return self._answer(args, kwargs, error)
         if STATE.autocast and self.core is None:
             return call_with_casts(self, args, kwargs)
         return self.without_casts(args, kwargs)
+
+    def _answer(self, args: tuple, kwargs: dict[str, Any], error: Exception) -> Any:
+        """What an argument's class answers to a call that failed; else the error is raised."""
+        for asked in ANSWERS:
+            found = asked(self, args, kwargs)
+            if type(found) is not object:
+                return found
+        if isinstance(error, AttributeError):
+            raise self._refusal(args, error) from error
+        raise error
 
     def without_casts(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Call the operator, with the current interpreter or in inference mode, but without autocast."""

@@ -67,13 +67,18 @@ def _is_instance(tx: Tx, value: Variable, cls: Any) -> bool:
     asked = class_lookup(type(wanted), "__instancecheck__")
     if isinstance(value, UserDefinedObjectVariable) and type(value.real) is wanted:
         return True  # nobody is asked
-    if isinstance(asked, types.FunctionType) and is_users(asked.__globals__):
+    if isinstance(asked, types.FunctionType) and (is_users(asked.__globals__) or _of_torch(asked)):
         return cls.ask(tx, "__instancecheck__", value).truth(tx)
     if value.is_tensor() and issubclass(Tensor, wanted) is issubclass(Parameter, wanted):
         return issubclass(Tensor, wanted)  # the same for both classes a tensor may have
     found = value.python_type(tx)
     _guard_bases(tx, found, value.class_place())
     return _is_subclass(tx, found, cls)
+
+
+def _of_torch(asked: types.FunctionType) -> bool:
+    """Whether it is that of a name of torch that stands for several classes: torch.Size, torch.FloatTensor."""
+    return str(asked.__globals__.get("__name__")).startswith("cutaway.torch_api.")
 
 
 def _guard_bases(tx: Tx, cls: type, source: Source | None) -> None:

@@ -231,6 +231,9 @@ OWN: dict[str, tuple[str, ...]] = {
     "torch.Tensor.addbmm": ("w.addbmm(torch.ones(2, 3, 4), q[:, :, :3])",), "torch.Tensor.addbmm_": ("w.addbmm_(torch.ones(2, 3, 4), q[:, :, :3])",),
     "torch.Tensor.baddbmm": ("torch.ones(2, 3, 3).baddbmm(p, q[:, :, :3])",), "torch.Tensor.baddbmm_": ("torch.ones(2, 3, 3).baddbmm_(p, q[:, :, :3])",),
     "torch.Tensor.bincount": ("t.bincount()", "t.bincount(minlength=5)"), "torch.Tensor.float_power_": ("x.double().float_power_(2)",),
+    # an operand that is written to at once gives what the BLAS of the moment gives
+    "torch.Tensor.addmm_": ("m.addmm_(m.clone(), w)", "m.addmm_(w, w)", "w.addmm_(m, w.clone())"),
+    "torch.Tensor.as_subclass": ("x.as_subclass(torch.Tensor)",),
     "torch.Tensor.index_add_": ("x.index_add_(0, k, x[:2].clone())",), "torch.Tensor.index_copy_": ("x.index_copy_(0, k, y[:2])",),
     "torch.Tensor.index_put": ("x.index_put((k,), v)", "x.index_put((k, k), u[:2], accumulate=True)"),
     "torch.Tensor.index_put_": ("x.index_put_((k,), v)", "x.index_put_((k, k), u[:2], accumulate=True)"),

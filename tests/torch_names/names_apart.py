@@ -34,7 +34,6 @@ REASONS: dict[str, str] = {
     "torch.linalg.ldl_*": "not yet: use linalg.lu_factor or linalg.eigh",
     "torch.hash_tensor": "its numbers are unsigned of 64 bits, a dtype that is not here",
     "torch.Tensor.storage*": "there are no storages; read a tensor's memory with numpy()",
-    "torch.Tensor.as_subclass": "not yet",
 }
 
 
