@@ -80,7 +80,7 @@ def answer(function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         finally:
             STATE.modes = (*STATE.modes, mode)
     for kind in types:
-        result = kind.__torch_function__(function, tuple(types), args, kwargs)  # type: ignore[attr-defined]
+        result = kind.__torch_function__(function, tuple(types), args, kwargs)  # type: ignore
         if result is not NotImplemented:
             return result
     if types:
@@ -153,7 +153,7 @@ def _torch_function(
         return as_class(func(*args, **kwargs or {}), cls)
 
 
-Tensor.__torch_function__ = classmethod(_torch_function)  # type: ignore[attr-defined]
+Tensor.__torch_function__ = classmethod(_torch_function)  # type: ignore
 
 
 def as_class(result: Any, cls: type) -> Any:
@@ -189,4 +189,4 @@ def _make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Any:
     return made
 
 
-Tensor._make_subclass = staticmethod(_make_subclass)  # type: ignore[attr-defined]
+Tensor._make_subclass = staticmethod(_make_subclass)  # type: ignore
