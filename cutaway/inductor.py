@@ -23,7 +23,7 @@ from cutaway.launch_errors import recover_backward, recover_forward
 from cutaway.policies import builds_in_background, until_ready
 from cutaway.shared_memory import on_shared_memory_too
 from cutaway.targets import device_of_graph, target_for
-from cutaway.verify_steps import verify_step
+from cutaway.verify_steps import compares_values, graphs_verified, pass_that_fails, verify_step
 from stage0_eager import is_grad_enabled
 from stage0_eager.core_interpreter import interpreter
 from stage2_autograd.runtime.runtime_wrapper import make_runtime_wrapper, raise_it
@@ -135,7 +135,8 @@ def ahead_of_time(
     compile_graph = functools.partial(
         two_graphs, pipeline=pipeline, artifacts=artifacts, compile_half=compile_half
     )
-    functional, run = compile_graph(on_tensors)
+    with graphs_verified():
+        functional, run = compile_graph(on_tensors)
     if functional.writes:
         run = on_shared_memory_too(on_tensors, functional, run, artifacts, compile_graph)
     return run if on_tensors is graph else lambda *inputs: run(*arrange(inputs))
@@ -143,16 +144,24 @@ def ahead_of_time(
 
 def _verified(compile_half: CompileHalf) -> CompileHalf:
     """`compile_half`; with debug.verify, each call of its result is compared with the core graph."""
-    if not (config.current().debug.verify or repro.compares_values()):
+    if not compares_values():
         return compile_half
     from cutaway.debug.verify import verified
+
+    passes_too = config.current().autograd.verify_passes  # else only once a value differs, to name the pass
 
     def compile_and_verify(core: Graph, updates: Updates = ()) -> Finish:
         in_force = contextvars.copy_context()  # the same settings hold when shorter graphs are compiled
 
+        def compiled(part: Graph, updates: Updates = (), passes: bool = passes_too) -> Any:
+            with config.patch({"autograd.verify_passes": passes}):
+                return compile_half(part, updates)()
+
         def finish() -> tuple[Callable[..., tuple], HalfArtifacts | None]:
-            run, half = compile_half(core, updates)()
-            return verified(core, run, lambda part: in_force.run(lambda: compile_half(part)()[0])), half
+            run, half = compiled(core, updates)
+            again = lambda part: in_force.run(compiled, part)[0]  # noqa: E731
+            wrong_pass = lambda: in_force.run(pass_that_fails, lambda: compiled(core, passes=True))  # noqa: E731
+            return verified(core, run, again, wrong_pass), half
 
         return finish
 

@@ -10,7 +10,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from cutaway.repro import compares_values as saves_what_differs
 from stage_contracts import config
+from stage_contracts.errors import VerifyError
+from stage_contracts.graph import GraphError
+from stage_contracts.messages import say
 from stage_contracts.passes import verifying
 
 Check = Callable[[str, Any, Any], None]
@@ -50,3 +54,33 @@ def passes_verified() -> Iterator[None]:
 
     with verifying(verify_pass):
         yield
+
+
+def compares_values() -> bool:
+    """Whether compiled values are compared with eager's: debug.verify, or repro_level=4."""
+    return config.current().debug.verify or saves_what_differs()
+
+
+@contextmanager
+def graphs_verified() -> Iterator[None]:
+    """With debug.verify, the block's steps and passes of stage 2 are checked too: a call is compared with the core
+    graph, which a wrong pass has changed already. Raises VerifyError, with the pass and the user's line."""
+    if not compares_values() or config.current().autograd.verify_passes:
+        yield
+        return
+    with config.patch({"autograd.verify_passes": True}):
+        try:
+            yield
+        except GraphError as error:
+            raise VerifyError(say("verify_pass", problem=error)) from error
+
+
+def pass_that_fails(compile_again: Callable[[], Any]) -> str:
+    """What is said of the first pass of stage 3 or 4 that changes a value when the graph is compiled again; "" if none
+    does."""
+    try:
+        with config.patch({"runtime.force_disable_caches": True}):
+            compile_again()
+    except GraphError as error:
+        return str(error)
+    return ""

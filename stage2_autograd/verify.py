@@ -23,9 +23,9 @@ def verify_pass(name: str, before: Graph, after: Graph) -> None:
     run = lambda inputs: made_by(f"pass {name}", interpret, after, inputs)  # noqa: E731
     if found := _difference(before, run):
         raise GraphError(
-            f"pass {name} changed {found}; expected the same bits. What it did to the graph:\n"
+            f"pass {name} changed {found[0]}; expected the same bits. What it did to the graph:\n"
             f"{_changed_lines(before, after)}\n"
-            f"{_first_value(before, after)}"
+            f"{_first_value(before, after) or line_of(found[1])[1:]}\n"
             f"the pass is wrong: fix it, or switch it off with config.patch(disabled_passes={name!r})"
         )
 
@@ -41,8 +41,9 @@ def verify_partition(name: str, joint: JointGraph, halves: Partition) -> None:
 
     if found := _difference(joint.graph, lambda inputs: made_by(f"partitioner {name}", run, inputs)):
         raise GraphError(
-            f"partitioner {name} changed {found} of the joint graph; expected the forward graph followed by the "
+            f"partitioner {name} changed {found[0]} of the joint graph; expected the forward graph followed by the "
             "backward graph to give the same bits. Fix it, or choose another with config.patch(partitioner=...)"
+            f"{line_of(found[1])}"
         )
 
 
@@ -75,7 +76,7 @@ def _first_value(before: Graph, after: Graph) -> str:
                 and not same_bits(value._data, other._data)
             ):
                 lines = "".join(f"{origin.caret()}\n" for origin in node.origins[:1])
-                return f"the first value that differs is {node.name}\n{lines}"
+                return f"the first value that differs is {node.name}\n{lines}".rstrip()
     return ""
 
 
@@ -92,11 +93,16 @@ def _values(graph: Graph, inputs: list[Any]) -> dict[Node, Any]:
     return values
 
 
-def _difference(graph: Graph, run: Callable[[list[Any]], tuple]) -> str:
+def line_of(node: Any) -> str:
+    """The user's line that made a value, to stand below a message; "" if none did."""
+    return "".join(f"\n{origin.caret()}" for origin in getattr(node, "origins", ())[:1])
+
+
+def _difference(graph: Graph, run: Callable[[list[Any]], tuple]) -> tuple[str, Any] | None:
     """The first difference between `run` and the graph: with special values first, then without, because NaNs and
-    infinities hide other differences."""
+    infinities hide other differences. With it the node whose value it is."""
     if may_not_end(graph):
-        return ""
+        return None
     for special in (True, False):
         inputs = [example(meta_of(n), i, special) for i, n in enumerate(graph.placeholders)]
         try:
@@ -105,8 +111,9 @@ def _difference(graph: Graph, run: Callable[[list[Any]], tuple]) -> str:
             continue
         for i, (a, b) in enumerate(zip(wanted, run(inputs), strict=True)):
             if not same_bits(a, b):
-                return f"output {i} ({graph.outputs[i]}): {first_difference(a, b)}"
-    return ""
+                node = graph.outputs[i]
+                return f"output {i} ({node}): {first_difference(a, b)}", node
+    return None
 
 
 def may_not_end(graph: Graph) -> bool:
@@ -130,4 +137,4 @@ def interpret(graph: Graph, inputs: list[Any]) -> tuple[Any, ...]:
     return tuple(o._data if isinstance(o, Tensor) else o for o in outputs)
 
 
-__all__ = ["example", "interpret", "may_not_end", "same_bits", "verify_partition", "verify_pass"]
+__all__ = ["example", "interpret", "line_of", "may_not_end", "same_bits", "verify_partition", "verify_pass"]

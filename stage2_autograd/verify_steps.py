@@ -17,7 +17,7 @@ from stage0_eager.core_interpreter import at_sizes
 from stage0_eager.state import enable_grad, no_grad
 from stage0_eager.tensor import Tensor
 from stage2_autograd.runtime.runtime_wrapper import make_runtime_wrapper
-from stage2_autograd.verify import interpret, may_not_end
+from stage2_autograd.verify import interpret, line_of, may_not_end
 from stage_contracts.graph import Graph, GraphError, Node, meta_of
 from stage_contracts.joint import FunctionalGraph, JointGraph
 from stage_contracts.symbolic import same_size
@@ -36,7 +36,8 @@ def verify_functional(name: str, graph: Graph, functional: FunctionalGraph) -> N
             except NOT_FOR_MADE_UP_DATA:
                 continue
             made = made_by(f"step {name}", run, *after)
-        _compare(name, [*wanted, *before], [*made, *after], exact=not any(map(_repeats, graph.placeholders)))
+        exact = not any(map(_repeats, graph.placeholders))
+        _compare(name, [*wanted, *before], [*made, *after], exact, [*graph.outputs, *graph.placeholders])
 
 
 def verify_joint(name: str, functional: FunctionalGraph, joint: JointGraph) -> None:
@@ -60,12 +61,15 @@ def verify_joint(name: str, functional: FunctionalGraph, joint: JointGraph) -> N
             return
     made = made_by(f"step {name}", interpret, joint.graph, [t._data for t in (*inputs, *tangents)])
     exact = not any(map(_repeats, functional.graph.placeholders))
-    _compare(name, outputs, made[: joint.num_outputs], exact)
+    _compare(name, outputs, made[: joint.num_outputs], exact, functional.graph.outputs)
     found = [g for g, t in zip(made[joint.num_outputs :], inputs, strict=True) if t.requires_grad]
+    slots = [n for n, t in zip(functional.graph.placeholders, inputs, strict=True) if t.requires_grad]
     for i, (a, b) in enumerate(zip(slopes, found, strict=True)):
         if not _close(a, b):
+            first = next(iter(slots[i].users), None)
             raise GraphError(
-                f"step {name} changed gradient {i}: it differs from the gradient of the eager run"
+                f"step {name} changed gradient {i}, of {slots[i]}: it differs from the gradient of the eager run"
+                f"{line_of(first)}"
             )
 
 
@@ -97,7 +101,10 @@ def _repeats(node: Node) -> bool:
     )
 
 
-def _compare(name: str, wanted: Sequence[Any], made: Sequence[Any], exact: bool = True) -> None:
+def _compare(
+    name: str, wanted: Sequence[Any], made: Sequence[Any], exact: bool = True, nodes: Sequence[Any] = ()
+) -> None:
+    """`nodes`: what makes each result."""
     if len(wanted) != len(made):
         raise GraphError(f"step {name} made {len(made)} results, expected {len(wanted)}")
     for i, (a, b) in enumerate(zip(map(_array, wanted), map(_array, made), strict=True)):
@@ -106,6 +113,7 @@ def _compare(name: str, wanted: Sequence[Any], made: Sequence[Any], exact: bool 
         if not same_bits(a, b) and (exact or not _close(a, b)):
             raise GraphError(
                 f"step {name} changed result {i}: {first_difference(a, b)}; expected the same bits"
+                f"{line_of(nodes[i] if i < len(nodes) else None)}"
             )
 
 

@@ -154,6 +154,12 @@ MESSAGES: dict[str, tuple[str, str, str, str]] = {
         "verify: {graph} differs as a whole; no graph with fewer of its operators does; in {value} {both}\n{lines}",
         "run `cutaway bisect` on the program: the cause is probably fusion or the reuse of memory",
     ),
+    "verify_pass": (
+        "VerifyError",
+        "debug.verify is on, and a step or pass of stage 2 changes what is computed",
+        "verify: {problem}",
+        "the message names the pass and the switch that leaves it out",
+    ),
     "verify_crash": (
         "VerifyError",
         "debug.verify_crashes is on, and a call of a compiled graph ends the process",

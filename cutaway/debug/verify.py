@@ -30,10 +30,13 @@ ROUNDINGS = 256
 CRASH_SECONDS = 120.0  # until a call in a fork counts as a hang, which is no crash
 
 
-def verified(core: Graph, run: Run, compile_graph: Callable[[Graph], Run]) -> Run:
+def verified(
+    core: Graph, run: Run, compile_graph: Callable[[Graph], Run], wrong_pass: Callable[[], str] = lambda: ""
+) -> Run:
     """`run`, each of its calls checked: it raises VerifyError where it gives something else than the core graph.
 
-    A value of the call's own random numbers is an input of the graph, so both see the same."""
+    `wrong_pass` compiles the graph again with each pass checked, and says which one changed a value. A value of the
+    call's own random numbers is an input of the graph, so both see the same."""
     if not core.has_calls:
         return run
     eager = interpreter(core)
@@ -45,7 +48,8 @@ def verified(core: Graph, run: Run, compile_graph: Callable[[Graph], Run]) -> Ru
         found = run(*inputs)
         expected = eager(*map(_copy, kept))
         if any(wrong_results(core, kept, expected, found)):
-            raise VerifyError(_report(core, kept, compile_graph, expected, found))
+            report = _report(core, kept, compile_graph, expected, found)
+            raise VerifyError("\n".join(filter(None, (report, wrong_pass()))))
         return found
 
     return checked

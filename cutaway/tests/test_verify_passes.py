@@ -5,6 +5,7 @@ seam of SEAMS compiled and nothing was said; `schedule` was no seam, and of the 
 """
 
 import importlib
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ import cutaway
 from cutaway.pipelines import default_pipeline
 from stage0_eager import TABLE
 from stage_contracts import config, events
+from stage_contracts.errors import VerifyError
 from stage_contracts.graph import GraphError
 from stage_contracts.loop_ir import LoopNest
 
@@ -44,10 +46,14 @@ def run():
     return x, w
 
 
-def compiled(**seams):
+def compiled(settings=(("autograd.verify_passes", True),), **seams):
     f = cutaway.compile(program, pipeline=replace(default_pipeline(), **seams))
-    with config.patch(verify_passes=True, suppress_errors=False):
-        f(*run())
+    with config.patch({**dict(settings), "capture.suppress_errors": False}):
+        return f(*run())
+
+
+VERIFY = (("debug.verify", True), ("runtime.cxx_flags", "-O0"), ("runtime.force_disable_caches", True))
+SLOW_TO_NAME = ("schedule", "plan_memory")  # seams behind those of the same check
 
 
 # ---- wrong passes ---------------------------------------------------------------------------------------------
@@ -147,6 +153,16 @@ def test_a_wrong_seam_is_named(seam):
         compiled(**{seam: behind(getattr(default_pipeline(), seam), SEAMS[seam])})
 
 
+@pytest.mark.parametrize("seam", [seam for seam in SEAMS if seam not in SLOW_TO_NAME])
+def test_verify_names_a_wrong_seam_and_the_user_s_line(seam):
+    """debug.verify compared compiled calls with the core graph, which stage 2 makes: its own faults were not seen."""
+    with pytest.raises(VerifyError, match=rf"(pass|step|partitioner) {seam} ") as raised:
+        compiled(VERIFY, **{seam: behind(getattr(default_pipeline(), seam), SEAMS[seam])})
+    assert re.search(r'File ".*test_verify_passes.py", line \d+\n +.*[xwhk@]', str(raised.value)), (
+        raised.value
+    )
+
+
 def with_wrong(table, name, wrong):
     passes = [replace(p, run=behind(p.run, wrong)) if p.name == name else p for p in table.passes]
     return replace(table, passes=tuple(passes))
@@ -157,6 +173,18 @@ def test_a_wrong_pass_of_a_table_is_named(monkeypatch, module, table, name, wron
     monkeypatch.setattr(module, table, with_wrong(getattr(module, table), name, wrong))
     with pytest.raises(GraphError, match=rf"pass {name} "):
         compiled()
+
+
+@pytest.mark.parametrize("module, table, name, wrong", TABLES[:2], ids=["DECOMPOSE", "FUSE"])
+def test_verify_names_a_wrong_pass_and_the_user_s_line(monkeypatch, module, table, name, wrong):
+    monkeypatch.setattr(module, table, with_wrong(getattr(module, table), name, wrong))
+    with pytest.raises(VerifyError, match=rf"pass {name} ") as raised:
+        compiled(VERIFY)
+    assert re.search(r'File ".*test_verify_passes.py", line \d+', str(raised.value)), raised.value
+
+
+def test_verify_says_nothing_of_the_right_ones():
+    compiled(VERIFY).backward()
 
 
 def test_a_wrong_pass_of_emit_is_named(monkeypatch):

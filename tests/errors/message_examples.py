@@ -14,6 +14,7 @@ from cutaway.nn import functional as F
 
 import cutaway
 from cutaway.torch_api import torch
+from stage0_eager import TABLE
 
 
 def double(x):
@@ -150,6 +151,21 @@ def _compiled_wrongly(times):
 
 def verify_operator():
     _compiled_wrongly(times=99)
+
+
+def verify_pass():
+    """Stage 2 makes a cosine of a sine."""
+    pipeline = cutaway.DEFAULT_PIPELINE
+
+    def decompose(graph):
+        wrong = pipeline.decompose(graph).copy()
+        sine = wrong.calls[0]
+        with wrong.inserting_before(sine):
+            wrong.replace_all_uses_with(sine, wrong.call_function(TABLE["core.cos"], sine.args, **sine.meta))
+        return wrong
+
+    with cutaway.config.patch({"debug.verify": True}):
+        cutaway.compile(lambda x: x.sin(), pipeline=replace(pipeline, decompose=decompose))(cutaway.ones(3))
 
 
 def verify_crash():
