@@ -20,13 +20,14 @@ from stage_contracts.tensor_meta import TensorMeta
 
 
 def as_module(graph: BaseGraph) -> GraphModule:
-    """The graph with torch.fx's ways to read and edit it. Names, targets and metas are those of the graph."""
+    """The graph with torch.fx's ways to read and edit it. Names, targets of calls and metas are those of the graph."""
     twin = Graph()
     twin.name = graph.name
     images: dict[Any, Any] = {}
     for node in graph.nodes:
         args, kwargs = map_args((node.args, node.kwargs), images.__getitem__)
-        images[node] = made = twin.create_node(node.op, node.target, args, kwargs, name=node.name)
+        target = node.name if node.op == "placeholder" else node.target  # the inputs of one source share a target
+        images[node] = made = twin.create_node(node.op, target, args, kwargs, name=node.name)
         made.name = node.name
         made.meta = {**node.meta, "example_value": node.val}
     twin.attributes = dict(graph.attributes)
