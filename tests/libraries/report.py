@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ours", default=sys.executable)
     parser.add_argument("--only", default="", help="models whose name has this text")
+    parser.add_argument("--jobs", type=int, default=1, help="models at a time, each of one thread")
     options = parser.parse_args()
     named = [f"{name} {importlib.metadata.version(name)}" for name in ("transformers", "timm", "torchvision")]
     title, more = "Libraries as installed, on Cutaway and on torch", ", ".join(["one thread", *named])
@@ -140,9 +142,10 @@ def main() -> None:
     )
     print(f"{'':32} {'eager':>7} {'compiled':>9} {'theirs':>9} {'float64':>9} {'breaks':>6} {'torch':>6} {'seconds':>8} {'torch':>7} "
           f"{'share':>6}  bits")  # fmt: skip
-    for which in MODELS:
-        if options.only in which:
-            print(lines_of(which, row(which, options.ours)), flush=True)
+    chosen = [which for which in MODELS if options.only in which]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for text in pool.map(lambda which: lines_of(which, row(which, options.ours)), chosen):
+            print(text, flush=True)
     print("\nThe guides' own lines, random weights planted in the caches, on two threads:")
     for text in guides_own(options.ours, options.only):
         print(text, flush=True)
