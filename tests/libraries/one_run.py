@@ -9,6 +9,7 @@ to zero falls on the other side of a ReLU.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import statistics
 import sys
@@ -27,6 +28,17 @@ DRAWS = 5
 EAGER_64, EAGER_32, COMPILED_64, COMPILED_32 = "eager64", "eager32", "compiled64", "compiled32"
 
 
+def _vision_fits(torch: Any) -> bool:
+    """Whether torchvision's compiled operators are of this build of torch."""
+    found = importlib.util.find_spec("torchvision")
+    try:
+        for path in Path(found.origin).parent.glob("_C*.so") if found and found.origin else ():
+            torch.ops.load_library(path)
+    except OSError:
+        return False
+    return hasattr(torch.ops.torchvision, "nms")
+
+
 def framework(name: str) -> AbstractContextManager[Any]:
     """The block in which `import torch` gives this framework."""
     if name == "cutaway":
@@ -35,11 +47,9 @@ def framework(name: str) -> AbstractContextManager[Any]:
         return as_torch()
     import torch
 
-    library = torch.library.Library(
-        "torchvision", "DEF"
-    )  # its compiled operators are of another build of torch
-    for operator in ("nms", "qnms"):
-        if not hasattr(torch.ops.torchvision, operator):
+    library = torch.library.Library("torchvision", "FRAGMENT")
+    if not _vision_fits(torch):
+        for operator in ("nms", "qnms"):
             library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     return nullcontext(library)
 
