@@ -32,6 +32,7 @@ from cutaway.torch_api import (
     numpy_eager,
     overrides,
     pytree,
+    repro_names,
     type_names,
 )
 from cutaway.torch_api import machine as torch_machine
@@ -205,6 +206,7 @@ def modules() -> dict[str, ModuleType]:
                 hub.PATHS,
                 jit.PATHS,
                 pytree.PATHS,
+                repro_names.PATHS,
                 absent.PATHS,
             ):
                 _complete(paths)
