@@ -26,7 +26,9 @@ def as_module(graph: BaseGraph) -> GraphModule:
     images: dict[Any, Any] = {}
     for node in graph.nodes:
         args, kwargs = map_args((node.args, node.kwargs), images.__getitem__)
-        target = node.name if node.op == "placeholder" else node.target  # the inputs of one source share a target
+        target = (
+            node.name if node.op == "placeholder" else node.target
+        )  # the inputs of one source share a target
         images[node] = made = twin.create_node(node.op, target, args, kwargs, name=node.name)
         made.name = node.name
         made.meta = {**node.meta, "example_value": node.val}
