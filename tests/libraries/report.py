@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,14 @@ def row(which: str, ours: str) -> dict[str, Any]:
             "facts": facts,
             "bits": same_bits(sys.executable, weights, weights.with_suffix(".back.pt")),
         }
+
+
+def line(which: str, ours: str) -> str:
+    """The model's row of the table; a model that does not run says why."""
+    try:
+        return lines_of(which, row(which, ours))
+    except RuntimeError as error:
+        return f"{which:32} FAILS: {str(error)[-500:]}"
 
 
 def lines_of(which: str, found: dict[str, Any]) -> str:
@@ -144,7 +153,7 @@ def main() -> None:
           f"{'share':>6}  bits")  # fmt: skip
     chosen = [which for which in MODELS if options.only in which]
     with ThreadPoolExecutor(options.jobs) as pool:
-        for text in pool.map(lambda which: lines_of(which, row(which, options.ours)), chosen):
+        for text in pool.map(partial(line, ours=options.ours), chosen):
             print(text, flush=True)
     print("\nThe guides' own lines, random weights planted in the caches, on two threads:")
     for text in guides_own(options.ours, options.only):
