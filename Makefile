@@ -19,7 +19,7 @@
 #   make pairs           every pair of operators compiled by stage 2 against eager (PAIRS=3000: so many)
 #   make names           torch's documented names: same, differing, not here (the extra `oracle`)
 #   make numpy           every NumPy function that is captured, compiled against NumPy itself
-#   make libraries       transformers, timm and torchvision as installed, on torch and on Cutaway
+#   make libraries       transformers, timm and torchvision as installed, on torch and on Cutaway (ONLY=, JOBS=)
 #   make models          the model files of tests/models on torch and on Cutaway
 #   make language-model  a small GPT-2 trained on a real text in both: two curves
 #   make fuzz-capture    20,000 random programs on each Python, compiled against eager
@@ -232,7 +232,7 @@ capture-coverage: $(VENV)/installed-oracle | build
 
 # Cutaway's processes run in an environment that has no torch.
 libraries: $(VENV)/installed-libraries $(VENV)-no-torch/installed | build
-	$(BIN)/python -m tests.libraries.report --ours $(VENV)-no-torch/bin/python $(if $(ONLY),--only "$(ONLY)") $(KEEP)
+	$(BIN)/python -m tests.libraries.report --ours $(VENV)-no-torch/bin/python $(if $(ONLY),--only "$(ONLY)") $(if $(JOBS),--jobs $(JOBS)) $(KEEP)
 
 names: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.torch_names.names_report $(KEEP)
