@@ -71,7 +71,7 @@ def _beside(name):
 
 
 def on_page_markdown(markdown, **_):
-    pages = "dynamic_page", "debug_page", "guide_page", "names_page"
+    pages = "dynamic_page", "debug_page", "guide_page", "names_page", "chapter_page"
     texts = (_beside("numpy_page").TABLES, *(_beside(page).TEXTS for page in pages))
     wanted = {mark: make for table in texts for mark, make in table.items() if mark in markdown}
     commands = [make for mark, make in wanted.items() if " shown: " in mark]

@@ -7,6 +7,7 @@ one row below the last that it waits for.
 from __future__ import annotations
 
 import html
+from typing import Any
 
 from stage_contracts.program import External, Launch, Program, RowBlocks, step_accesses
 
@@ -56,7 +57,7 @@ def program_dot(program: Program) -> str:
 
 def program_svg(program: Program) -> str:
     """The picture as SVG."""
-    return _by_graphviz(program_dot(program)) or _laid_out(*boxes(program))
+    return _by_graphviz(program_dot(program)) or laid_out(*boxes(program))
 
 
 def _by_graphviz(dot: str) -> str | None:
@@ -70,12 +71,12 @@ def _by_graphviz(dot: str) -> str | None:
         return None
 
 
-def _laid_out(found: dict[str, tuple[str, str]], edges: list[tuple[str, str, str]]) -> str:
-    """Boxes in rows: each below the last that it waits for, in the order of the program."""
+def laid_out(found: dict[Any, tuple[str, str]], edges: list[tuple[Any, Any, str]]) -> str:
+    """Boxes in rows: each below the last that it waits for, in the order of `found`. A box's kind is its class."""
     depth = dict.fromkeys(found, 0)
     for box in found:  # a step comes behind those that it reads
         depth[box] = max((depth[start] + 1 for start, end, _ in edges if end == box), default=0)
-    rows: dict[int, list[str]] = {}
+    rows: dict[int, list[Any]] = {}
     for box in found:
         rows.setdefault(depth[box], []).append(box)
     place = {
@@ -91,14 +92,16 @@ def _laid_out(found: dict[str, tuple[str, str]], edges: list[tuple[str, str, str
     for start, end, buffer in edges:
         (x1, y1), (x2, y2) = place[start], place[end]
         parts.append(
-            f'<line x1="{x1 + BOX[0] // 2}" y1="{y1 + BOX[1]}" x2="{x2 + BOX[0] // 2}" y2="{y2}" stroke="{INK}" '
-            f'marker-end="url(#tip)"><title>{html.escape(buffer)}</title></line>'
+            f'<line class="edge" x1="{x1 + BOX[0] // 2}" y1="{y1 + BOX[1]}" x2="{x2 + BOX[0] // 2}" y2="{y2}" '
+            f'stroke="{INK}" marker-end="url(#tip)"><title>{html.escape(buffer)}</title></line>'
         )
     for box, (kind, label) in found.items():
         x, y = place[box]
+        label = " ".join(label.split())
         shown = label if len(label) <= 28 else f"{label[:27]}…"
         parts.append(
-            f'<g><title>{html.escape(label)}</title><rect x="{x}" y="{y}" width="{BOX[0]}" height="{BOX[1]}" rx="4" '
-            f'fill="{FILLS[kind]}" stroke="{INK}"/><text x="{x + 8}" y="{y + 28}">{html.escape(shown)}</text></g>'
+            f'<g class="node {kind}"><title>{html.escape(label)}</title>'
+            f'<rect x="{x}" y="{y}" width="{BOX[0]}" height="{BOX[1]}" rx="4" fill="{FILLS.get(kind, "none")}" '
+            f'stroke="{INK}"/><text x="{x + 8}" y="{y + 28}">{html.escape(shown)}</text></g>'
         )
     return "\n".join([*parts, "</svg>", ""])
