@@ -12,6 +12,7 @@ from typing import Any
 
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES, REDUCTIONS
 from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_index
+from stage3_lowering.lowering.gathers import Gathers, gathers
 from stage3_lowering.lowering.index_set_splitting import in_piece
 from stage3_lowering.lowering.prefetch import costly
 from stage3_lowering.lowering.schedule_kernels import PARALLEL_WORK, work_of
@@ -24,6 +25,7 @@ from stage_contracts.loop_text import with_comments
 from stage_contracts.program import Kernel
 from stage_contracts.tensor_meta import contiguous_strides
 
+BAD_INDEX = " reduction(|:bad_index)"
 BLOCK = 256  # elements that are summed in float before a double takes over
 
 
@@ -112,6 +114,9 @@ class KernelText:
             block = names[order[-1]]
             self.tile = (order[-1], block, tiles[order[-1]], f"{cpp_index(self.sizes[order[-1]])} - {block}")
         writer = Statements(nest, self, {v: depth for depth, v in enumerate(order, 1)})
+        if found := gathers(nest, self.tile[0]):
+            writer.elsewhere = found.only
+            writer.gathered = {i.name: self.fresh(f"{i.name}_tile") for i in found.loads}
         levels = self._levels(writer, nest, 0, len(nest.body), len(order))
         if not order:
             return levels[0]
@@ -127,8 +132,7 @@ class KernelText:
             stop = stop if whole else f"({stop} < {size} ? {stop} : {size})"
             heads.append(f"for (int64_t {v} = {block}; {v} < {stop}; ++{v}) {{")
         tiled = len(blocks)
-        clauses = " reduction(|:bad_index)" * (self.checks and order[-1] in writer.checked)
-        simd = f"#pragma omp simd{clauses}"
+        simd = f"#pragma omp simd{BAD_INDEX * (self.checks and order[-1] in writer.checked)}"
         # statements end a collapse
         perfect = next((k for k in range(1, len(order)) if levels[k]), len(order))
         threads = self._threads(len(blocks) or max(1, min(perfect, len(order) - 1)))
@@ -138,11 +142,27 @@ class KernelText:
         if tiled:
             plain = [h for v, h in zip(order, heads, strict=True) if v not in tiles]
             heads = plain + blocks + [h for v, h in zip(order, heads, strict=True) if v in tiles]
+            if found:
+                writer.tile_starts += self._gathered(writer, found, heads[-1])
             inside = [*[[]] * (tiled - 1), writer.tile_starts]
             levels = levels[: len(plain) + 1] + inside + levels[len(plain) + 1 :]
             if plain:
                 threads = self._threads(min(perfect, len(plain)))
         return _nested(heads, levels, threads | {len(heads) - 1: simd})
+
+    def _gathered(self, writer: Statements, found: Gathers, head: str) -> list[str]:
+        """The places of a tile, in a loop of their own, and the elements there."""
+        loop, block, size, left = self.tile
+        places = Statements(writer.nest, self, writer.loops, writer)
+        body = [line for instr in found.places for line in places.write(instr)]
+        arrays, loads = [], []
+        for load in found.loads:
+            name, of = self.fresh(f"{load.name}_places"), CPP_TYPES[writer.types[load.name].name]
+            arrays.append(f"int64_t {name}[{size}];")
+            body.append(f"{name}[{loop} - {block}] = {cpp_index(load.args[1])};")
+            element = f"{writer.gathered[load.name]}({load.args[0]}, {name}, {left})"
+            loads.append(f"const cutaway::Gathered<{of}, {size}> {element};")
+        return [*arrays, f"#pragma omp simd{BAD_INDEX}", head, *(INDENT + line for line in body), "}", *loads]
 
     # ---- reductions ---------------------------------------------------------------------------------------
 
@@ -270,7 +290,7 @@ class KernelText:
                 shown = dict.fromkeys(range(depth + 1), above)
             if not start <= k < stop:
                 continue
-            statements = writer.write(instr)
+            statements = [] if instr.name in writer.elsewhere else writer.write(instr)
             at = writer.depth_of(instr)
             fresh = above if statements and comments and shown.get(at) != above else []
             shown[at] = fresh or shown.get(at, [])
@@ -294,7 +314,7 @@ class KernelText:
             return {0: f"#pragma omp for{f' collapse({shared})' if shared > 1 else ''} nowait"}
         work = work_of(self.kernel)
         clause = "" if isinstance(work, int) else f" if({cpp_index(work)} >= {PARALLEL_WORK})"
-        status = " reduction(|:bad_index)" * self.checks
+        status = BAD_INDEX * self.checks
         collapse = f" collapse({shared})" if shared > 1 else ""
         return {0: f"#pragma omp parallel for{collapse}{status}{clause}"}
 

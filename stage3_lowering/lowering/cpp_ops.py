@@ -231,6 +231,17 @@ inline int64_t wrap_index(int64_t index, int64_t size, int64_t& bad) {  // negat
     bad |= outside;
     return outside ? 0 : index;
 }""",
+    "Gathered": """\
+template <class T, int most> struct Gathered {  // up to `most` elements from places, loaded one by one: not in lanes
+    T elements[most];
+    Gathered(const T* from, const int64_t* places, int64_t left) {
+        for (int64_t at = 0; at < (left < most ? left : most); ++at) {
+            elements[at] = from[places[at]];
+            asm volatile("");  // the CPU's own gather is slower
+        }
+    }
+    T operator[](int64_t place) const { return elements[place]; }
+};""",
     "Row": """\
 template <class T> struct Row {  // memory of a thread's own, for a row too long for its stack
     T* const start;

@@ -49,6 +49,8 @@ class Statements:
         self.reductions: dict[str, list[str]] = {}  # OpenMP's name of a reduction -> accumulators
         self.partials: list[tuple[str, str, str]] = []  # type, accumulator, kind
         self.parts: list[tuple[str, str]] = []  # of sums in blocks: before a block's loop, and after it
+        self.gathered: dict[str, str] = {}  # load -> the tile of elements that a loop before has loaded
+        self.elsewhere: frozenset[str] = frozenset()  # values that only such a loop needs
 
     def depth_of(self, instr: Instr) -> int:
         """How many of the section's loops must stand around the instruction: those it depends on."""
@@ -64,7 +66,7 @@ class Statements:
             names |= {str(v) for v in self.nest.reduction_variables}  # of a row of one, the index names none
         depth = max((self.loops.get(n, self.depth.get(n, 0)) for n in names), default=0)
         self.depth[instr.name] = depth
-        if instr.op == "indirect_index":
+        if instr.op == "indirect_index" and instr.name not in self.elsewhere:
             self.checked |= {v for v, at in self.loops.items() if at == depth}
         return depth
 
@@ -95,6 +97,9 @@ class Statements:
         if buffer in self.kernel.inside:
             self.text[instr.name] = self.kernel.inside[buffer]
             return []
+        if instr.name in self.gathered:
+            loop, block, _, _ = self.kernel.tile
+            return [self._declare(instr, f"{self.gathered[instr.name]}[{loop} - {block}]")]
         element = f"{buffer}[{cpp_index(index)}]"
         return [self._declare(instr, f"{mask} ? {element} : 0" if mask else element)]
 

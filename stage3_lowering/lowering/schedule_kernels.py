@@ -12,6 +12,8 @@ from typing import Any
 
 from stage3_lowering.lowering.accesses import access_steps, innermost_cost, stride
 from stage3_lowering.lowering.cpp_ops import COSTS
+from stage3_lowering.lowering.gathers import TILE as TILE_OF_PLACES
+from stage3_lowering.lowering.gathers import in_gather_tiles
 from stage3_lowering.lowering.index_set_splitting import choose
 from stage3_lowering.lowering.merge import ROW_LIMIT
 from stage3_lowering.lowering.prefetch import with_prefetch
@@ -46,7 +48,7 @@ def kernel_schedules(program: Program, target: Target) -> Program:
     """The program, each of its kernels with a schedule. Threads share the blocks of RowBlocks, not its kernels."""
     kernels = {n: replace(k, schedule=schedule_of(k)) for n, k in program.kernels.items()}
     if target.name == "cpp":
-        kernels = {n: with_prefetch(_in_tiles_of_words(k)) for n, k in kernels.items()}
+        kernels = {n: with_prefetch(_in_tiles(k)) for n, k in kernels.items()}
     blocks = (step for step in program.steps if isinstance(step, RowBlocks))
     for name in (step.kernel for block in blocks for step in block.steps if isinstance(step, Launch)):
         kernel = kernels[name]
@@ -138,18 +140,25 @@ def _pointwise_order(
     return order, ()
 
 
-def _in_tiles_of_words(kernel: Kernel) -> Kernel:
-    """A pointwise kernel that draws random words one after the other: tile by tile, as Philox makes them by fours."""
+def _in_tiles(kernel: Kernel) -> Kernel:
+    """A pointwise kernel that draws random words one after the other, as Philox makes them by fours, or that loads from
+    places in its innermost loop: tile by tile."""
     schedule = kernel.schedule
     assert schedule is not None
     if schedule.tiles or schedule.pieces or kernel.rows or not schedule.order:
         return kernel
     loop, nest = schedule.order[-1], kernel.nests[0]
     size = dict(zip(map(str, nest.loop_variables), nest.ranges, strict=True))[loop]
-    drawn = [i.args[2] for i in nest.body if i.op == "random_bits"]
-    if any(n.reduction_ranges for n in kernel.nests) or not any(stride(index, loop) == 1 for index in drawn):
+    if any(n.reduction_ranges for n in kernel.nests):
         return kernel
-    tile = max(min(size, WORDS), 1) if isinstance(size, int) else WORDS
+    drawn = [i.args[2] for i in nest.body if i.op == "random_bits"]
+    if any(stride(index, loop) == 1 for index in drawn):
+        most = WORDS
+    elif in_gather_tiles(nest, loop, size):
+        most = TILE_OF_PLACES
+    else:
+        return kernel
+    tile = max(min(size, most), 1) if isinstance(size, int) else most
     return replace(kernel, schedule=replace(schedule, tiles=((loop, tile),)).verify(kernel))
 
 
