@@ -1,8 +1,8 @@
 """Loads at places that the data decides, in the innermost loop of a pointwise kernel: tile by tile, in three loops.
 
 Input: such a kernel's nest. The first loop finds and checks the places of a tile, in SIMD lanes; the second loads from
-them one by one (the CPUs' own gathers are no faster, and keep the rest of the loop waiting); the third does what is
-left, in lanes. A gather with two operators after it takes 0.8 of the time of one loop.
+them one by one (the CPU's own gather was no faster on an AMD EPYC, and keeps the rest of the loop waiting; Intel's was
+not measured); the third does what is left, in lanes.
 """
 
 from __future__ import annotations
