@@ -28,19 +28,16 @@ def gathers(nest: LoopNest, loop: str) -> Gathers | None:
     These stay as they are: a load under a mask, one at a place that another of them loads or that is made of random
     words, and what the kernel itself writes.
     """
-    ops = {instr.name: instr for instr in nest.body if instr.name}
-    needs: dict[
-        str, set[str]
-    ] = {}  # value -> what it is made of, itself included, as far as `loop` changes it
-    found: list[Instr] = []
+    needs = _made_of(nest, loop)
+    checked = {i.name for i in nest.body if i.op == "indirect_index"}
     bound = {
         i.name for i in nest.body if i.op == "random_bits" or i.op == "load" and i.args[0] in nest.writes
     }
+    found: list[Instr] = []
     for instr in nest.body:
-        made = set[str]().union(*(needs.get(name, ()) for name in _operands(instr)))
-        needs[instr.name] = {*made, instr.name} if made or loop in _operands(instr) else set()
-        at_places = instr.op == "load" and any(ops[name].op == "indirect_index" for name in made)
-        if at_places and len(instr.args) == 2 and not (made | {instr.name}) & bound:
+        made = needs[instr.name]
+        at_places = instr.op == "load" and len(instr.args) == 2 and bool(made & checked)
+        if at_places and not made & bound:
             found.append(instr)
             bound.add(instr.name)
     if not found:
@@ -48,6 +45,16 @@ def gathers(nest: LoopNest, loop: str) -> Gathers | None:
     inside = set[str]().union(*(needs[load.name] - {load.name} for load in found))
     places = tuple(instr for instr in nest.body if instr.name in inside)
     return Gathers(tuple(found), places, frozenset(inside - _needed_after(nest, found)))
+
+
+def _made_of(nest: LoopNest, loop: str) -> dict[str, set[str]]:
+    """Value -> what it is made of, itself included, as far as `loop` changes it."""
+    needs: dict[str, set[str]] = {}
+    for instr in nest.body:
+        operands = _operands(instr)
+        made = set[str]().union(*(needs.get(name, ()) for name in operands))
+        needs[instr.name] = {*made, instr.name} if made or loop in operands else set()
+    return needs
 
 
 def _operands(instr: Instr) -> set[str]:
