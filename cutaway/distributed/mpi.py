@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import time
 import traceback
 from enum import Enum
 from types import ModuleType
@@ -20,6 +21,9 @@ NO_MPI = (
     "cutaway.distributed needs mpi4py and an MPI library, and mpi4py is not installed; "
     "`pip install 'cutaway[distributed]'` brings both"
 )
+
+# Seconds before an abort: mpiexec ends at once then, and with it what it has read from a rank and not printed yet.
+FORWARDED = 0.5
 
 
 class ReduceOp(Enum):
@@ -71,8 +75,10 @@ def end_all_on_an_error(rank: int) -> None:
             before(kind, error, where)
         else:
             lines = "".join(traceback.format_exception(kind, error, where)).splitlines()
-            print(*(f"[rank {rank}] {line}" for line in lines), sep="\n", file=sys.stderr, flush=True)
+            sys.stderr.write("".join(f"[rank {rank}] {line}\n" for line in lines))
+        sys.stderr.flush()
         sys.stdout.flush()
+        time.sleep(FORWARDED)
         library().COMM_WORLD.Abort(1)
 
     sys.excepthook = report
