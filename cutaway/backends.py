@@ -59,7 +59,7 @@ def _installed_backends() -> Any:
 
 
 # The same tags as in torch: these backends are for finding errors, not for speed.
-TAGS = {"eager": "debug", "aot_eager": "debug"}
+TAGS = dict.fromkeys(("eager", "aot_eager", "aot_eager_decomp_partition"), "debug")
 
 
 def list_backends(exclude_tags: Collection[str] | None = ("debug", "experimental")) -> list[str]:
@@ -164,5 +164,6 @@ def built_in(name: str) -> Backend:
 
 
 BACKENDS: dict[str, Backend] = {
-    name: built_in(name) for name in ("inductor", "aot_eager", "eager", "cudagraphs")
+    name: built_in(name)
+    for name in ("inductor", "aot_eager", "aot_eager_decomp_partition", "eager", "cudagraphs")
 }

@@ -87,6 +87,14 @@ def aot_eager(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifac
     return ahead_of_time(graph, pipeline, artifacts, lambda core, _=(): lambda: (interpreter(core), None))
 
 
+def aot_eager_decomp_partition(
+    graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts
+) -> Callable[..., tuple]:
+    """torch's name for what aot_eager does here already: operators decomposed, the joint graph cut by min-cut."""
+    with config.patch({"autograd.partitioner": "min_cut"}):
+        return aot_eager(graph, inputs, pipeline, artifacts)
+
+
 def inductor(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
     """Run every stage: kernels for the device of the inputs."""
     device = device_of_graph(graph)

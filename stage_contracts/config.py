@@ -140,6 +140,8 @@ class Config:
 # Fields for which torch has variables, too; torch's newest name first. CUTAWAY_... wins over torch's.
 TORCH_VARIABLES: dict[str, tuple[str, ...]] = {
     "capture.automatic_dynamic_shapes": ("TORCH_DYNAMO_AUTOMATIC_DYNAMIC_SHAPES",),
+    "capture.capture_dynamic_output_shape_ops": ("TORCHDYNAMO_CAPTURE_DYNAMIC_OUTPUT_SHAPE_OPS",),
+    "capture.capture_scalar_outputs": ("TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS",),
     "capture.disable": ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"),
     "capture.dynamic_shapes": ("TORCHDYNAMO_DYNAMIC_SHAPES",),
     "capture.only_function": ("TORCHDYNAMO_DEBUG_FUNCTION",),

@@ -305,6 +305,7 @@ ARTIFACTS: dict[str, tuple[str, Text]] = {
 
 # Names that stand for others, torch's spellings among them.
 OTHER_NAMES = {
+    "aot_joint_graphs": "aot_joint_graph",
     "graph_breaks_verbose": "graph_breaks",
     "graph_code_verbose": "graph_code",
     "verbose_guards": "guards",

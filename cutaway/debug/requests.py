@@ -31,8 +31,6 @@ _REMOTE = "there is no remote cache; cutaway.compiler.save_cache writes the cach
 NEAREST: tuple[tuple[str, str], ...] = (
     ("TORCHDYNAMO_EXTENDED_ADVICE", "a graph break always says what to do"),
     ("TORCHDYNAMO_EXTENDED_DEBUG_CPP", "no C++ makes a guard; TORCHDYNAMO_EXTENDED_DEBUG_GUARD_ADDED shows the stacks"),
-    ("TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS", ".item() ends the graph; torch.where and cond keep it whole"),
-    ("TORCHDYNAMO_CAPTURE_DYNAMIC_OUTPUT_SHAPE_OPS", "such an operator ends the graph; CUTAWAY_LOGS=graph_breaks"),
     ("TORCHDYNAMO_TRANSLATION_*", "CUTAWAY_AUTOGRAD_VERIFY_PASSES=1 compares every pass with what it was given"),
     ("TORCHDYNAMO_PRINT_MISSING", "CUTAWAY_LOGS=graph_breaks names what could not be captured"),
     ("TORCHDYNAMO_REPRO_*", "TORCHDYNAMO_REPRO_AFTER=aot and TORCHDYNAMO_REPRO_LEVEL save and minify what fails"),

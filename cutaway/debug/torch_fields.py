@@ -41,6 +41,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "debug_dir_root": "debug.folder_root",
         "base_dir": "debug.folder_root",
         "log_file_name": "debug.log_file",
+        "log_file": "debug.log_file",
     },
     "torch._inductor.config": {
         "debug": "debug.folder",
@@ -51,6 +52,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "fx_graph_cache": "runtime.cache",
         "deterministic": "runtime.deterministic",
         "triton.cudagraphs": "runtime.cuda_graphs",
+        "allow_buffer_reuse": "runtime.reuse_memory",
         "comment_origin": "lowering.comments",
         "disabled_passes": "autograd.disabled_passes",
     },
@@ -124,7 +126,6 @@ KEPT: dict[str, dict[str, tuple[Any, str]]] = {
         "keep_output_stride": (True, "strides are eager's where eager promises them"),
         "realize_opcount_threshold": (30, _SHOWN),
         "realize_reads_threshold": (4, _SHOWN),
-        "allow_buffer_reuse": (True, "autograd.disabled_passes='plan_memory.donate' switches in-place reuse off"),
         "inplace_buffers": (True, "autograd.disabled_passes='plan_memory.donate' switches in-place reuse off"),
         "memory_planning": (True, "buffers are always planned into pools"),
         "size_asserts": (True, "guards and the layouts in the C++ are always checked"),

@@ -24,6 +24,7 @@ class FunctionEventAvg:
     cpu_time_total: float = 0.0  # an event inside one of the same name is part of it, and not counted again
     cpu_memory_usage: int = 0
     self_cpu_memory_usage: int = 0
+    flops: int = 0  # with with_flops=True
     input_shapes: Any = None
     stack: tuple[str, ...] = ()
 
@@ -34,6 +35,7 @@ class FunctionEventAvg:
     def add(self, event: ProfilerEvent) -> None:
         self.count += 1
         self.self_cpu_time_total += event.self_ns / 1000
+        self.flops += event.args.get("flops", 0)
         own = event.args.get("Bytes", 0)
         self.self_cpu_memory_usage += own + sum(
             c.args.get("Bytes", 0) for c in event.children if is_memory(c)
@@ -61,7 +63,8 @@ def averages(events: list[ProfilerEvent], by_shape: bool = False, by_stack: int 
             found[key] = FunctionEventAvg(event.name, input_shapes=shapes, stack=stack)
         found[key].add(event)
     memory = any(is_memory(event) for event in events)
-    return EventList(list(found.values()), Shown(memory, by_shape, bool(by_stack)))
+    flops = any("flops" in event.args for event in events)
+    return EventList(list(found.values()), Shown(memory, by_shape, bool(by_stack), flops))
 
 
 # ---- the table ---------------------------------------------------------------------------------------------------
@@ -74,6 +77,7 @@ class Shown:
     memory: bool = False
     shapes: bool = False
     stacks: bool = False
+    flops: bool = False
 
 
 # what `sort_by` may be; torch's older names for the same too
@@ -138,6 +142,7 @@ class EventList:
     def _names(self) -> list[str]:
         names = ["Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls"]
         names += ["CPU Mem", "Self CPU Mem"] * self.shown.memory
+        names += ["Total MFLOPs"] * self.shown.flops
         return names + ["Input Shapes"] * self.shown.shapes + ["Source Location"] * self.shown.stacks
 
     def _cells(self, row: FunctionEventAvg, whole: float, width: int) -> list[str]:
@@ -149,6 +154,8 @@ class EventList:
         ]  # fmt: skip
         if self.shown.memory:
             cells += [shown_bytes(row.cpu_memory_usage), shown_bytes(row.self_cpu_memory_usage)]
+        if self.shown.flops:
+            cells.append(f"{row.flops / 1e6:.3f}" if row.flops else "--")
         cells += [str(row.input_shapes or [])] * self.shown.shapes
         return cells + [" < ".join(row.stack)] * self.shown.stacks
 

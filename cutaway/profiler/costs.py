@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from cutaway.profiler.events import ProfilerEvent
 from stage4_runtime.runtime.layout import span
 from stage_contracts.blas import contraction
 from stage_contracts.loop_ir import BufferRef, LoopNest, buffer_refs
@@ -48,6 +49,16 @@ def cost(program: Program, step: Any, sizes: Sizes | None = None) -> Cost | None
     except KeyError:
         return None
     return None
+
+
+def count_operations(events: Iterable[ProfilerEvent]) -> None:
+    """Each kernel and routine of which it is known says its floating-point operations, as torch's with_flops."""
+    for event in events:
+        if event.source is not None and event.category in ("kernel", "library"):
+            program, step = event.source
+            found = cost(program, step, event.sizes)
+            if found is not None and found.flops is not None:
+                event.args = {**event.args, "flops": found.flops}
 
 
 def number(size: Any, sizes: Sizes) -> int:

@@ -16,6 +16,7 @@ from typing import Any
 
 from cutaway.profiler import chrome_trace, compile_phases, regions
 from cutaway.profiler.averages import EventList, averages
+from cutaway.profiler.costs import count_operations
 from cutaway.profiler.events import ACTIVE, ProfilerEvent, Recorder, nested
 from cutaway.profiler.memory_timeline import write_timeline
 from cutaway.profiler.schedule import RECORDING, ProfilerAction, every_step
@@ -35,13 +36,23 @@ def supported_activities() -> set[ProfilerActivity]:
     return {ProfilerActivity.CPU}
 
 
+# What to say of torch's options that record more there.
+NEAREST = {
+    "with_modules": "with_stack=True has the lines of a module's forward",
+    "experimental_config": "record_function marks what else is to be seen",
+    "execution_trace_observer": "TORCH_COMPILE_DEBUG=1 writes every graph, as programs that run",
+}
+
+
 class profile:
     """`with profile() as prof:`, then `prof.key_averages().table()` or `prof.export_chrome_trace(path)`.
 
     activities: only CPU is recorded here; CUDA is said to be left out. schedule: the action for each step, from
     `schedule(...)`; then call `step()` after each. on_trace_ready: called with this object when a trace is there.
     record_shapes: shapes and dtypes of inputs. profile_memory: allocations of compiled programs. with_stack: the
-    program's Python stack at each event.
+    program's Python stack at each event. acc_events: keep the events of earlier recordings of a schedule. with_flops:
+    a column of floating-point operations, of kernels and matrix products. Torch's other options are taken, and it is
+    said once that they add nothing.
     """
 
     @checks_options
@@ -54,6 +65,11 @@ class profile:
         record_shapes: bool = False,
         profile_memory: bool = False,
         with_stack: bool = False,
+        with_flops: bool = False,
+        with_modules: bool = False,
+        experimental_config: Any = None,
+        execution_trace_observer: Any = None,
+        acc_events: bool = False,
     ) -> None:
         wanted = set(supported_activities() if activities is None else activities)
         if not wanted <= set(ProfilerActivity):
@@ -63,6 +79,11 @@ class profile:
         if left_out := wanted - supported_activities():
             names = ", ".join(activity.name for activity in left_out)
             report_once(f"cutaway: the profiler records the CPU only; {names} is left out")
+        for name, given in {"with_modules": with_modules, "experimental_config": experimental_config,
+                            "execution_trace_observer": execution_trace_observer}.items():  # fmt: skip
+            if given:
+                report_once(f"cutaway: profile({name}=...) records nothing more here; {NEAREST[name]}")
+        self._flops, self._all = bool(with_flops), bool(acc_events)
         self._steps, self._schedule = schedule is not None, schedule or every_step
         self._on_trace_ready = on_trace_ready
         self._options = bool(record_shapes), bool(profile_memory), bool(with_stack)
@@ -140,7 +161,10 @@ class profile:
         assert self._recorder is not None
         recorder = self._recorder
         self._end_recording()
-        self._recorded = nested(recorder.recorded())
+        recorded = nested(recorder.recorded())
+        if self._flops:
+            count_operations(recorded)
+        self._recorded = [*self._recorded, *recorded] if self._all else recorded
         if self._on_trace_ready is not None:
             self._on_trace_ready(self)
 

@@ -159,6 +159,13 @@ def test_a_log_that_fails_says_so_and_the_program_goes_on(monkeypatch, capsys):
     assert said.count("cutaway: the log 'guards' failed on") >= 1 and "ZeroDivisionError" in said
 
 
+def test_the_troubleshooting_guide_spells_one_log_otherwise():
+    """Its table says aot_joint_graphs."""
+    logs.set_logs(aot_joint_graphs=True)
+    assert logs.logs_on() == {"aot_joint_graph"}
+    logs.set_logs()
+
+
 def test_help_lists_every_log(capsys):
     logs.logs_of_environment("help")
     listed = capsys.readouterr().err

@@ -345,3 +345,28 @@ def test_it_is_there_under_both_names(tmp_path):
         torch.compile(lambda x: x - 1)(torch.ones(2))
     (file,) = tmp_path.glob("w.*.pt.trace.json")
     assert problems(read(file)) == []
+
+
+def test_operations_are_counted_when_asked_for_and_recordings_are_kept():
+    """with_flops: a product of 8x16 and 16x4 is 2*8*16*4 operations. acc_events: both steps of a schedule stay."""
+    compiled = torch.compile(lambda x, w: x @ w)
+    x, w = torch.ones(8, 16), torch.ones(16, 4)
+    compiled(x, w)
+    each = profiler.schedule(wait=0, warmup=0, active=1, repeat=2)
+    for kept in (False, True):
+        with profiler.profile(schedule=each, with_flops=True, acc_events=kept) as prof:
+            for _ in range(2):
+                compiled(x, w)
+                prof.step()
+        (row,) = [row for row in prof.key_averages() if row.flops]
+        assert (row.count, row.flops) == ((2, 2048) if kept else (1, 1024))
+        assert "Total MFLOPs" in prof.key_averages().table()
+    with profiler.profile() as prof:
+        compiled(x, w)
+    assert "MFLOPs" not in prof.key_averages().table()
+
+
+def test_an_option_that_adds_nothing_is_said(capsys):
+    with profiler.profile(with_modules=True):
+        pass
+    assert "profile(with_modules=...) records nothing more here; with_stack=True" in capsys.readouterr().err

@@ -161,6 +161,17 @@ def test_fields_that_act(said):
     dynamo.log_level = logging.WARNING
 
 
+def test_the_guides_last_names_act(tmp_path, monkeypatch):
+    """Those of the line-by-line check: a log file, buffers that are not shared, scalars by a variable."""
+    with config.patch():
+        torch._dynamo.config.log_file = str(tmp_path / "log.txt")
+        torch._inductor.config.allow_buffer_reuse = False
+        assert config.current().debug.log_file == str(tmp_path / "log.txt")
+        assert not config.current().runtime.reuse_memory
+    made = config.from_environment({"TORCHDYNAMO_CAPTURE_SCALAR_OUTPUTS": "1"})
+    assert made.capture.capture_scalar_outputs
+
+
 def test_what_changes_nothing_is_said_once(said, capsys):
     with torch._inductor.config.patch(max_autotune=True):
         assert torch._inductor.config.max_autotune is True
@@ -222,6 +233,7 @@ def test_every_field_that_is_listed_is_one_of_torchs(module):
         "cache_size_limit_verbose",
         "verbose_progress",
         "realize_reads_threshold",
+        "log_file",  # the troubleshooting guide's; log_file_name in torch 2.0
     }
     words = set()
     for path in of_torch(module.split(".")[1]):

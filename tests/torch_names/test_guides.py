@@ -81,7 +81,9 @@ def test_nested_calls_are_compiled_with_the_outermost(counter):
 
 
 def test_backends_have_names():
-    assert {"inductor", "eager", "aot_eager", "cudagraphs"} <= {*torch.compiler.list_backends(None)}
+    assert {"inductor", "eager", "aot_eager", "aot_eager_decomp_partition", "cudagraphs"} <= {
+        *torch.compiler.list_backends(None)
+    }
     assert not {"eager", "aot_eager"} & {*torch.compiler.list_backends()}  # those are for finding faults
     with pytest.raises(ValueError, match="did you mean 'inductor'"):
         torch.compile(lambda x: x, backend="inducter")

@@ -1,4 +1,5 @@
-"""The order of the search: calls are left out, then results; then what is left is made simpler. Each step is a run.
+"""The order of the search: calls are left out, then results; then what is left is made simpler, and again. Each step
+is a run.
 
 Input: the path of a saved program. Every program that fails as the first did is kept in a folder beside it
 (`NAME_checkpoints`), where the next search goes on; the smallest becomes repro.py.
@@ -19,7 +20,7 @@ from typing import Any
 from cutaway.backends import Backend, find_backend
 from cutaway.compile import compile
 from cutaway.debug.minify.children import first_that_fails
-from cutaway.debug.minify.cuts import cut, results, values_of
+from cutaway.debug.minify.cuts import Values, cut, results, values_of
 from cutaway.debug.minify.failure import Failure
 from cutaway.debug.minify.simpler import SIMPLER, State
 from cutaway.debug.minify.smallest import smallest
@@ -138,11 +139,27 @@ def _check_heading(path: Path, failure: Failure) -> None:
 
 
 def _smaller(search: _Search, graph: Graph, inputs: Sequence[Any]) -> State:
-    values = values_of(graph, inputs)
+    """Rounds of fewer calls, fewer results, simpler ones: what is simpler may need fewer calls."""
+    state: State = graph, inputs
+    while True:
+        before = len(state[0].calls)
+        try:
+            values = values_of(*state)
+        except Exception:
+            if before == len(graph.calls):
+                raise
+            return state  # a simpler graph fails when it is compiled, but cannot be run
+        state = _simplest(search, _fewer_calls(search, state, values))
+        if len(state[0].calls) in (before, 1):
+            return state
+
+
+def _fewer_calls(search: _Search, state: State, values: Values) -> State:
+    graph, _ = state
     calls: list[Node] = smallest(
         graph.calls, lambda parts: search.first_failing([cut(graph, values, part) for part in parts])
     )
-    state = cut(graph, values, calls) or (graph, inputs)
+    state = cut(graph, values, calls) or state
     given = results(graph, values, calls)
     given = smallest(
         given,
@@ -150,6 +167,10 @@ def _smaller(search: _Search, graph: Graph, inputs: Sequence[Any]) -> State:
     )
     if len(given) < len(state[0].outputs):
         state = cut(graph, values, calls, given) or state
+    return state
+
+
+def _simplest(search: _Search, state: State) -> State:
     for simpler in SIMPLER:
         while True:
             tries = list(simpler(state))

@@ -1,4 +1,4 @@
-"""What can be simpler in a graph of few calls: sizes of two, numbers of zero, inputs of zeros.
+"""What can be simpler in a graph of few calls: no dead call, no call that only changes numbers, sizes of two, zeros.
 
 Input: a graph and its inputs. Each function yields graphs with their inputs, the boldest first. A size is made smaller
 wherever it stands, as an argument too; whether that still makes sense, the run says.
@@ -13,9 +13,30 @@ from typing import Any
 from stage0_eager.arrays import CPU, move
 from stage0_eager.tensor import Tensor
 from stage_contracts.graph import Graph, Node
+from stage_contracts.tensor_meta import TensorMeta
 
 State = tuple[Graph, Sequence[Any]]
 SMALL = 2  # a size of 1 would broadcast
+
+
+def without_dead_calls(state: State) -> Iterator[State]:
+    """Only the calls that a result needs: fewer results may have left others."""
+    graph = state[0].copy()
+    graph.eliminate_dead_code()
+    if len(graph.calls) < len(state[0].calls):
+        yield graph, state[1]
+
+
+def passed_over(state: State) -> Iterator[State]:
+    """One call gone, whose readers read what it read, of the same type: x for x * 2."""
+    for place, node in enumerate(state[0].calls):
+        alike = [at for at, used in enumerate(node.all_input_nodes) if _same_type(used, node)]
+        for at in alike if len(state[0].calls) > 1 else ():
+            graph = state[0].copy()
+            gone = graph.calls[place]
+            graph.replace_all_uses_with(gone, gone.all_input_nodes[at])
+            graph.erase_node(gone)
+            yield graph, state[1]
 
 
 def smaller_sizes(state: State) -> Iterator[State]:
@@ -44,7 +65,17 @@ def zero_inputs(state: State) -> Iterator[State]:
         yield graph, [_zeros(one) if i in chosen else one for i, one in enumerate(inputs)]
 
 
-SIMPLER: tuple[Callable[[State], Iterator[State]], ...] = (smaller_sizes, zero_numbers, zero_inputs)
+SIMPLER: tuple[Callable[[State], Iterator[State]], ...] = (
+    without_dead_calls,
+    passed_over,
+    smaller_sizes,
+    zero_numbers,
+    zero_inputs,
+)
+
+
+def _same_type(one: Node, other: Node) -> bool:
+    return isinstance(one.val, TensorMeta) and isinstance(other.val, TensorMeta) and one.val == other.val
 
 
 def _has_numbers(value: Tensor) -> bool:
