@@ -30,7 +30,7 @@
 #   make minified-faults the same faults: how small is the program that the minifier leaves?
 #   make random-bits     a million draws of every distribution, every build, bit for bit (DRAWS=, JOBS=)
 #   make vector-math     the errors of the generated C++'s mathematical functions
-#   make gpu             every operator, the skeleton, users' kernels, on an NVIDIA GPU (CuPy, Triton)
+#   make gpu             every operator, the skeleton, users' kernels, the profiler, on an NVIDIA GPU (CuPy, Triton)
 #   make gpu-speed       compiled programs on an NVIDIA GPU beside torch.compile, where torch is installed
 #   make cpu-speed       compiled programs beside torch.compile, jax.jit, NumPy, eager (the extra `bench`)
 #   make training-step   a whole training step beside torch's: eager, model compiled, step compiled
@@ -153,7 +153,7 @@ random-bits: $(VENV)/installed-test | build
 # Whichever python3 has CuPy: a GPU machine often brings its own.
 GPU_PYTHON ?= python3
 gpu: | build
-	for name in eager skeleton user_kernels; do \
+	for name in eager skeleton user_kernels profiler guides; do \
 	    $(GPU_PYTHON) benchmarks/gpu/$$name.py > build/gpu.txt || { cat build/gpu.txt; exit 1; }; \
 	    mv build/gpu.txt reports/gpu-$$name.txt; tail -n 1 reports/gpu-$$name.txt; done
 

@@ -25,6 +25,8 @@ class FunctionEventAvg:
     cpu_memory_usage: int = 0
     self_cpu_memory_usage: int = 0
     flops: int = 0  # with with_flops=True
+    self_device_time_total: float = 0.0  # on the GPU: what a kernel took
+    device_time_total: float = 0.0  # and, of an event of the CPU, what it launched, inside it too
     input_shapes: Any = None
     stack: tuple[str, ...] = ()
 
@@ -32,8 +34,22 @@ class FunctionEventAvg:
     def cpu_time(self) -> float:
         return self.cpu_time_total / self.count if self.count else 0.0
 
+    @property
+    def device_time(self) -> float:
+        return self.device_time_total / self.count if self.count else 0.0
+
+    # torch's older names
+    cuda_time = device_time
+    cuda_time_total = property(lambda self: self.device_time_total)
+    self_cuda_time_total = property(lambda self: self.self_device_time_total)
+
     def add(self, event: ProfilerEvent) -> None:
         self.count += 1
+        if event.device is not None:
+            self.flops += event.args.get("flops", 0)
+            self.self_device_time_total += event.duration_ns / 1000
+            self.device_time_total += event.duration_ns / 1000
+            return
         self.self_cpu_time_total += event.self_ns / 1000
         self.flops += event.args.get("flops", 0)
         own = event.args.get("Bytes", 0)
@@ -46,6 +62,7 @@ class FunctionEventAvg:
         if around is None:
             self.cpu_time_total += event.duration_ns / 1000
             self.cpu_memory_usage += event.memory
+            self.device_time_total += event.device_ns / 1000
 
 
 def is_memory(event: ProfilerEvent) -> bool:
@@ -58,13 +75,14 @@ def averages(events: list[ProfilerEvent], by_shape: bool = False, by_stack: int 
     for event in events:
         shapes = event.args.get("Input Dims") if by_shape else None
         stack = stack_of(event)[:by_stack]
-        key = event.name, str(shapes), stack
+        key = event.name, event.device is not None, str(shapes), stack
         if key not in found:
             found[key] = FunctionEventAvg(event.name, input_shapes=shapes, stack=stack)
         found[key].add(event)
     memory = any(is_memory(event) for event in events)
     flops = any("flops" in event.args for event in events)
-    return EventList(list(found.values()), Shown(memory, by_shape, bool(by_stack), flops))
+    device = any(event.device is not None for event in events)
+    return EventList(list(found.values()), Shown(memory, by_shape, bool(by_stack), flops, device))
 
 
 # ---- the table ---------------------------------------------------------------------------------------------------
@@ -78,6 +96,7 @@ class Shown:
     shapes: bool = False
     stacks: bool = False
     flops: bool = False
+    device: bool = False
 
 
 # what `sort_by` may be; torch's older names for the same too
@@ -88,6 +107,9 @@ SORT_KEYS: dict[str, Callable[[FunctionEventAvg], float]] = {
     "count": lambda row: row.count,
     "cpu_memory_usage": lambda row: row.cpu_memory_usage,
     "self_cpu_memory_usage": lambda row: row.self_cpu_memory_usage,
+    **{f"self_{name}_time_total": lambda row: row.self_device_time_total for name in ("cuda", "device")},
+    **{f"{name}_time_total": lambda row: row.device_time_total for name in ("cuda", "device")},
+    **{f"{name}_time": lambda row: row.device_time for name in ("cuda", "device")},
 }
 
 
@@ -114,10 +136,16 @@ class EventList:
     def self_cpu_time_total(self) -> float:
         return sum(row.self_cpu_time_total for row in self.rows)
 
+    @property
+    def self_device_time_total(self) -> float:
+        return sum(row.self_device_time_total for row in self.rows)
+
     def total_average(self) -> FunctionEventAvg:
         """All rows as one."""
         total = FunctionEventAvg("Total", sum(row.count for row in self.rows))
         total.self_cpu_time_total = total.cpu_time_total = self.self_cpu_time_total
+        total.self_device_time_total = total.device_time_total = self.self_device_time_total
+        total.flops = sum(row.flops for row in self.rows)
         return total
 
     def table(
@@ -137,10 +165,15 @@ class EventList:
         whole = self.self_cpu_time_total or 1.0
         kept = rows if row_limit < 0 else rows[:row_limit]
         cells = [self._cells(row, whole, max_name_column_width) for row in kept]
-        return _laid_out([self._names(), *cells], header, f"Self CPU time total: {shown_time(whole)}")
+        footer = f"Self CPU time total: {shown_time(whole)}"
+        if self.shown.device:
+            footer += f"\nSelf CUDA time total: {shown_time(self.self_device_time_total)}"
+        return _laid_out([self._names(), *cells], header, footer)
 
     def _names(self) -> list[str]:
-        names = ["Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls"]
+        names = ["Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg"]
+        names += ["Self CUDA", "Self CUDA %", "CUDA total", "CUDA time avg"] * self.shown.device
+        names += ["# of Calls"]
         names += ["CPU Mem", "Self CPU Mem"] * self.shown.memory
         names += ["Total MFLOPs"] * self.shown.flops
         return names + ["Input Shapes"] * self.shown.shapes + ["Source Location"] * self.shown.stacks
@@ -150,8 +183,12 @@ class EventList:
         cells = [
             name, f"{row.self_cpu_time_total / whole:.2%}", shown_time(row.self_cpu_time_total),
             f"{row.cpu_time_total / whole:.2%}", shown_time(row.cpu_time_total), shown_time(row.cpu_time),
-            str(row.count),
         ]  # fmt: skip
+        if self.shown.device:
+            of = self.self_device_time_total or 1.0
+            cells += [shown_time(row.self_device_time_total), f"{row.self_device_time_total / of:.2%}"]
+            cells += [shown_time(row.device_time_total), shown_time(row.device_time)]
+        cells.append(str(row.count))
         if self.shown.memory:
             cells += [shown_bytes(row.cpu_memory_usage), shown_bytes(row.self_cpu_memory_usage)]
         if self.shown.flops:

@@ -19,6 +19,11 @@ CATEGORIES = {
     "graph": "a compiled graph, its forward or its backward",
     "kernel": "a generated kernel ran",
     "library": "a routine of a library ran (BLAS, NumPy)",
+    "launch": "a kernel was launched on a GPU, where it is an event of its own",
+    "cuda_driver": "a call of CUDA's driver that began something on the GPU (with CUPTI)",
+    "cuda_runtime": "the same, of CUDA's runtime",
+    "gpu_memcpy": "a copy by the GPU (with CUPTI)",
+    "gpu_memset": "memory filled by the GPU (with CUPTI)",
     "user_annotation": "a range of record_function, or a step of the profiler",
     "compile": "a phase of a compile",
     "import": "modules were imported (`cutaway profile` only)",
@@ -44,6 +49,9 @@ class ProfilerEvent:
     parent: ProfilerEvent | None = field(default=None, repr=False)
     source: Any = field(default=None, repr=False)  # of a kernel or a routine: (its program, its step)
     sizes: dict[str, int] | None = field(default=None, repr=False)  # open ones, as they were in this call
+    device: int | None = None  # the GPU that it ran on; `thread` is its stream there
+    launch: int | None = None  # of a launch, and of what it began on the GPU: the same number
+    device_ns: int = 0  # how long the GPU ran for it and for what is inside it
 
     @property
     def end_ns(self) -> int:
@@ -82,6 +90,7 @@ class Recorder:
 
     def __init__(self, shapes: bool = False, memory: bool = False, stacks: bool = False) -> None:
         self.shapes, self.memory, self.stacks = shapes, memory, stacks
+        self.gpu: Any = None  # a GpuObserver (gpu.py), if a GPU is recorded
         self.events: list[ProfilerEvent] = []
         # calls of C++: what they ran, when each of it began and the last ended, on which thread, with which open sizes
         self.stamped: list[tuple[tuple[Timed, ...], Any, int, dict[str, int] | None]] = []
@@ -112,7 +121,8 @@ class Recorder:
             for steps, stamps, thread, sizes in self.stamped
             for step, begun, ended in zip(steps, stamps[:-1].tolist(), stamps[1:].tolist(), strict=True)
         ]
-        return [event for event in (*self.events, *made) if event.start_ns >= self.begun_ns]
+        kept = [event for event in (*self.events, *made) if event.start_ns >= self.begun_ns]
+        return kept if self.gpu is None else [*kept, *self.gpu.ran(kept, self.begun_ns)]
 
     def clear(self) -> None:
         """Forget what was recorded: a warm-up is over."""
@@ -122,13 +132,14 @@ class Recorder:
 
 
 def nested(events: list[ProfilerEvent]) -> list[ProfilerEvent]:
-    """The events of every thread by start, each with its parent and children: what lies in its time, on its thread."""
+    """The events of every thread by start, each with its parent and children: what lies in its time, on its thread
+    (of a GPU: on its stream)."""
     ordered = sorted(events, key=lambda e: (e.start_ns, -e.duration_ns))
     for event in ordered:
         event.parent, event.children = None, []
-    open_: dict[int, list[ProfilerEvent]] = {}
+    open_: dict[tuple[int | None, int], list[ProfilerEvent]] = {}
     for event in ordered:
-        around = open_.setdefault(event.thread, [])
+        around = open_.setdefault((event.device, event.thread), [])
         while around and around[-1].end_ns < event.end_ns:
             around.pop()
         if around:

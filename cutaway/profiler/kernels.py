@@ -1,14 +1,17 @@
 """A timer around each kernel that a compiled program launches, and around each routine of a library that it calls.
 
 Input: the launch function of a program. Where many steps are one call of C++, that call notes when each begins; they
-become events after the recording. Timers go in under the names in the function's globals, and are taken out again.
+become events after the recording. Timers go in under the names in the function's globals, and are taken out again. On a
+GPU a launch is one event here and, by the recorder's observer, one there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from threading import get_ident
 from time import perf_counter_ns
+from types import SimpleNamespace
 from typing import Any
 from weakref import finalize
 
@@ -32,23 +35,78 @@ def observe_launches(run: Any, recorder: Recorder) -> Callable[[], None]:
     """Time the steps of `run` from here on; what it returns ends that."""
     if not can_be_observed(run):
         return lambda: None
-    names, program = run.__globals__, run.program
-    timers: dict[str, Any] = {}
-    for name, what in calls_of(run).items():
-        if what in ALLOCATIONS:
-            timers |= {name: _counting(names[name], program, recorder)} if recorder.memory else {}
-        elif isinstance(what, Segment):
-            timers[name] = _segment(what, names[name], program, recorder)
-        elif isinstance(what, Routine):
-            timers[name] = _timed(names[name], _routine(what, program), recorder, recorder.shapes)
-        else:
-            steps = [s for s in program.steps if isinstance(s, Launch) and s.kernel == what.name]
-            timers[name] = _timed(names[name], _described((steps or [what])[0], program, recorder), recorder)
+    if run.program.device.type != "cpu":
+        return _observe_gpu(run, recorder) if recorder.gpu is not None else lambda: None
+    names = run.names
+    timers = {name: _timer(what, names[name], run.program, recorder) for name, what in calls_of(run).items()}
     if recorder.memory:  # pools that were kept are allocated once more, to be seen
         timers |= {name: arena for name, arena in fresh_arenas().items() if name in names}
     before = {name: names[name] for name in timers}
     names.update(timers)
     return lambda: names.update(before)
+
+
+def _timer(what: Any, call: Callable, program: Program, recorder: Recorder) -> Callable:
+    """What takes the place of a call in a launch function."""
+    if what in ALLOCATIONS:
+        return _counting(call, program, recorder) if recorder.memory else call
+    if isinstance(what, Segment):
+        return _segment(what, call, program, recorder)
+    return _timed(
+        call, _called(what, program, recorder), recorder, isinstance(what, Routine) and recorder.shapes
+    )
+
+
+def _called(what: Any, program: Program, recorder: Recorder) -> Timed:
+    """A routine, or a kernel by the first step that launches it."""
+    if isinstance(what, Routine):
+        return _routine(what, program)
+    steps = [s for s in program.steps if isinstance(s, Launch) and s.kernel == what.name]
+    return _described((steps or [what])[0], program, recorder)
+
+
+def _observe_gpu(run: Any, recorder: Recorder) -> Callable[[], None]:
+    """A timer around each launch of a program on a GPU, and around the replay of each CUDA graph that it has."""
+    names, program = run.names, run.program
+    timers: dict[str, Any] = {}
+    for name, what in calls_of(run).items():
+        if what not in ALLOCATIONS:
+            launch = replace(_called(what, program, recorder), category="launch")
+            timers[name] = _launched(names[name], launch, recorder)
+        elif recorder.memory:
+            timers[name] = _counting(names[name], program, recorder)
+    before = {name: names[name] for name in timers}
+    names.update(timers)
+    replays = [captured for captured, _ in getattr(run, "state", {}).values() if captured is not None]
+    graphs = [captured.graph for captured in replays]
+    lines = _lines(union(kernel.origins for kernel in program.kernels.values()))
+    for captured in replays:
+        replay = Timed(f"CUDA graph of {program.name}", "launch", {"program": program.name, **lines})
+        captured.graph = SimpleNamespace(launch=_launched(captured.graph.launch, replay, recorder))
+
+    def undo() -> None:
+        names.update(before)
+        for captured, graph in zip(replays, graphs, strict=True):
+            captured.graph = graph
+
+    return undo
+
+
+def _launched(function: Callable, what: Timed, recorder: Recorder) -> Callable:
+    """`function`, which launches something: an event here and, by the recorder's observer, one on the GPU."""
+    keep, begins = recorder.events.append, recorder.gpu.begins
+
+    def launched(*given: Any, **options: Any) -> Any:
+        over = begins()
+        start = perf_counter_ns()
+        result = function(*given, **options)
+        event = what.event(start, perf_counter_ns() - start, get_ident())
+        keep(event)
+        if over is not None:
+            over(event)
+        return result
+
+    return launched
 
 
 def _segment(segment: Segment, call: Callable, program: Program, recorder: Recorder) -> Callable:

@@ -14,7 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from cutaway.profiler import chrome_trace, compile_phases, regions
+from cutaway.profiler import chrome_trace, compile_phases, gpu, regions
 from cutaway.profiler.averages import EventList, averages
 from cutaway.profiler.costs import count_operations
 from cutaway.profiler.events import ACTIVE, ProfilerEvent, Recorder, nested
@@ -33,7 +33,8 @@ class ProfilerActivity(Enum):
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    return {ProfilerActivity.CPU}
+    """CPU, and CUDA where there is a GPU."""
+    return {ProfilerActivity.CPU} | ({ProfilerActivity.CUDA} if gpu.gpu_available() else set())
 
 
 # What to say of torch's options that record more there.
@@ -47,9 +48,9 @@ NEAREST = {
 class profile:
     """`with profile() as prof:`, then `prof.key_averages().table()` or `prof.export_chrome_trace(path)`.
 
-    activities: only CPU is recorded here; CUDA is said to be left out. schedule: the action for each step, from
-    `schedule(...)`; then call `step()` after each. on_trace_ready: called with this object when a trace is there.
-    record_shapes: shapes and dtypes of inputs. profile_memory: allocations of compiled programs. with_stack: the
+    activities: CPU, and CUDA where there is a GPU; otherwise that is said to be left out. schedule: the action for each
+    step, from `schedule(...)`; then call `step()` after each. on_trace_ready: called with this object when a trace is
+    there. record_shapes: shapes and dtypes of inputs. profile_memory: allocations of compiled programs. with_stack: the
     program's Python stack at each event. acc_events: keep the events of earlier recordings of a schedule. with_flops:
     a column of floating-point operations, of kernels and matrix products. Torch's other options are taken, and it is
     said once that they add nothing.
@@ -78,7 +79,10 @@ class profile:
             )
         if left_out := wanted - supported_activities():
             names = ", ".join(activity.name for activity in left_out)
-            report_once(f"cutaway: the profiler records the CPU only; {names} is left out")
+            report_once(
+                f"cutaway: there is no GPU here, so the profiler records the CPU only; {names} is left out"
+            )
+        self._on_gpu = ProfilerActivity.CUDA in wanted - left_out
         for name, given in {"with_modules": with_modules, "experimental_config": experimental_config,
                             "execution_trace_observer": execution_trace_observer}.items():  # fmt: skip
             if given:
@@ -150,6 +154,9 @@ class profile:
         self._recorder = Recorder(*self._options)
         ACTIVE.append(self._recorder)
         self._undo.callback(ACTIVE.clear)
+        if self._on_gpu:
+            self._recorder.gpu = gpu.observer()
+            self._undo.callback(self._recorder.gpu.stop)
         self._undo.callback(compile_phases.listen(self._recorder))
         self._undo.callback(regions.observe(self._recorder))
 
@@ -162,6 +169,8 @@ class profile:
         recorder = self._recorder
         self._end_recording()
         recorded = nested(recorder.recorded())
+        if recorder.gpu is not None:
+            gpu.add_to_launches(recorded)
         if self._flops:
             count_operations(recorded)
         self._recorded = [*self._recorded, *recorded] if self._all else recorded

@@ -12,14 +12,17 @@ from typing import Any
 
 from cutaway.profiler.costs import Cost, cost
 from cutaway.profiler.events import ProfilerEvent
-from cutaway.profiler.peaks import Peaks
+from cutaway.profiler.peaks import Peaks, measured_peaks
 from cutaway.profiler.stacks import OURS
 
 # part -> what it is, and the categories of events whose own time is in it
 PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "kernels": ("generated kernels", ("kernel",)),
     "libraries": ("routines of libraries: BLAS, NumPy", ("library",)),
-    "gaps": ("in a graph, between its kernels: allocations, arrays in and out", ("graph",)),
+    "gaps": (
+        "in a graph, between its kernels: allocations, arrays in and out",
+        ("graph", "launch", "cuda_driver", "cuda_runtime"),
+    ),
     "guards": ("around graphs: guards, and the Python that a break leaves", ("region",)),
     "compiling": ("phases of compiles", ("compile",)),
     "importing": ("modules, the first time that a statement names them", ("import",)),
@@ -95,8 +98,9 @@ def kernel_times(events: Iterable[ProfilerEvent], peaks: Peaks) -> list[KernelTi
         found = cost(source[0], source[1], event.sizes) if source is not None else None
         if found is not None and found.flops is not None:
             row.cost, dtype = found, _dtype(*source)
-            row.least = (row.least or 0.0) + peaks.least_seconds(found, dtype)
-            row.bound = peaks.bound(found, dtype)
+            best = peaks if event.device is None else measured_peaks("cuda")
+            row.least = (row.least or 0.0) + best.least_seconds(found, dtype)
+            row.bound = best.bound(found, dtype)
     return sorted(rows.values(), key=lambda row: -row.seconds)
 
 

@@ -109,7 +109,7 @@ def plain_launch(
                     names[SUBGRAPH_PREFIX + arg.name] = constants[arg.name]
     exec(compile(written.text, path, "exec"), names)
     run = names[written.function]
-    run.source_text, run.written = written.text, written
+    run.source_text, run.written, run.names = written.text, written, names
     run.program = program
     return run
 

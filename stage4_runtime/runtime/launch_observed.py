@@ -1,6 +1,6 @@
 """What a launch function calls, by its name in the function's globals: an observer puts its own in, and takes it out.
 
-Input: what launch.py made for a CPU. A Segment is many steps in one call of C++; `stamped` of segment_calls.py makes
+Input: what launch.py made. A Segment is many steps in one call of C++; `stamped` of segment_calls.py makes
 that call note when each step begins.
 """
 
@@ -18,8 +18,8 @@ ALLOCATIONS = "empty", "allocate_pool"  # a buffer of its own, and a pool for te
 
 
 def can_be_observed(run: Any) -> bool:
-    """Whether `run` is a launch function for a CPU. One for a GPU, or a graph on NumPy, is not."""
-    return hasattr(run, "written") and run.program.device.type == "cpu"
+    """Whether `run` is a launch function; a graph on NumPy is not."""
+    return hasattr(run, "written")
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Routine:
 
 def calls_of(run: Any) -> dict[str, Any]:
     """Name -> the Segment, Kernel or Routine that it runs; those of ALLOCATIONS are there as themselves."""
-    program, given = run.program, run.__globals__
+    program, given = run.program, run.names
     parts = segments(program)
     native = [part for part in parts if isinstance(part, Segment) and part.function in given]
     found: dict[str, Any] = {part.function: part for part in native}

@@ -270,8 +270,23 @@ WRONG = {
     "text for a time": lambda events: events[3].update(ts="0"),
     "an arrow without an end": lambda events: events.remove(next(e for e in events if e["ph"] == "f")),
     "an end outside": lambda events: next(e for e in events if e["ph"] == "f").update(tid=-1),
-    "events that cross": lambda events: events[3].update(dur=events[3]["dur"] * 0.9),
+    "events that cross": lambda events: crossing(events),
 }
+
+
+def crossing(events):
+    """The first span that has another in it ends in the middle of that."""
+    spans = [e for e in events if e["ph"] == "X" and e["dur"] > 1]
+    outer, inner = next(
+        (o, i)
+        for o in spans
+        for i in spans
+        if i is not o
+        and i["tid"] == o["tid"]
+        and i["ts"] - o["ts"] > 0
+        and i["ts"] + i["dur"] < o["ts"] + o["dur"]
+    )
+    outer["dur"] = inner["ts"] - outer["ts"] + inner["dur"] / 2
 
 
 @pytest.mark.parametrize("fault", WRONG)
