@@ -31,7 +31,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Contraction:
-    """`c[m, n] = a[m, k] @ b[k, n]`, for each point of the `batch` loops. `letter`: "s" or "d", or what the caller gave."""
+    """`c[m, n] = a[m, k] @ b[k, n]`, for each point of the `batch` loops. `letter`: "s" or "d", or the caller's own."""
 
     letter: str
     m: Any

@@ -1,4 +1,4 @@
-"""Which blocks of a score matrix a mask leaves empty, and which it leaves whole, from the comparisons that it is made of.
+"""Which blocks of a score matrix a mask leaves empty, and which it leaves whole, from the comparisons it is made of.
 
 Input: the condition of a `where` as a term, such as `row >= column and row - column < 256`. A comparison that is linear
 in the row and the column bounds the columns of a block of rows; every other one only means that no block is whole.

@@ -51,7 +51,7 @@ class _Match:
 
 @dataclass(frozen=True)
 class Softmax:
-    """exp(x - top) / total over a row, where top is the row's largest x and total the sum: terms of a kernel's nests."""
+    """exp(x - top) / total over a row, where top is the row's largest x and total the sum, as terms."""
 
     x: Term
     top: Term
@@ -75,20 +75,29 @@ def _match(program: Program, number: int) -> _Match | None:
     if kernel.template or kernel.rows or step.buffers != kernel.params or kernel.sizes:
         return None
     products = {n: p for n, s in enumerate(program.steps) if (p := product_of(s, program.buffers))}
-    made = {p.c.buffer: n for n, p in products.items() if n < number}
-    used = {p.a.buffer: n for n, p in products.items() if n > number}
-    reads, writes = step_accesses(step, program.kernels)
     private = {name for name in kernel.params if users_of(program, name) == {number}}
-    for scores in (name for name in reads if name in made):
-        for weights in (name for name in writes if name in used):
-            first, last = made[scores], used[weights]
-            if users_of(program, scores) != {first, number} or users_of(program, weights) != {number, last}:
-                continue
-            between = {name for s in program.steps[number + 1 : last] for name in step_accesses(s, program.kernels)[0]}
-            whole = _kernel(program, kernel, products[first], products[last], private)
-            if whole is not None and not between & {*writes}:
-                return _Match(first, number, last, whole)
+    for first, last in _pairs(program, number, products):
+        whole = _kernel(program, kernel, products[first], products[last], private)
+        if whole is not None and not _read_between(program, number, last):
+            return _Match(first, number, last, whole)
     return None
+
+
+def _pairs(program: Program, number: int, products: Mapping[int, Contraction]) -> list[tuple[int, int]]:
+    """The products whose result only this step reads, each with those that alone read what this step writes."""
+    reads, writes = step_accesses(program.steps[number], program.kernels)
+    firsts = [n for n, p in products.items() if n < number and p.c.buffer in reads]
+    lasts = [n for n, p in products.items() if n > number and p.a.buffer in writes]
+    firsts = [n for n in firsts if users_of(program, products[n].c.buffer) == {n, number}]
+    lasts = [n for n in lasts if users_of(program, products[n].a.buffer) == {number, n}]
+    return [(first, last) for first in firsts for last in lasts]
+
+
+def _read_between(program: Program, number: int, last: int) -> bool:
+    """Whether a step between these two reads what the first one writes."""
+    writes = {*step_accesses(program.steps[number], program.kernels)[1]}
+    between = program.steps[number + 1 : last]
+    return any(writes & {*step_accesses(step, program.kernels)[0]} for step in between)
 
 
 def users_of(program: Program, buffer: str) -> set[int]:
@@ -128,7 +137,9 @@ def _kernel(
     inputs = [first.a.buffer, first.b.buffer, last.b.buffer, *(p for p in rows.params if p not in inner)]
     params = tuple(dict.fromkeys((*inputs, last.c.buffer)))
     name = next(
-        n for n in (f"fused_attention_{k}" for k in range(len(program.kernels) + 1)) if n not in program.kernels
+        n
+        for n in (f"fused_attention_{k}" for k in range(len(program.kernels) + 1))
+        if n not in program.kernels
     )
     return Kernel(name, nests, params, tuple(sorted(inner)), template=TEMPLATE)
 
@@ -195,14 +206,15 @@ def places(nest: LoopNest, columns: int) -> tuple[Any, Any]:
 def _softmax(weights: Term) -> Softmax | None:
     if weights.op != "div":
         return None
-    over, total = weights.operands if len(weights.operands) == 2 else (None, None)
-    if over is None or total is None or over.op != "exp" or _reduced(total, "sum") is not over:
+    over, total = weights.operands
+    if over.op != "exp" or _reduced(total, "sum") is not over:
         return None
     shifted = over.args[0]
-    if shifted.op != "sub" or len(shifted.operands) != 2:
+    if shifted.op != "sub":
         return None
-    x, top = shifted.operands
-    return Softmax(x, top, total, {}) if _reduced(top, "amax") is x else None
+    x, top = shifted.operands if len(shifted.operands) == 2 else shifted.operands * 2
+    largest = _reduced(top, "amax") is x
+    return Softmax(x, top, total, {}) if largest else None
 
 
 def _reduced(term: Term, kind: str) -> Term | None:

@@ -10,8 +10,8 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from stage3_lowering.lowering.attention import attention
 from stage3_lowering.lowering.accesses import access_steps, innermost_cost, stride
+from stage3_lowering.lowering.attention import attention
 from stage3_lowering.lowering.cpp_ops import COSTS
 from stage3_lowering.lowering.gathers import TILE as TILE_OF_PLACES
 from stage3_lowering.lowering.gathers import in_gather_tiles
@@ -47,7 +47,9 @@ def schedule(program: Program, target: Target) -> Program:
 
 def kernel_schedules(program: Program, target: Target) -> Program:
     """The program, each of its kernels with a schedule. Threads share the blocks of RowBlocks, not its kernels."""
-    kernels = {n: k if k.template else replace(k, schedule=schedule_of(k)) for n, k in program.kernels.items()}
+    kernels = {
+        n: k if k.template else replace(k, schedule=schedule_of(k)) for n, k in program.kernels.items()
+    }
     if target.name == "cpp":
         kernels = {n: with_prefetch(_in_tiles(k)) for n, k in kernels.items()}
     blocks = (step for step in program.steps if isinstance(step, RowBlocks))

@@ -50,7 +50,7 @@ def stored_terms(nests: Iterable[LoopNest], keep_roundings: bool = True) -> Stor
     for nest in nests:
         values: dict[str, Term] = {}
         for instr in nest.body:
-            args = tuple(values[a] if isinstance(a, Value) else a for a in instr.args)
+            args: tuple[Any, ...] = tuple(values[a] if isinstance(a, Value) else a for a in instr.args)
             if instr.op == "store":
                 stores[args[0], args[1]] = args[2]
                 continue
@@ -107,28 +107,39 @@ def rebuilt(term: Term, changed: Callable[[Term, tuple[Any, ...]], Term]) -> Ter
     return made[id(term)]
 
 
-def without(term: Term, conditions: Mapping[Term, bool]) -> Term:
-    """The term where these conditions hold or do not: each `where` becomes one of its two values, and what is then
-    certain (-inf less a number, e to that, zero times or over a number) becomes a constant."""
+def assuming(term: Term, conditions: Mapping[Term, bool], numbers: bool = False) -> Term:
+    """The term where these conditions hold or do not: each `where` becomes one of its two values. `numbers`: what is
+    then certain, unless an operand is NaN or infinite, becomes a constant, as 0 times a number."""
 
     def changed(part: Term, args: tuple[Any, ...]) -> Term:
         if part.op == "where" and (holds := decided(part.args[0], conditions)) is not None:
             return args[1] if holds else args[2]
-        if part.op == "sub" and args[0].number == float("-inf"):
-            return args[0]
-        if part.op == "exp" and args[0].number == float("-inf"):
-            return constant(0.0, part)
-        if part.op == "div" and args[0].number == 0:
-            return constant(0.0, part)
-        if part.op == "mul" and any(a.number == 0 for a in args):
-            return constant(0.0, part)
-        if part.op == "mul" and args[0].number == float("-inf") and (args[1].number or 0) > 0:
-            return args[0]
-        if part.op == "cast" and args[0].op == "constant":
-            return args[0]
+        value = _certain(part.op, args) if numbers else None
+        if value is not None:
+            return constant(value, part)
         return part if args == part.args else Term(part.op, args, part.dtype, part.name, part.origins)
 
     return rebuilt(term, changed)
+
+
+LOWEST = float("-inf")
+
+
+def _certain(op: str, args: tuple[Any, ...]) -> float | None:
+    """The value of an operator on an argument that is zero or -inf, whatever the other one is; None: it depends."""
+    numbers = [a.number if isinstance(a, Term) else None for a in args]
+    match op, numbers:
+        case ("exp", [value]) if value == LOWEST:
+            return 0.0
+        case (("sub" | "cast"), [value, *_]) if value == LOWEST:
+            return LOWEST
+        case (("div" | "cast"), [value, *_]) if value == 0:
+            return 0.0
+        case "mul", _ if 0 in numbers:
+            return 0.0
+        case "mul", [left, right] if LOWEST in (left, right) and max(left or 0, right or 0) > 0:
+            return LOWEST
+    return None
 
 
 def constant(value: Any, like: Term) -> Term:

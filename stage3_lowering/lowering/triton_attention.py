@@ -1,8 +1,8 @@
 """Triton for a kernel of the template `attention`: one program goes through all keys for a block of queries.
 
 Input: attention.py's kernel: the nest of the scores, those of the rows between, the nest of the result. The softmax is
-the online one (Milakov and Gimelshein, 2018): when a larger score comes, what was added up so far is scaled down. Blocks
-that a mask empties are skipped, and only those that it cuts are masked.
+the online one (Milakov and Gimelshein, 2018): when a larger score comes, what was added up so far is scaled down.
+Blocks that a mask empties are skipped, and only those that it cuts are masked.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sympy
 
 from stage3_lowering.lowering.affine_masks import Bounds, bounds_of, conditions_of
 from stage3_lowering.lowering.attention import Softmax, places, softmax_of
-from stage3_lowering.lowering.terms import Term, walk, without
+from stage3_lowering.lowering.terms import Term, assuming, walk
 from stage3_lowering.lowering.triton_blocks import is_far, power_of_2
 from stage3_lowering.lowering.triton_ops import POINTERS, TRITON_TYPES
 from stage3_lowering.lowering.triton_terms import TermWriter, number
@@ -82,7 +82,10 @@ def batch_lines(layout: Layout, blocks: int, reverse: bool, far: bool) -> list[s
     """Which block of which batch point a program takes; long rows come first where a mask cuts rows short."""
     program = "tl.program_id(0).to(tl.int64)" if far else "tl.program_id(0)"
     block = f"{program} % {blocks}"
-    lines = [f"block = {blocks - 1} - {block}" if reverse else f"block = {block}", f"batch = {program} // {blocks}"]
+    lines = [
+        f"block = {blocks - 1} - {block}" if reverse else f"block = {block}",
+        f"batch = {program} // {blocks}",
+    ]
     return lines + digits([f"b{k}" for k in range(len(layout.batch))], "batch", layout.batch)
 
 
@@ -141,7 +144,7 @@ def valid_conditions(x: Term, empty: float) -> dict[Term, bool]:
     found: dict[Term, bool] = {}
     for condition in conditions_of(x):
         for needed in (True, False):
-            if without(x, {condition: not needed}).number == empty:
+            if assuming(x, {condition: not needed}, numbers=True).number == empty:
                 found[condition] = needed
     return found
 
@@ -209,12 +212,21 @@ def _folded(function: str, words: list[str]) -> str:
 # ---- the kernel ----------------------------------------------------------------------------------------------
 
 
-def attention_source(kernel: Kernel, metas: Mapping[str, TensorMeta], arch: str) -> tuple[str, dict[str, Any]]:
+def attention_source(
+    kernel: Kernel, metas: Mapping[str, TensorMeta], arch: str
+) -> tuple[str, dict[str, Any]]:
     """The text of the kernel, and how to launch it."""
     scores, *between, product = kernel.nests
     layout = layout_of(scores, between[0])
     inner = set(kernel.internal)
-    found = softmax_of(tuple(between), scores.name, product.body[0].args[0], layout.points * layout.rows, layout.columns, inner)
+    found = softmax_of(
+        tuple(between),
+        scores.name,
+        product.body[0].args[0],
+        layout.points * layout.rows,
+        layout.columns,
+        inner,
+    )
     assert found is not None
     depth, width = scores.reduction_ranges[0], product.ranges[-1]
     tiles = tiles_of(max(power_of_2(depth), power_of_2(width)), arch)
@@ -250,7 +262,9 @@ class _Writer:
         bounds = bounds_of(self.valid, layout.row, "r0") if layout.row else Bounds(exact=False)
         lines, parts = column_parts(bounds, bool(self.valid), layout.columns, tiles)
         q, q_at, q_in = pointer(self.scores, 0, {f"i{m}": "row", "r0": "depth"})
-        queries = self._load(f"{q}_ptr + q_at + {q_in}", self.row_mask, "depth < " + str(self.depth), self.depth)
+        queries = self._load(
+            f"{q}_ptr + q_at + {q_in}", self.row_mask, "depth < " + str(self.depth), self.depth
+        )
         _, self.k_at, _ = pointer(self.scores, 2, {f"i{m + 1}": "column", "r0": "depth_down"})
         _, self.v_at, _ = pointer(self.product, 2, {"r0": "column_down", f"i{m + 1}": "width"})
         writer = self._terms()
@@ -289,7 +303,7 @@ class _Writer:
         v, _, v_in = pointer(self.product, 2, {"r0": "column_down", f"i{m + 1}": "width"})
         cut = part.masked and self.layout.columns % self.tiles.columns != 0
         writer.masks = (writer.masks[0], writer.masks[1] if cut else "")
-        y = self.y if part.masked else without(self.y, self.valid)
+        y = self.y if part.masked else assuming(self.y, self.valid)
         down, mask = ("column_down < " + str(self.layout.columns), "column_mask") if cut else ("", "")
         values = self._load(f"{v}_ptr + v_at + {v_in}", down, f"width < {self.width}", self.width)
         keys = self._load(f"{k}_ptr + k_at + {k_in}", mask, f"depth_down < {self.depth}", self.depth)
@@ -330,7 +344,9 @@ class _Writer:
         m = len(self.layout.batch)
         out, at, inner = pointer(self.product, -1, {f"i{m}": "row", f"i{m + 1}": "width"})
         mask = self._mask(self.row_mask, f"width < {self.width}", self.width)
-        lines = [f"tl.store({out}_ptr + {at} + {inner}, (result / total).to({TRITON_TYPES[dtype.name]}){mask})"]
+        lines = [
+            f"tl.store({out}_ptr + {at} + {inner}, (result / total).to({TRITON_TYPES[dtype.name]}){mask})"
+        ]
         kept = self.found.kept
         tops = [key for key, term in kept.items() if term is self.found.top]
         totals = [key for key, term in kept.items() if term is self.found.total]
@@ -354,7 +370,9 @@ class _Writer:
         return f"tl.load({place}{words}{', 0.0' if words else ''})"
 
     def _mask(self, mask: str, padded: str = "", size: int = 1) -> str:
-        words = [f"({padded})"] * (power_of_2(size) != size) + [f"({mask})" if " " in mask else mask] * bool(mask)
+        words = [f"({padded})"] * (power_of_2(size) != size) + [f"({mask})" if " " in mask else mask] * bool(
+            mask
+        )
         return f", {' & '.join(words)}" if words else ""
 
 

@@ -16,7 +16,6 @@ from stage_contracts import dtype as dt
 from stage_contracts.index_expr import print_index
 
 FAST = {"exp": "tl.exp({0})", "div": "{0} / {1}", "sqrt": "tl.sqrt({0})", "exp2": "tl.exp2({0})"}
-_COMPARES = ("eq", "ne", "lt", "le", "gt", "ge")
 _SMALL = 1 << 30
 
 
@@ -35,7 +34,13 @@ class TermWriter:
 
     def before(self, terms: list[Term]) -> list[str]:
         """The lines of all parts of these terms that do not depend on the column."""
-        return [line for term in terms for part in walk(term) if not self.inside(part) for line in self.write(part)]
+        return [
+            line
+            for term in terms
+            for part in walk(term)
+            if not self.inside(part)
+            for line in self.write(part)
+        ]
 
     def copy(self) -> TermWriter:
         """A writer that knows what this one has written: for a loop that comes after."""
@@ -61,29 +66,34 @@ class TermWriter:
         return [f"{part.name} = {self._expression(part)}"]
 
     def _expression(self, part: Term) -> str:
-        assert part.dtype is not None
-        if part.op == "load":
-            rows, columns = self.masks
-            names = _symbols(part)
-            kept = [mask for mask, used in ((rows, names - {self.column}), (columns, self.column in names)) if mask and used]
-            mask = f", {' & '.join(kept)}, 0" if kept else ""
-            return f"tl.load({part.args[0]}_ptr + {print_index(part.args[1])}{mask})"
-        if part.op == "index_expr":
-            return print_index(part.args[0])
-        if part.op == "cast":
-            source = self.text[part.args[0]]
-            if part.args[1] is dt.bool_:
-                return f"{source} != 0"
-            return f"{source}.to({TRITON_TYPES[part.args[1].name]})"
+        special = getattr(self, f"_{part.op}", None)
+        if special is not None:
+            return special(part)
         of = part.operands[-1].dtype
         assert of is not None
-        template = FAST.get(part.op) or EXCEPTIONS.get(of.name, {}).get(part.op) or TRITON_OPS[of.category][part.op]
-        words = [self.text[a] for a in part.operands]
-        if part.dtype is dt.int64 and not is_small(part):
-            words = [f"{w}.to(tl.int64)" if is_small(a) and a.op != "constant" else w
-                     for w, a in zip(words, part.operands, strict=True)]  # fmt: skip
+        template = FAST.get(part.op) or EXCEPTIONS.get(of.name, {}).get(part.op)
+        template = template or TRITON_OPS[of.category][part.op]
+        widens = part.dtype is dt.int64 and not is_small(part)
+        words = [
+            f"{self.text[a]}.to(tl.int64)" if widens and is_small(a) and a.op != "constant" else self.text[a]
+            for a in part.operands
+        ]
         bits = 1 if of is dt.bool_ else 8 * of.itemsize
         return template.format(*words, T=TRITON_TYPES[of.name], bits=bits)
+
+    def _load(self, part: Term) -> str:
+        names = _symbols(part)
+        used = (names - {self.column}, names & {self.column})
+        masks = [mask for mask, varies in zip(self.masks, used, strict=True) if mask and varies]
+        mask = f", {' & '.join(masks)}, 0" if masks else ""
+        return f"tl.load({part.args[0]}_ptr + {print_index(part.args[1])}{mask})"
+
+    def _index_expr(self, part: Term) -> str:
+        return print_index(part.args[0])
+
+    def _cast(self, part: Term) -> str:
+        source, dtype = self.text[part.args[0]], part.args[1]
+        return f"{source} != 0" if dtype is dt.bool_ else f"{source}.to({TRITON_TYPES[dtype.name]})"
 
 
 def is_small(term: Term) -> bool:
