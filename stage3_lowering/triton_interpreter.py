@@ -72,7 +72,11 @@ def compile_to_ptx(program: Program, arch: int = 90) -> dict[str, dict[str, Any]
     results = {}
     for name, text in _texts(program).items():
         grid = program.kernels[name].grid
-        words = {key: grid[key] for key in ("signature", "constants", "num_warps", "asserts") if key in grid}
+        words = {
+            key: grid[key]
+            for key in ("signature", "constants", "num_warps", "asserts", "fp_fusion")
+            if key in grid
+        }
         results[name] = worker("compile").ask(text=text, name=name, arch=arch, **words)
         assert results[name]["shared"] <= SHARED_LIMIT, f"{name} needs {results[name]['shared']} bytes"
     return results

@@ -30,7 +30,14 @@ def load_kernel(text: str, name: str) -> Any:
 
 
 def compile_kernel(
-    text: str, name: str, signature: dict, constants: dict, num_warps: int, arch: int, asserts: bool = False
+    text: str,
+    name: str,
+    signature: dict,
+    constants: dict,
+    num_warps: int,
+    arch: int,
+    asserts: bool = False,
+    fp_fusion: bool = False,
 ) -> dict:
     """Compile for `sm_<arch>`: how much shared memory it needs, and the length of its PTX."""
     import triton
@@ -42,7 +49,7 @@ def compile_kernel(
     function = load_kernel(text, name)
     types = {a: "constexpr" if a in constants else signature[a] for a in function.arg_names}
     source = ASTSource(fn=function, signature=types, constexprs=constants)
-    options = {"num_warps": num_warps, "enable_fp_fusion": False}
+    options = {"num_warps": num_warps, "enable_fp_fusion": fp_fusion}
     options |= {"debug": asserts, "sanitize_overflow": False}
     compiled = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=options)
     return {"shared": compiled.metadata.shared, "ptx": compiled.asm["ptx"]}
@@ -161,6 +168,22 @@ def round_bfloat16(interpreter: Any) -> None:
     interpreter._convert_float = converted
 
 
+def multiply_bfloat16(interpreter: Any) -> None:
+    """A product of bfloat16 matrices; the interpreter multiplies their bits as whole numbers."""
+    create_dot = interpreter.InterpreterBuilder.create_dot
+
+    def widened(handle: Any) -> Any:
+        if handle.dtype.name != "bf16":
+            return handle
+        bits = handle.data.view(np.uint16).astype(np.uint32) << 16
+        return interpreter.TensorHandle(bits.view(np.float32), interpreter.tl.float32)
+
+    def dot(self: Any, a: Any, b: Any, *rest: Any) -> Any:
+        return create_dot(self, widened(a), widened(b), *rest)
+
+    interpreter.InterpreterBuilder.create_dot = dot
+
+
 def reduce_in_pairs(interpreter: Any) -> None:
     """A reduction by a combination of the kernel's own: all neighbours at once, again and again. The interpreter takes
     one element after another, in Python: minutes for a million. The order of the elements is the same."""
@@ -228,6 +251,7 @@ class Interpreter:
         repeat_scalars(interpreter)
         reduce_in_pairs(interpreter)
         round_bfloat16(interpreter)
+        multiply_bfloat16(interpreter)
         check_bounds(interpreter, self.ranges)
 
     def run(

@@ -21,6 +21,7 @@ from stage_contracts.loop_ir import LoweredGraph
 from stage_contracts.program import Program
 
 ROUNDS = (
+    "attention",
     "row_blocks",
     "schedule",
 )  # passes, and the step they are of, that add up in another order, or have BLAS do so

@@ -31,7 +31,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Contraction:
-    """`c[m, n] = a[m, k] @ b[k, n]`, for each point of the `batch` loops. `letter`: "s" or "d"."""
+    """`c[m, n] = a[m, k] @ b[k, n]`, for each point of the `batch` loops. `letter`: "s" or "d", or the caller's own."""
 
     letter: str
     m: Any
@@ -43,13 +43,15 @@ class Contraction:
     batch: tuple[Any, ...]
 
 
-def contraction(step: External, buffers: Mapping[str, Buffer]) -> Contraction | None:
-    """The step as calls of BLAS, or None."""
+def contraction(
+    step: External, buffers: Mapping[str, Buffer], letters: Mapping[str, str] = DTYPES
+) -> Contraction | None:
+    """The step as calls of BLAS, or None. `letters`: of the dtypes that the caller can take."""
     if step.target != "matmul" or not step.into or len(step.args) != 2 or step.kwargs:
         return None
     out = buffers[step.outputs[0]].meta
     views = [_laid_out(arg, buffers) for arg in step.args]
-    letter = DTYPES.get(out.dtype.name)
+    letter = letters.get(out.dtype.name)
     if letter is None or None in views or any(buffers[a.name].meta.dtype is not out.dtype for a in step.args):
         return None
     (a_shape, a_strides, a_at), (b_shape, b_strides, b_at) = views  # type: ignore[misc]

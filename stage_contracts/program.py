@@ -72,6 +72,9 @@ class Kernel:
     A kernel with `rows` runs its nests once for each row of a table, in any order. In each row, the `columns` (its last
     params) are different buffers, and the sizes in `row_sizes` have different values. A column is passed as a pointer
     to its `rows` pointers. `bindings` says which buffer each parameter is.
+
+    A kernel with a `template` is written by an emitter of its own. Its nests say what it computes, one after the other:
+    their loops may differ, and one may read what another wrote anywhere.
     """
 
     name: str
@@ -84,6 +87,7 @@ class Kernel:
     rows: int = 0  # 0: no table, so it runs once
     columns: tuple[str, ...] = ()
     row_sizes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # size -> its value in each row
+    template: str = ""  # the emitter that writes it, such as "attention"; "": its loops as they are
 
     @property
     def sizes(self) -> tuple[str, ...]:
@@ -134,6 +138,10 @@ class Kernel:
         if self.schedule is not None:
             self.schedule.verify(self)
         self._verify_table()
+        if self.template:
+            for nest in self.nests:
+                nest.verify()
+            return self
         places = {i.args[0]: i.args[1] for nest in self.nests for i in nest.body if i.op == "store"}
         for nest in self.nests:
             nest.verify()

@@ -78,6 +78,7 @@ def _kernel_block(kernel: Kernel) -> str:
         "rows": kernel.rows,
         "columns": kernel.columns,
         "row_sizes": dict(kernel.row_sizes),
+        "template": kernel.template,
     }
     shown = {key: value for key, value in words.items() if value or key == "params"}
     lines = [f"@{call('kernel', [], **shown)}", f"def {kernel.name}():"]

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from stage3_lowering.lowering.triton_blocks import Blocks, blocks_of
+from stage3_lowering.lowering.triton_attention import attention_source
+from stage3_lowering.lowering.triton_blocks import Blocks, blocks_of, is_far
 from stage3_lowering.lowering.triton_ops import HELPERS, POINTERS
 from stage3_lowering.lowering.triton_statements import Statements
 from stage_contracts import config
@@ -35,6 +36,12 @@ from triton.language.extra import libdevice
 """  # Triton's cache key has the line a kernel starts at, so that is the same in every module
 
 
+# What writes a kernel that has a template: (kernel, metas, architecture) -> (the function's text, its grid)
+TEMPLATES: dict[str, Callable[[Kernel, Mapping[str, TensorMeta], str], tuple[str, dict[str, Any]]]] = {
+    "attention": attention_source,
+}
+
+
 def emit_triton(program: Program, target: Target) -> Program:
     """The program with one Triton module per kernel, and each kernel's grid, constants and signature."""
     metas = {name: buffer.meta for name, buffer in program.buffers.items()}
@@ -45,9 +52,13 @@ def emit_triton(program: Program, target: Target) -> Program:
                 f"kernel {name} is a table of {kernel.rows} rows, and a Triton kernel takes none: "
                 "call the seam `emit`, whose pass rows_apart comes first"
             )
-        blocks = blocks_of(kernel)
-        text = emit_kernel(kernel, blocks, metas)
-        grid = _grid(kernel, blocks, metas, text)
+        if kernel.template:
+            body, grid = TEMPLATES[kernel.template](kernel, metas, target.arch)
+            text = HEADER + body + helpers_of(body)
+        else:
+            blocks = blocks_of(kernel)
+            text = emit_kernel(kernel, blocks, metas)
+            grid = _grid(kernel, blocks, metas, text)
         unit = SourceUnit(f"{name}_triton", "triton", text, (name,), target, {name: grid})
         kernels[name] = replace(kernel, unit=unit.name, grid=grid)
         units.append(unit)
@@ -79,7 +90,7 @@ def emit_kernel(kernel: Kernel, blocks: Blocks, metas: Mapping[str, TensorMeta])
     """The module text of one kernel, with the helpers it calls after it."""
     inner = next((nest.reduction_ranges for nest in kernel.nests if nest.reduction_ranges), ())
     writer = Statements(kernel, blocks)
-    body = _places(kernel, blocks, writer, _far(kernel, metas))
+    body = _places(kernel, blocks, writer, is_far(kernel, metas))
     if inner and blocks.whole_row:
         body += _row(writer, "tl.arange(0, RBLOCK)[None, :]", inner)
     written: set[str] = set()
@@ -93,14 +104,7 @@ def emit_kernel(kernel: Kernel, blocks: Blocks, metas: Mapping[str, TensorMeta])
     if len(signature[0]) > 100:
         signature = [f"def {kernel.name}(", *(f"{INDENT}{p}," for p in params), "):"]
     text = HEADER + "\n".join([*signature, *(INDENT + line for line in body)]) + "\n"
-    return text + _helpers(text)
-
-
-def _far(kernel: Kernel, metas: Mapping[str, TensorMeta]) -> bool:
-    """Whether an element may lie beyond what 32 bits can address."""
-    last = [sum((n - 1) * s for n, s in zip(m.shape, m.strides, strict=True))
-            for m in (metas[p] for p in kernel.params)]  # fmt: skip
-    return any(is_open(place) or place + 1 >= 1 << 31 for place in last)
+    return text + helpers_of(text)
 
 
 def _places(kernel: Kernel, blocks: Blocks, writer: Statements, far: bool) -> list[str]:
@@ -169,7 +173,7 @@ def _section(nest: LoopNest, writer: Statements, inner: tuple[int, ...], loop: b
     return before + head + [INDENT + line for line in row + inside] + writer.end() + after
 
 
-def _helpers(text: str) -> str:
+def helpers_of(text: str) -> str:
     """The helpers that `text` calls, and those that they call."""
     used: set[str] = set()
     pending = [text]

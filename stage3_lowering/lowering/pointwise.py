@@ -140,7 +140,7 @@ def operand_element(body: Body, operand: Any, dtype: DType, shape: tuple[int, ..
     wide = computed(dtype)
     if computed(given) is not wide:
         value = body.emit("cast", (value, wide), wide, f"{value}_{wide.name}")
-    return body.rounded(value, dtype)
+    return body.rounded(value, dtype, asked=wide is not dtype and computed(given) is given)
 
 
 def as_python(number: Any, dtype: DType) -> bool | int | float:

@@ -30,7 +30,10 @@ def row_values(program: Program, target: Target) -> Program:
     kernels, buffers = dict(program.kernels), dict(program.buffers)
     for step in program.steps:
         kernel = program.kernels[step.kernel] if isinstance(step, Launch) else None
-        if kernel is not None and step.buffers == kernel.params and (alike := _alike(kernel)):
+        if kernel is None or kernel.template or step.buffers != kernel.params:
+            steps.append(step)
+            continue
+        if alike := _alike(kernel):
             first, kernels[kernel.name], made = _apart(kernel, alike, program.device)
             kernels[first.name] = first
             buffers |= made

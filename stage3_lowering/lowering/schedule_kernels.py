@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from stage3_lowering.lowering.accesses import access_steps, innermost_cost, stride
+from stage3_lowering.lowering.attention import attention
 from stage3_lowering.lowering.cpp_ops import COSTS
 from stage3_lowering.lowering.gathers import TILE as TILE_OF_PLACES
 from stage3_lowering.lowering.gathers import in_gather_tiles
@@ -46,7 +47,9 @@ def schedule(program: Program, target: Target) -> Program:
 
 def kernel_schedules(program: Program, target: Target) -> Program:
     """The program, each of its kernels with a schedule. Threads share the blocks of RowBlocks, not its kernels."""
-    kernels = {n: replace(k, schedule=schedule_of(k)) for n, k in program.kernels.items()}
+    kernels = {
+        n: k if k.template else replace(k, schedule=schedule_of(k)) for n, k in program.kernels.items()
+    }
     if target.name == "cpp":
         kernels = {n: with_prefetch(_in_tiles(k)) for n, k in kernels.items()}
     blocks = (step for step in program.steps if isinstance(step, RowBlocks))
@@ -195,7 +198,7 @@ def rows_in_scratch(program: Program, target: Target) -> Program:
         for name in (n for names in step_accesses(step, program.kernels) for n in names):
             users.setdefault(name, set()).add(who)
     kernels, gone = dict(program.kernels), set[str]()
-    for kernel in program.kernels.values():
+    for kernel in (k for k in program.kernels.values() if not k.template):
         written = written_rows(kernel) if target.name == "cpp" or holds_rows(kernel) else []
         rows = [b for b in written
                 if users[b] == {kernel.name} and program.buffers[b].role == "temporary"]  # fmt: skip
@@ -235,6 +238,7 @@ def written_rows(kernel: Kernel) -> list[str]:
 SCHEDULE = PassTable(
     "schedule",
     (
+        Pass("attention", attention, "softmax(f(q @ k.T)) @ v is one kernel on a GPU"),
         Pass("rows_in_scratch", rows_in_scratch, "rows that only their kernel reads stay in its scratch"),
         Pass("row_values", row_values, "what all columns of a reduction share is computed once on a GPU"),
         Pass("split_reductions", split_reductions, "few long rows are reduced in two levels on a GPU"),
@@ -242,6 +246,7 @@ SCHEDULE = PassTable(
         Pass("kernel_schedules", kernel_schedules, "loop order, tiles, SIMD and threads of each kernel"),
     ),
     (
+        ("attention", "rows_in_scratch", "the rows between its two products are not kept"),
         ("rows_in_scratch", "kernel_schedules", "a kernel with rows in scratch reduces along its last loop"),
         ("rows_in_scratch", "row_blocks", "a row in scratch is not passed on"),
         ("row_values", "split_reductions", "a part of a row loads what the row has"),

@@ -51,7 +51,7 @@ def _form(kernel: Kernel, buffers: Mapping[str, Buffer]) -> Any:
     if schedule is not None:
         scratch, prefetch = (tuple(names[n] for n in of) for of in (schedule.scratch, schedule.prefetch))
         schedule = replace(schedule, scratch=scratch, prefetch=prefetch)
-    return types, kernel.origins if checks else (), schedule, table, nests
+    return kernel.template, types, kernel.origins if checks else (), schedule, table, nests
 
 
 def buffer_words(kernel: Kernel) -> dict[str, str]:

@@ -30,7 +30,8 @@ def split_reductions(program: Program, target: Target) -> Program:
     kernels, buffers = dict(program.kernels), dict(program.buffers)
     for step in program.steps:
         kernel = program.kernels[step.kernel] if isinstance(step, Launch) else None
-        parts = parts_of(kernel) if kernel is not None and step.buffers == kernel.params else None
+        own = kernel is not None and not kernel.template and step.buffers == kernel.params
+        parts = parts_of(kernel) if kernel is not None and own else None
         if kernel is None or parts is None:
             steps.append(step)
             continue

@@ -7,6 +7,7 @@ rows are strided takes a block of columns, and a transposition takes a tile. A r
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from stage3_lowering.lowering.accesses import access_steps, innermost_cost
 from stage_contracts.program import Kernel
 from stage_contracts.size_vars import is_open, plain
 from stage_contracts.symbolic import hinted
+from stage_contracts.tensor_meta import TensorMeta
 
 POINTWISE = 1024  # points of a kernel that neither reduces nor transposes
 REDUCED = 1024  # elements of the rows that a kernel with short rows reduces at once
@@ -111,6 +113,13 @@ def held_row(kernel: Kernel) -> int:
 def holds_rows(kernel: Kernel) -> bool:
     """Whether it reduces rows and has each in registers from its first section to its last."""
     return any(nest.reduction_ranges for nest in kernel.nests) and blocks_of(kernel).whole_row
+
+
+def is_far(kernel: Kernel, metas: Mapping[str, TensorMeta]) -> bool:
+    """Whether an element may lie beyond what 32 bits can address."""
+    last = [sum((n - 1) * s for n, s in zip(m.shape, m.strides, strict=True))
+            for m in (metas[p] for p in kernel.params)]  # fmt: skip
+    return any(is_open(place) or place + 1 >= 1 << 31 for place in last)
 
 
 def _warps(elements: int) -> int:

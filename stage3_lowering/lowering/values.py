@@ -70,10 +70,14 @@ class Body:
         known = self.halves.get((value, dtype))
         return known or self.emit("cast", (value, dtype), dtype, f"{value}_{dtype.name}")
 
-    def rounded(self, value: Value, dtype: DType) -> Value:
-        """A float32 value, rounded to what a half can hold."""
-        known = (value, dtype) in self.halves or not is_half(dtype)
-        return value if known else self.widened(self.narrowed(value, dtype), dtype)
+    def rounded(self, value: Value, dtype: DType, asked: bool = False) -> Value:
+        """A float32 value, rounded to what a half can hold. `asked`: by a cast of the user's, which its name shows."""
+        if (value, dtype) in self.halves or not is_half(dtype):
+            return value
+        if not asked:
+            return self.widened(self.narrowed(value, dtype), dtype)
+        half = self.emit("cast", (value, dtype), dtype, f"{value}_to_{dtype.name}")
+        return self.widened(half, dtype)
 
     def store(self, buffer: str, index: Any, value: Value) -> None:
         self.instructions.append(Instr("", "store", (buffer, simplify(index, self.sizes), value), None))

@@ -111,6 +111,7 @@ def _request(unit: SourceUnit, name: str) -> dict[str, Any]:
             "num_warps": grid.get("num_warps", 4),
             "num_stages": grid.get("num_stages", 3),
             "debug": bool(grid.get("asserts", False)),  # an index out of range stops the device, as torch's
+            "enable_fp_fusion": bool(grid.get("fp_fusion", False)),  # a * b + c rounded once
             "sanitize_overflow": False,  # debug alone would check every integer operation
         },
     }

@@ -1,0 +1,115 @@
+"""Triton for terms: the statements that compute them, where a template has the row and the column as variables.
+
+Input: terms of a kernel's nests, and the text of what the template computes itself, such as the scores. It writes what
+does not depend on the column apart, so that it can stand before a loop over columns. Elementary functions are the fast
+ones: they are off by a few ulp of float32, and the result is rounded to half precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stage3_lowering.lowering.terms import Term, walk
+from stage3_lowering.lowering.triton_ops import EXCEPTIONS, TRITON_OPS, TRITON_TYPES
+from stage_contracts import dtype as dt
+from stage_contracts.index_expr import print_index
+
+FAST = {"exp": "tl.exp({0})", "div": "{0} / {1}", "sqrt": "tl.sqrt({0})", "exp2": "tl.exp2({0})"}
+_SMALL = 1 << 30
+
+
+class TermWriter:
+    """`write(term)` gives the lines that are still missing; `text[term]` is then its name, or a number."""
+
+    def __init__(self, given: Mapping[Term, str], column: str, rows: str = "", columns: str = "") -> None:
+        """`column`: the symbol of the column; `rows`, `columns`: masks for loads that vary with each, "" for none."""
+        self.text: dict[Term, str] = dict(given)
+        self.given = set(given)
+        self.column, self.masks = column, (rows, columns)
+
+    def inside(self, term: Term) -> bool:
+        """Whether it depends on the column, or on what is given."""
+        return any(part in self.given or self.column in _symbols(part) for part in walk(term))
+
+    def before(self, terms: list[Term]) -> list[str]:
+        """The lines of all parts of these terms that do not depend on the column."""
+        return [
+            line
+            for term in terms
+            for part in walk(term)
+            if not self.inside(part)
+            for line in self.write(part)
+        ]
+
+    def copy(self) -> TermWriter:
+        """A writer that knows what this one has written: for a loop that comes after."""
+        other = TermWriter(self.text, self.column, *self.masks)
+        other.given = self.given
+        return other
+
+    def write(self, term: Term) -> list[str]:
+        lines: list[str] = []
+        for part in walk(term):
+            if part not in self.text:
+                lines += self._line(part)
+        return lines
+
+    def _line(self, part: Term) -> list[str]:
+        if part.op == "constant":
+            self.text[part] = number(part.number)
+            return []
+        self.text[part] = part.name
+        if part.op == "index_expr" and len(_symbols(part)) == 1 and part.args[0].is_Symbol:
+            self.text[part] = print_index(part.args[0])
+            return []
+        return [f"{part.name} = {self._expression(part)}"]
+
+    def _expression(self, part: Term) -> str:
+        special = getattr(self, f"_{part.op}", None)
+        if special is not None:
+            return special(part)
+        of = part.operands[-1].dtype
+        assert of is not None
+        template = FAST.get(part.op) or EXCEPTIONS.get(of.name, {}).get(part.op)
+        template = template or TRITON_OPS[of.category][part.op]
+        widens = part.dtype is dt.int64 and not is_small(part)
+        words = [
+            f"{self.text[a]}.to(tl.int64)" if widens and is_small(a) and a.op != "constant" else self.text[a]
+            for a in part.operands
+        ]
+        bits = 1 if of is dt.bool_ else 8 * of.itemsize
+        return template.format(*words, T=TRITON_TYPES[of.name], bits=bits)
+
+    def _load(self, part: Term) -> str:
+        names = _symbols(part)
+        used = (names - {self.column}, names & {self.column})
+        masks = [mask for mask, varies in zip(self.masks, used, strict=True) if mask and varies]
+        mask = f", {' & '.join(masks)}, 0" if masks else ""
+        return f"tl.load({part.args[0]}_ptr + {print_index(part.args[1])}{mask})"
+
+    def _index_expr(self, part: Term) -> str:
+        return print_index(part.args[0])
+
+    def _cast(self, part: Term) -> str:
+        source, dtype = self.text[part.args[0]], part.args[1]
+        return f"{source} != 0" if dtype is dt.bool_ else f"{source}.to({TRITON_TYPES[dtype.name]})"
+
+
+def is_small(term: Term) -> bool:
+    """Whether it is an int64 that 32 bits hold: a place, a small number, or the sum or difference of such."""
+    if term.dtype is not dt.int64:
+        return False
+    if term.op == "constant":
+        return abs(term.number) < _SMALL
+    return term.op == "index_expr" or (term.op in ("add", "sub") and all(map(is_small, term.operands)))
+
+
+def _symbols(part: Term) -> set[str]:
+    return {s.name for a in part.args for s in getattr(a, "free_symbols", ())}
+
+
+def number(value: Any) -> str:
+    """A constant as Triton reads it."""
+    text = f"float('{value}')" if isinstance(value, float) and value - value != 0 else repr(value)
+    return f"({text})" if text.startswith("-") else text
