@@ -57,6 +57,7 @@ class Tensor(Methods):
     # tensors have the class's default, and an instance stores only a different value.
     __slots__ = ("__dict__", "__weakref__", "_data", "_grad_fn", "_view", "requires_grad")
     requires_grad: bool
+    _data: Any
     _grad_fn: Any  # the TapeNode that made it; None for a leaf
     _view: tuple | None  # (operator, its first argument, the others): how the view was made
     grad: Tensor | None = None

@@ -13,8 +13,8 @@ from typing import Any
 
 from stage_contracts.device import device_of
 from stage_contracts.dtype import DTYPES
-from stage_contracts.memory_format import FORMATS
 from stage_contracts.graph import Graph
+from stage_contracts.memory_format import FORMATS
 from stage_contracts.node import Node
 from stage_contracts.node_meta import PRINTED
 from stage_contracts.origin import Origin

@@ -27,7 +27,9 @@ class MemoryFormat:
         """
         order = _ORDERS.get(self.name)
         if order is not None and len(order) != rank:
-            raise RuntimeError(f"required rank {len(order)} tensor to use {self.name} format, but got rank {rank}")
+            raise RuntimeError(
+                f"required rank {len(order)} tensor to use {self.name} format, but got rank {rank}"
+            )
         return order
 
     def __repr__(self) -> str:

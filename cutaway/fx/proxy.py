@@ -26,7 +26,20 @@ class TraceError(ValueError):
     """The traced program asked something that only a value could answer."""
 
 
-BASE_TYPES = (str, int, float, bool, complex, bytes, type(None), type(...), DType, Device, MemoryFormat, range)
+BASE_TYPES = (
+    str,
+    int,
+    float,
+    bool,
+    complex,
+    bytes,
+    type(None),
+    type(...),
+    DType,
+    Device,
+    MemoryFormat,
+    range,
+)
 
 
 class TracerBase:

@@ -210,7 +210,11 @@ def typename(obj: Any) -> str:
 _FUNCTIONS = (
     set_float32_matmul_precision, get_float32_matmul_precision, get_num_threads, set_num_threads, typename,
 )  # fmt: skip
-TOP: dict[str, Any] = {f.__name__: f for f in _FUNCTIONS} | FORMATS | {"strided": strided, "layout": Layout, "memory_format": MemoryFormat}
+TOP: dict[str, Any] = (
+    {f.__name__: f for f in _FUNCTIONS}
+    | FORMATS
+    | {"strided": strided, "layout": Layout, "memory_format": MemoryFormat}
+)
 TOP |= {name: getattr(autocast_module, name) for name in AUTOCAST}
 TOP |= {
     "get_autocast_gpu_dtype": partial(autocast_module.get_autocast_dtype, "cuda"),

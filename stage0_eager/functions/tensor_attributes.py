@@ -229,7 +229,9 @@ def new(self: Tensor, *sizes_or_data: Any, device: Any = None) -> Tensor:
     """Older form of new_empty and new_tensor: `x.new(2, 3)` by sizes, `x.new([1, 2])` by data."""
     given = sizes_or_data[0] if len(sizes_or_data) == 1 else None
     if isinstance(given, Tensor) and given.dtype is not self.dtype:
-        raise TypeError(f"new() expected a tensor of dtype {self.dtype.name}, but got {given.dtype.name}; cast it")
+        raise TypeError(
+            f"new() expected a tensor of dtype {self.dtype.name}, but got {given.dtype.name}; cast it"
+        )
     if given is None or isinstance(given, (int, SymInt)):
         return new_empty(self, *sizes_or_data or (0,), device=device)
     return given.detach() if isinstance(given, Tensor) else new_tensor(self, given, device=device)

@@ -437,10 +437,14 @@ class Module:
 
     def get_extra_state(self) -> Any:
         """What else belongs into state_dict. A class that has such state defines this and set_extra_state."""
-        raise RuntimeError(f"{type(self).__name__} defines no get_extra_state, so it has no extra state to save")
+        raise RuntimeError(
+            f"{type(self).__name__} defines no get_extra_state, so it has no extra state to save"
+        )
 
     def set_extra_state(self, state: Any) -> None:
-        raise RuntimeError(f"{type(self).__name__} defines no set_extra_state, so extra state cannot be loaded")
+        raise RuntimeError(
+            f"{type(self).__name__} defines no set_extra_state, so extra state cannot be loaded"
+        )
 
     def register_state_dict_pre_hook(self, hook: Callable) -> HookHandle:
         """`hook(module, prefix, keep_vars)` before the module saves its entries."""

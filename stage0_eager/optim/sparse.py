@@ -13,7 +13,7 @@ from stage0_eager.optim.optimizer import Optimizer
 class SparseAdam(Optimizer):
     """Raises NotImplementedError when it is made: an embedding's gradient is dense here, as are all tensors."""
 
-    def __init__(self, params: Any, lr: Any = 1e-3, betas: Any = (0.9, 0.999), eps: float = 1e-8, maximize: bool = False) -> NoReturn:  # fmt: skip
+    def __init__(self, params: Any, lr: Any = 1e-3, **options: Any) -> NoReturn:
         raise NotImplementedError(
             "SparseAdam updates only the rows that a sparse gradient holds, and gradients here are dense "
             "(nn.Embedding(sparse=True) too); use Adam, which also moves the rows without a gradient, or SGD without "

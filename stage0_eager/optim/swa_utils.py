@@ -103,7 +103,9 @@ class AveragedModel(Module):
             for mine, new in zip(averaged, current, strict=True):
                 mine.copy_(new.to(mine.device))
         else:
-            self._average(averaged, [new.to(mine.device) for mine, new in zip(averaged, current, strict=True)])
+            self._average(
+                averaged, [new.to(mine.device) for mine, new in zip(averaged, current, strict=True)]
+            )
         if not self.use_buffers:
             for mine, new in zip(self.module.buffers(), model.buffers(), strict=True):
                 mine.copy_(new.to(mine.device))
@@ -178,7 +180,9 @@ class SWALR(LRScheduler):
         if before == 1:
             return [group["swa_lr"] for group in groups]
         starts = [(group["lr"] - group["swa_lr"] * before) / (1 - before) for group in groups]
-        return [group["swa_lr"] * now + start * (1 - now) for group, start in zip(groups, starts, strict=True)]
+        return [
+            group["swa_lr"] * now + start * (1 - now) for group, start in zip(groups, starts, strict=True)
+        ]
 
 
 _ANNEAL: dict[str, Callable[[float], float]] = {
