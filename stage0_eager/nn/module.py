@@ -391,11 +391,6 @@ class Module:
         return self.to("cuda" if device is None else device)
 
     _version = 1  # of the entries that this class saves; a loader may ask for it
-    _is_base_module = True
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        cls._is_base_module = False
 
     def state_dict(
         self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
@@ -435,12 +430,14 @@ class Module:
             self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
 
+    @state_dicts.stand_in
     def get_extra_state(self) -> Any:
         """What else belongs into state_dict. A class that has such state defines this and set_extra_state."""
         raise RuntimeError(
             f"{type(self).__name__} defines no get_extra_state, so it has no extra state to save"
         )
 
+    @state_dicts.stand_in
     def set_extra_state(self, state: Any) -> None:
         raise RuntimeError(
             f"{type(self).__name__} defines no set_extra_state, so extra state cannot be loaded"

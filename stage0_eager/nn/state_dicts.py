@@ -20,6 +20,14 @@ SAVE_BEFORE, SAVE_AFTER = "_state_dict_pre_hooks", "_state_dict_hooks"
 LOAD_BEFORE, LOAD_AFTER = "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks"
 
 
+_STAND_INS: list[Callable] = []  # Module's own get_extra_state and set_extra_state, which only raise
+
+
+def stand_in(method: Callable) -> Callable:
+    _STAND_INS.append(method)
+    return method
+
+
 class IncompatibleKeys(NamedTuple):
     """What load_state_dict did not find in the dict, and what it found no place for."""
 
@@ -115,8 +123,8 @@ def _one_for_none(given: Tensor, own: Tensor) -> bool:
 
 
 def _has_extra(module: Any, method: str) -> bool:
-    """Whether the class defines it: Module's own is a stand-in."""
-    return any(method in vars(cls) for cls in type(module).__mro__ if not cls.__dict__.get("_is_base_module"))
+    """Whether the class defines it, or inherits Module's stand-in."""
+    return getattr(type(module), method) not in _STAND_INS
 
 
 def _load_extra(module: Any, state: Any, key: str, missing: list[str], unexpected: list[str]) -> None:
