@@ -176,7 +176,7 @@ def _captured_and_compiled(
     """One attempt to compile the frame. The policy says which sizes are open."""
     with events.timed("pass", "capture"):
         frame = pipeline.capture(fn, args, kwargs, policy if policy.supported else STATIC)
-    if frame.closed:
+    if frame.closed and not config.current().capture.allow_ignore_mark_dynamic:
         raise ConstraintViolationError(
             f"you marked a size as dynamic, but your code specializes it: {'; '.join(frame.closed)}\n"
             "remove the code that needs one value, or mark the size with maybe_mark_dynamic instead of mark_dynamic"

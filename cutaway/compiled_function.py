@@ -6,6 +6,7 @@ Input: the function and the arguments of compile(). The seam `dispatch` finds en
 from __future__ import annotations
 
 import functools
+import gc
 import threading
 import types
 import weakref
@@ -20,6 +21,7 @@ from cutaway.compile_frame import GuardsFailed, compile_frame
 from cutaway.internal_errors import Failures, Fault, reaches_the_user, run_eagerly, stage_of, worth_trying
 from cutaway.policies import on_trial
 from cutaway.recompilation import (
+    ELSEWHERE,
     STANCE,
     count_compile,
     forget_counts,
@@ -78,6 +80,7 @@ class CompiledFunction:
         # function leads to
         self.artifacts: list[Artifacts] = outermost.artifacts if outermost else ArtifactList(self.name)
         self._leads_to: dict[Any, CompiledFunction] = outermost._leads_to if outermost else {}
+        self._forced: dict[Any, CompiledFunction] = {}  # by the backend that a stance forces
         self._whole = whole
         self.policy = SizePolicy(dynamic, backend.open_sizes)
         with _EVERY_LOCK:
@@ -87,8 +90,10 @@ class CompiledFunction:
         if self._bound_self:
             args = self._bound_self + args
         entries = self.entries
-        if STANCE.name == "force_eager" or STATE.transforms not in RUNS_COMPILED:
-            return self._fn(*args, **kwargs)
+        if STANCE.name in ELSEWHERE or STATE.transforms not in RUNS_COMPILED:
+            other = self._elsewhere()
+            if other is not self:
+                return other(*args, **kwargs)
         entry = self._dispatch(entries, args, kwargs)
         if entry is None:
             made = self._miss(args, kwargs)
@@ -102,6 +107,20 @@ class CompiledFunction:
         if self._whole and entry.frame.resumes:
             return _run_through_breaks(entry, args, kwargs)
         return entry.run(*args, **kwargs)
+
+    def _elsewhere(self) -> Any:
+        """What runs this call: the plain function, or this one with the backend that the stance forces."""
+        forced = STANCE.backend
+        if forced is None or STATE.transforms not in RUNS_COMPILED:
+            return self._fn
+        name = forced.function or forced.name
+        if name == (self._backend.function or self._backend.name):
+            return self
+        with self._lock:
+            if name not in self._forced:
+                settings = forced, self.fullgraph, self._options, self._pipeline, self.dynamic
+                self._forced[name] = CompiledFunction(self._fn, *settings)
+            return self._forced[name]
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -156,6 +175,7 @@ class CompiledFunction:
             self.entries = ()
             self.artifacts.clear()
             self._leads_to.clear()
+            self._forced.clear()
             self.policy = SizePolicy(self.dynamic, self._backend.open_sizes)
             self.limit_reported = self.called = False
             self.failures = Failures()
@@ -216,6 +236,8 @@ class CompiledFunction:
                 on_trial(made, self._fn, self.name, made.frame.breaks)
             self.entries = (made, *self.entries)
             count_compile(self.code)
+            if settings.run_gc_after_compile:
+                gc.collect()
             return made
 
     def _record(self, error: Exception, args: tuple, kwargs: dict[str, Any], raised: bool) -> None:

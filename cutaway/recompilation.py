@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cutaway.backends import Backend, find_backend
 from stage_contracts import config, events
 from stage_contracts.controls import Rule, set_rule
 from stage_contracts.messages import did_you_mean, say
@@ -47,6 +48,8 @@ STANCES: dict[str, str] = {
 }
 
 
+FORCED = "force_backend"  # the name in force while set_stance(force_backend=...) is
+ELSEWHERE = frozenset((FORCED, "force_eager"))  # a call may go past the function's own entries
 THEN_COMPILE = ("eager_then_compile", "aot_eager_then_compile")
 
 
@@ -56,6 +59,7 @@ class _Stance:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.name = "default"
+        self.backend: Backend | None = None
 
 
 STANCE = _Stance()
@@ -65,7 +69,9 @@ class set_stance:
     """`set_stance("force_eager")` sets the stance from here on; as a context manager or a decorator, for a block or a
     function only."""
 
-    def __init__(self, stance: str = "default", **options: Any) -> None:
+    def __init__(self, stance: str = "default", *, force_backend: Any = None, **options: Any) -> None:
+        """force_backend: under the stance "default", every compiled function is compiled by this backend instead of its
+        own, and has entries of its own for it."""
         if stance not in STANCES:
             hint = did_you_mean(stance, STANCES)
             raise RuntimeError(say("unknown_stance", name=stance, known=", ".join(STANCES), hint=hint))
@@ -75,24 +81,32 @@ class set_stance:
             raise NotImplementedError(
                 f"set_stance does not support the option {', '.join(sorted(unknown))}; leave it out"
             )
+        if force_backend is not None and stance != "default":
+            raise RuntimeError(
+                f"force_backend goes with the stance 'default', but got {stance!r}; leave out one of both"
+            )
+        self.forced = force_backend
+        backend = None if force_backend is None else find_backend(force_backend)
         with STANCE.lock:
-            self.stance, self.before = stance, STANCE.name
-            STANCE.name = stance
+            self.before = STANCE.name, STANCE.backend
+            self.wanted = stance if backend is None else FORCED, backend
+            STANCE.name, STANCE.backend = self.wanted
+        self.stance = stance
 
     def __enter__(self) -> None:
         with STANCE.lock:
-            STANCE.name = self.stance
+            STANCE.name, STANCE.backend = self.wanted
 
     def __exit__(self, *_: object) -> None:
         with STANCE.lock:
-            STANCE.name = self.before
+            STANCE.name, STANCE.backend = self.before
 
     def __call__(self, function: Callable) -> Callable:
         self.__exit__()  # used as a decorator: the stance begins with the call
 
         @functools.wraps(function)
         def under_stance(*args: Any, **kwargs: Any) -> Any:
-            with set_stance(self.stance):
+            with set_stance(self.stance, force_backend=self.forced):
                 return function(*args, **kwargs)
 
         return under_stance
@@ -116,7 +130,7 @@ def may_compile_now(compiled: CompiledFunction, args: tuple, kwargs: dict[str, A
     if stance in THEN_COMPILE and not compiled.called:
         compiled.called = True
         return False
-    return stance in ("default", *THEN_COMPILE)
+    return stance in ("default", FORCED, *THEN_COMPILE)
 
 
 # ---- limits --------------------------------------------------------------------------------------------------

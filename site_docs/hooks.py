@@ -44,6 +44,8 @@ def on_files(files, config):
     files.append(File.generated(config, "guards.md", content=_beside("break_catalogue").guards_page()))
     files.append(File.generated(config, "passes.md", content=_beside("pass_catalogue").passes_page()))
     files.append(File.generated(config, "fusion.md", content=_beside("pass_catalogue").fusion_page()))
+    fields = _beside("dynamo_config_page").dynamo_config_page()
+    files.append(File.generated(config, "dynamo_config.md", content=fields))
     files.append(File.generated(config, "glossary.md", content=_beside("glossary").glossary_page()))
     files.append(File.generated(config, "tour.html", content=_beside("live_pages").tour_html()))
     for path, text in _beside("lab_pages").lab_files().items():

@@ -17,6 +17,7 @@ from stage0_eager.state import STATE, enable_grad, no_grad
 from stage_contracts.breaks import Unsupported
 from stage_contracts.device import Device
 from stage_contracts.dtype import _BY_NUMPY, DType
+from stage_contracts.memory_format import laid_out
 from stage_contracts.tensor_meta import TensorMeta
 
 if (
@@ -31,6 +32,9 @@ F = TypeVar("F", bound=Callable)
 
 # Functions of each class that is derived from Tensor (table/overriding.py has one).
 ON_SUBCLASS: list[Callable[[type], Any]] = []
+# What a program passes to `Tensor(...)` that is no array, and what makes a tensor of it (functions/constructor.py).
+WRITTEN_DOWN: set[type] = set()
+INIT: list[Callable[[Any, tuple], None]] = []
 
 
 class _Untracked(list):
@@ -53,6 +57,7 @@ class Tensor(Methods):
     # tensors have the class's default, and an instance stores only a different value.
     __slots__ = ("__dict__", "__weakref__", "_data", "_grad_fn", "_view", "requires_grad")
     requires_grad: bool
+    _data: Any
     _grad_fn: Any  # the TapeNode that made it; None for a leaf
     _view: tuple | None  # (operator, its first argument, the others): how the view was made
     grad: Tensor | None = None
@@ -76,7 +81,11 @@ class Tensor(Methods):
 
     __array_priority__ = 1000  # so that Tensor handles arithmetic with NumPy scalars and arrays
 
-    def __init__(self, data: Any, requires_grad: bool = False) -> None:
+    def __init__(self, data: Any = None, requires_grad: Any = False, *sizes: Any) -> None:
+        if type(data) is not np.ndarray and (type(data) in WRITTEN_DOWN or isinstance(data, Tensor)):
+            given = (data, requires_grad, *sizes) if type(requires_grad) is not bool else (data,)
+            INIT[0](self, () if data is None else given)
+            return
         self._data = data
         self.requires_grad = requires_grad
         self._grad_fn = None
@@ -129,8 +138,8 @@ class Tensor(Methods):
         strides = self._data.meta.strides if is_traced(self) else arrays.element_strides(self._data)
         return strides if dim is None else strides[dim]
 
-    def is_contiguous(self) -> bool:
-        return self.meta.is_contiguous
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        return self.meta.is_contiguous if memory_format is None else laid_out(self.meta, memory_format)
 
     def is_floating_point(self) -> bool:
         return self.dtype.is_floating_point

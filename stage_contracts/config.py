@@ -40,6 +40,13 @@ class CaptureConfig:
     )
     # a result whose size the data decides (nonzero, a boolean index) stays in the graph; off: a graph break
     capture_dynamic_output_shape_ops: bool = False
+    specialize_float: bool = False  # a float of the program is a constant of its entry; off: an input
+    specialize_int: bool = False  # as specialize_float, for ints
+    do_not_emit_runtime_asserts: bool = (
+        False  # what is promised of unbacked sizes is not checked when it runs
+    )
+    allow_ignore_mark_dynamic: bool = False  # a size marked as dynamic may be fixed; off: that raises
+    run_gc_after_compile: bool = False  # collect garbage after every compile
     dynamic_shapes: bool = True  # off: no size is open, whatever compile() gets as `dynamic`
     disable: bool = False  # compiled functions run eagerly, and nothing is compiled
     only_function: str = ""  # compile functions of this name only; all others run eagerly

@@ -30,6 +30,8 @@ RULE_KINDS: dict[str, str] = {
     "compiling": "it answers whether the program is being compiled",
     "module": "a compiled module: the call of a plain module is followed",
     "forbid": "calling it in compiled code is an error of the program's (`detail` says which)",
+    "reorder": "its calls, in order, are made after the graph has run: reorderable_logging_functions",
+    "ignore": "its calls are left out: ignore_logging_functions",
     "follow": "an object that stands for a Python function (its attribute `detail`), which is followed",
 }
 
@@ -49,6 +51,10 @@ class Rule:
 # An `__import__` that modules have for their own functions -> the modules it gives, by name; others are sys.modules'.
 OWN_IMPORTS: dict[Any, dict[str, types.ModuleType]] = {}
 
+# Functions that only write a log: their calls wait for the end of the graph, or are left out. A program puts them into
+# torch._dynamo.config's sets of these names, which are these sets.
+LOGGING: dict[str, set[Any]] = {"reorder": set(), "ignore": set()}
+
 _LOCK = threading.RLock()  # an object may die, and its number be forgotten, while the lock is held
 _RULES: dict[int, tuple[Any, Rule]] = {}  # by id; the object is kept, so that no other object gets its id
 # Objects that guards and residual code need, but that no variable of the program holds (or only a key of a dict).
@@ -64,7 +70,19 @@ def set_rule(function: Any, rule: Rule) -> None:
 def rule_of(function: Any) -> Rule | None:
     """The rule a user gave for this very object, if any."""
     known = _RULES.get(id(function))
-    return None if known is None else known[1]
+    if known is not None:
+        return known[1]
+    return next(
+        (Rule(kind) for kind, members in LOGGING.items() if any(f is function for f in members)), None
+    )
+
+
+def is_ignored_method(function: Any, receiver: Any) -> bool:
+    """Whether this method of this very object is left out: `logger.info` in ignore_logging_functions."""
+    return any(
+        getattr(f, "__self__", None) is receiver and getattr(f, "__func__", None) is function
+        for f in LOGGING["ignore"]
+    )
 
 
 def register(value: Any) -> int:

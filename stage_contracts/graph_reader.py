@@ -14,6 +14,7 @@ from typing import Any
 from stage_contracts.device import device_of
 from stage_contracts.dtype import DTYPES
 from stage_contracts.graph import Graph
+from stage_contracts.memory_format import FORMATS
 from stage_contracts.node import Node
 from stage_contracts.node_meta import PRINTED
 from stage_contracts.origin import Origin
@@ -100,6 +101,7 @@ def _statement(graph: Graph, name: str, value: ast.expr, nodes: dict, operators:
     raise ValueError(f"line {value.lineno}: expected a call, got {ast.unparse(value)!r}")
 
 
+_NAMED = {**DTYPES, **FORMATS}
 _BUILTINS = {"slice": slice, "float": float, "cutaway.device": device_of}
 
 
@@ -116,8 +118,8 @@ def _value(tree: ast.expr, nodes: dict[str, Node], operators: Mapping[str, Any])
             return list(map(again, elts))
         case ast.Dict(keys=keys, values=values):
             return {again(k): again(v) for k, v in zip(keys, values, strict=True) if k is not None}
-        case ast.Attribute(value=ast.Name(id="cutaway"), attr=name) if name in DTYPES:
-            return DTYPES[name]
+        case ast.Attribute(value=ast.Name(id="cutaway"), attr=name) if name in _NAMED:
+            return _NAMED[name]
         case ast.Call(func=function, args=args) if ast.unparse(function) in _BUILTINS:
             return _BUILTINS[ast.unparse(function)](*map(again, args))  # type: ignore[operator]
     try:

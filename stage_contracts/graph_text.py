@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from stage_contracts.device import Device, device_of
 from stage_contracts.dtype import DTYPES
+from stage_contracts.memory_format import FORMATS
 from stage_contracts.node import Node
 from stage_contracts.node_meta import PRINTED
 from stage_contracts.origin import Origin
@@ -107,7 +108,7 @@ def compile_graph(graph: Graph) -> Any:
     path = f"<cutaway graph {graph.name} {id(graph):x}>"
     linecache.cache[path] = (len(text), None, text.splitlines(True), path)
     names: dict[str, Any] = {"self": SimpleNamespace(**graph.attributes)}
-    roots: dict[str, dict[str, Any]] = {"cutaway": {**DTYPES, "device": Device}}
+    roots: dict[str, dict[str, Any]] = {"cutaway": {**DTYPES, **FORMATS, "device": Device}}
     known = target_names(graph)
     for node in graph.calls:
         if node.target is not operator.getitem:

@@ -24,6 +24,7 @@ from stage_contracts.graph import Graph, Node
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.graph_text import target_name
 from stage_contracts.index_expr import parse_index
+from stage_contracts.memory_format import FORMATS, MemoryFormat
 from stage_contracts.node_meta import PRINTED
 from stage_contracts.origin import Origin
 from stage_contracts.symbolic import ShapeEnv, SymInt
@@ -210,6 +211,7 @@ KINDS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any, dict[str, Node
         "dict", lambda table: [[_written(k), _written(v)] for k, v in table.items()],
         lambda rows, nodes: {_read(k, nodes): _read(v, nodes) for k, v in rows}),
     DType: ("dtype", lambda dtype: dtype.name, lambda name, nodes: DTYPES[name]),
+    MemoryFormat: ("memory_format", lambda layout: layout.name, lambda name, nodes: FORMATS[name]),
     Device: ("device", str, lambda text, nodes: device_of(text)),
     float: ("float", str, lambda text, nodes: float(text)),  # not finite
     type(...): ("ellipsis", lambda value: True, lambda value, nodes: ...),

@@ -82,7 +82,12 @@ def page() -> str:
         parts.append(_table(section.name, "", ("field", "default", "is", "variables", "in torch"), rows))
     parts.append(_table("Other variables", "", ("variable", "is"), _coded(config.OTHER_VARIABLES.items())))
     fixed = [(f"{m}.{name}", f"`{value!r}`") for m, values in FIXED.items() for name, value in values.items()]
-    unused = _by_text((f"{m}.{name}", text) for m in KEPT for name, (_, text) in kept(m).items())
+    unused = _by_text(
+        (f"{m}.{name}", text)
+        for m in KEPT
+        if m != "torch._dynamo.config"  # which has a page of its own
+        for name, (_, text) in kept(m).items()
+    )
     answered = [(pattern, text) for pattern, text in NEAREST if pattern != "*"]
     for title, what, head, pairs in (
         ("torch's fields that can be one thing only", "Another value raises.", ("field", "is"), fixed),

@@ -1,8 +1,9 @@
 """What the fields of torch._dynamo.config, torch._inductor.config and torch._functorch.config mean here.
 
 Input: a field's name as torch spells it ("triton.cudagraphs"). Three tables: fields of ours, fields whose only possible
-value is the one here, and fields that are kept and change nothing, with what to say of it; some of these are REFUSED. A
-fourth has patterns of the names in torch_other_fields.py, and what to say of those.
+value is the one here, and fields that are kept and change nothing, with what to say of it. A fourth has patterns of the
+names in torch_other_fields.py, and what to say of those. Of torch._dynamo.config no field changes nothing:
+dynamo_fields.py has those that are refused.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
 
+from cutaway.debug.dynamo_fields import DYNAMO_KEPT
 from cutaway.debug.torch_other_fields import OTHER_FIELDS
 from stage_contracts.report import report_once
 
@@ -36,6 +38,11 @@ FIELDS: dict[str, dict[str, str]] = {
         "repro_level": "capture.repro_level",
         "replay_record_enabled": "capture.replay_record_enabled",
         "disable": "capture.disable",
+        "specialize_float": "capture.specialize_float",
+        "specialize_int": "capture.specialize_int",
+        "do_not_emit_runtime_asserts": "capture.do_not_emit_runtime_asserts",
+        "allow_ignore_mark_dynamic": "capture.allow_ignore_mark_dynamic",
+        "run_gc_after_compile": "capture.run_gc_after_compile",
         "verbose": "debug.verbose",
         "verify_correctness": "autograd.verify_passes",
         "debug_dir_root": "debug.folder_root",
@@ -62,12 +69,20 @@ FIELDS: dict[str, dict[str, str]] = {
     },
 }  # fmt: skip
 
+# Sets of functions that only write a log, by the kind of rule that capture has for them.
+LOGGED: dict[str, dict[str, str]] = {
+    "torch._dynamo.config": {
+        "reorderable_logging_functions": "reorder",
+        "ignore_logging_functions": "ignore",
+        "ignore_logger_methods": "ignore",
+    },
+}
+
 # Names that published code sets, and the only value that means what happens here; another raises.
 FIXED: dict[str, dict[str, Any]] = {
     "torch._dynamo.config": {
         "inline_inbuilt_nn_modules": True,
         "force_parameter_static_shapes": True,
-        "specialize_int": False,
         "guard_nn_modules": True,
     },
     "torch._inductor.config": {},
@@ -78,32 +93,13 @@ _KINDS = "kernels are chosen the same way in every mode"
 _EXACT = "casts and roundings are eager's already"
 _WRITTEN = "the debug folder holds it in any case"
 _VERIFY = "CUTAWAY_AUTOGRAD_VERIFY_PASSES=1 names the pass that breaks a program"
-_MINIFIER = "repro_level=4 minifies what debug.verify finds, forward and backward, against float64"
-_GUARDS = "guards are checked by one generated Python function"
 _SHOWN = "CUTAWAY_LOGS=output_code,schedule shows what is generated"
 _PARTITION = "autograd.partitioner and autograd.activation_memory_budget decide what is saved"
 _DDP = "DistributedDataParallel sends gradients in buckets, and no graph is split for it"
 
 # Names that are kept and change nothing: their value, and the nearest equivalent, said once when another is set.
 KEPT: dict[str, dict[str, tuple[Any, str]]] = {
-    "torch._dynamo.config": {
-        "optimize_ddp": (False, _DDP),
-        "cache_size_limit_verbose": (False, "verbose=True shows every entry's reason"),
-        "report_guard_failures": (True, "CUTAWAY_LOGS=recompiles shows them"),
-        "repro_forward_only": (False, _MINIFIER),
-        "repro_tolerance": (1e-3, _MINIFIER),
-        "repro_ignore_non_fp": (False, _MINIFIER),
-        "same_two_models_use_fp64": (True, _MINIFIER),
-        "cprofile": (False, "CUTAWAY_LOGS=compile_times shows what each pass took"),
-        "minimum_call_count": (1, "torch.compiler.set_stance('eager_then_compile') waits for the second call"),
-        "rewrite_assert_with_torch_assert": (True, "an assert on data ends the graph"),
-        "prefer_deferred_runtime_asserts_over_guards": (False, _GUARDS),
-        "skip_nnmodule_hook_guards": (True, _GUARDS),
-        "enable_cpp_guard_manager": (True, _GUARDS),
-        "dead_code_elimination": (True, "the residual code holds what is needed only"),
-        "allow_rnn": (False, "recurrent modules are captured like any other"),
-        "error_on_nested_fx_trace": (True, "there is no torch.fx tracer here"),
-    },
+    "torch._dynamo.config": DYNAMO_KEPT,
     "torch._inductor.config": {
         "verbose_progress": (False, "CUTAWAY_LOGS=+inductor shows each step as it ends"),
         "fallback_random": (False, "compiled random numbers are eager's bits already"),
@@ -170,50 +166,13 @@ KEPT: dict[str, dict[str, tuple[Any, str]]] = {
 }  # fmt: skip
 
 
-# Fields of torch._dynamo.config whose other values would change what a program does: its results, its errors, or what
-# is compiled. Another value raises, with the reason that stands for the field in KEPT. Of the rest, which ask for speed
-# or for reports of torch's own machinery, it is said once that they change nothing.
-REFUSED = frozenset(
-    """
-    minimum_call_count rewrite_assert_with_torch_assert prefer_deferred_runtime_asserts_over_guards
-    do_not_emit_runtime_asserts specialize_float numpy_default_float numpy_default_complex numpy_default_int
-    use_numpy_random_stream compiled_autograd allow_empty_graphs only_allow_pt2_compliant_ops capture_autograd_function
-    capture_func_transforms replay_side_effects enable_trace_contextlib enable_faithful_generator_behavior
-    raise_on_ctx_manager_usage raise_on_unsafe_aot_autograd dont_skip_tracing debug_force_nested_calls
-    debug_force_graph_break_on_leaf_return force_compile_during_fx_trace strict_precompile enable_compiler_collectives
-""".split()
-)
-
 _CACHES = "CUTAWAY_RUNTIME_CACHE=0 switches the disk cache off, CUTAWAY_RUNTIME_CACHE_DIR moves it"
 _GRAPHS = 'mode="reduce-overhead" captures CUDA graphs'
 _TARGETS = "kernels are C++ on the CPU and Triton's on NVIDIA GPUs"
-_PRINTING = (
-    "a call that prints or logs ends the graph; move it behind the call, or under `if not is_compiling():`"
-)
 _AOT = "CUTAWAY_LOGS=+aot shows every step of ahead-of-time autograd"
-_SIZES = "sizes that changed are open from the second compile on; mark_dynamic(tensor, dim) leaves one open at once"
 
 # module -> (pattern of a name, what to say). The first that fits is taken; the last of each module fits all.
 NEAREST_FIELD: dict[str, tuple[tuple[str, str], ...]] = {
-    "torch._dynamo.config": (
-        ("*logging_functions", _PRINTING), ("*logger_methods", _PRINTING), ("*precompile", _CACHES),
-        ("*aot_compile", _CACHES), ("fake_tensor_*", "metas are computed by a table of rules, without a cache"),
-        ("compiled_autograd*", "a backward is compiled with its forward"), ("cudagraph_*", _GRAPHS),
-        ("do_not_emit_*", "an assert on data ends the graph"), ("specialize_float", "floats are inputs of the graph"),
-        ("only_allow_*", "every operator can be traced"), ("replay_*", "side effects are replayed after the graph"),
-        ("capture_*", "they are captured in any case"), ("enable_trace_*", "they are captured in any case"),
-        ("enable_faithful_*", "a generator runs as far as it is asked, as in Python"),
-        ("dont_skip_*", "functions are entered unless torch.compiler.disable says otherwise"),
-        ("numpy_*", "dtypes in a NumPy program are NumPy's own"), ("*numpy*", "np.random draws NumPy's own numbers"),
-        ("*ddp*", _DDP), ("*fsdp*", _DDP), ("*collectives", _DDP), ("*p2p*", _DDP),
-        ("prepare_freezing", "weights stay inputs"),
-        ("debug_*_override", "torch.compile(backend=..., options=...) says it for each function"),
-        ("*guard*", _GUARDS), ("automatic_dynamic_*", _SIZES), ("*mark_dynamic", _SIZES), ("*size*", _SIZES),
-        ("log_*", "CUTAWAY_LOGS=+dynamo shows what capture does"),
-        ("dynamo_profiler", "CUTAWAY_LOGS=compile_times shows what each pass took"),
-        ("record_*", "torch._dynamo.utils.compile_times() has the time of each phase"),
-        ("*", "CUTAWAY_LOGS=+dynamo shows what capture does"),
-    ),
     "torch._inductor.config": (
         ("aot_inductor*", "there is no export to a library; compiled programs are cached on disk"),
         ("cuda.*", _TARGETS), ("cutlass.*", _TARGETS), ("rocm.*", _TARGETS), ("xpu*", _TARGETS), ("halide.*", _TARGETS),
@@ -242,7 +201,7 @@ def kept(module: str) -> dict[str, tuple[Any, str]]:
     """Every name of a module that is kept and changes nothing. Made when it is asked for: most programs never ask."""
     others = {
         name: (value, next(text for pattern, text in NEAREST_FIELD[module] if fnmatchcase(name, pattern)))
-        for name, value in OTHER_FIELDS[module].items()
+        for name, value in OTHER_FIELDS.get(module, {}).items()
     }
     return KEPT[module] | others
 
@@ -269,4 +228,4 @@ def our_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def known(module: str) -> list[str]:
     """Every name that a module has."""
-    return [*FIELDS[module], *FIXED[module], *kept(module)]
+    return [*FIELDS[module], *FIXED[module], *kept(module), *LOGGED.get(module, ())]

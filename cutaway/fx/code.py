@@ -21,6 +21,7 @@ from cutaway.fx.naming import IN_PLACE, INFIX, Namespace
 from stage_contracts.device import Device
 from stage_contracts.dtype import DType
 from stage_contracts.graph_text import _type_comment as comment_of
+from stage_contracts.memory_format import MemoryFormat
 from stage_contracts.node import Node as BaseNode
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ _WRITERS: dict[type, Callable[[_Text, Any], str]] = {
     Device: lambda text, device: (
         f"device(type={device.type!r}" + (")" if device.type == "cpu" else f", index={device.index})")
     ),
+    MemoryFormat: lambda text, layout: f"{naming.root()}.{layout.name}",
     enum.Enum: lambda text, value: f"{text.name_of(type(value))}.{value.name}",
     float: lambda text, x: repr(x) if math.isfinite(x) else f"float({str(x)!r})",
 }

@@ -19,13 +19,27 @@ from stage0_eager.table import overriding
 from stage0_eager.tensor import Tensor
 from stage_contracts.device import Device
 from stage_contracts.dtype import DType
+from stage_contracts.memory_format import MemoryFormat
 
 
 class TraceError(ValueError):
     """The traced program asked something that only a value could answer."""
 
 
-BASE_TYPES = (str, int, float, bool, complex, bytes, type(None), type(...), DType, Device, range)
+BASE_TYPES = (
+    str,
+    int,
+    float,
+    bool,
+    complex,
+    bytes,
+    type(None),
+    type(...),
+    DType,
+    Device,
+    MemoryFormat,
+    range,
+)
 
 
 class TracerBase:

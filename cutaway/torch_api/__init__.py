@@ -141,6 +141,7 @@ def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
         "torch.optim": (optim, {}),
         "torch.optim.optimizer": (None, {"Optimizer": optim.Optimizer}),
         "torch.optim.lr_scheduler": (optim.lr_scheduler, {}),
+        "torch.optim.swa_utils": (optim.swa_utils, {}),
         "torch.autograd": (autograd, {}),
         "torch.autograd.function": (autograd.function, {}),
         "torch.autograd.graph": (autograd.graph, {}),
@@ -183,7 +184,7 @@ def ntuple(n: int, value: Any) -> tuple:
     return tuple(value) if isinstance(value, Iterable) else (value,) * n
 
 
-_RANDOM = "seed manual_seed initial_seed get_rng_state set_rng_state default_generator".split()
+_RANDOM = "seed manual_seed initial_seed get_rng_state set_rng_state default_generator fork_rng".split()
 
 
 def modules() -> dict[str, ModuleType]:

@@ -1,7 +1,8 @@
 """torch._dynamo.config, torch._inductor.config and torch._functorch.config, with Cutaway's fields behind them.
 
 Input: the fields that a program sets or patches, by torch's names (debug/torch_fields.py says what each means). A field
-without effect is stored, and reported once with the nearest equivalent. A value that Cutaway cannot support raises.
+without effect is stored, and reported once with the nearest equivalent. A value that Cutaway cannot support raises; in
+torch._dynamo.config every field has its effect or raises.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
-from cutaway.debug.torch_fields import FIELDS, FIXED, REFUSED, kept, known
+from cutaway.debug.dynamo_fields import accepts
+from cutaway.debug.torch_fields import FIELDS, FIXED, LOGGED, kept, known
 from cutaway.subjects import no_attribute
 from stage_contracts import config
+from stage_contracts.controls import LOGGING
 from stage_contracts.report import report_once
 
 # Fields of torch._dynamo.config that are logs: the level of dynamo, aot and inductor together; one log on or off.
+DYNAMO = "torch._dynamo.config"
 LEVEL, BREAKS = "log_level", "print_graph_breaks"
 LOGS: dict[str, Any] = {LEVEL: logging.WARNING, BREAKS: False}
 
@@ -84,12 +88,14 @@ def _read(path: str, values: dict[str, Any], name: str) -> Any:
         return getattr(getattr(config.current(), section), field)
     if name in FIXED[path]:
         return FIXED[path][name]
+    if name in LOGGED.get(path, ()):
+        return LOGGING[LOGGED[path][name]]
     if name in kept(path):
         default, nearest = kept(path)[name]
         if name not in values and type(default) in _CHANGES:  # what is added to it is a request, too
             values[name] = _Told[type(default)](default, f"{path}.{name}", nearest)
         return values.get(name, default)
-    if path == "torch._dynamo.config" and name in LOGS:
+    if path == DYNAMO and name in LOGS:
         return values.get(name, LOGS[name])
     raise _unknown(path, name)
 
@@ -103,19 +109,28 @@ def _write(path: str, values: dict[str, Any], name: str, value: Any) -> None:
             raise NotImplementedError(
                 f"{path}.{name} is always {before} in Cutaway and cannot be {value!r}; remove this assignment"
             )
+    elif name in LOGGED.get(path, ()):
+        LOGGING[LOGGED[path][name]] = value if isinstance(value, set) else set(value)
     elif name in LOGS:
         values[name] = value
         _log(name, value)
     elif value != before:
-        if path == "torch._dynamo.config" and name in REFUSED:
-            raise NotImplementedError(
-                f"{path}.{name} = {value!r} is not supported, it is always {before!r}: {kept(path)[name][1]}"
-            )
-        _tell(f"{path}.{name}", kept(path)[name][1])
+        if path != DYNAMO:
+            _tell(f"{path}.{name}", kept(path)[name][1])
+        elif not accepts(name, value):
+            raise NotImplementedError(_refusal(name, value))
         values[name] = value
 
 
+def _refusal(name: str, value: Any) -> str:
+    default, reason = kept(DYNAMO)[name]
+    return f"{DYNAMO}.{name} = {value!r} is not supported, only {default!r}: {reason}"
+
+
 def _tell(name: str, nearest: str) -> None:
+    short = name.removeprefix(f"{DYNAMO}.")
+    if short != name and not accepts(short, None):
+        raise NotImplementedError(f"{name} cannot be added to: {nearest}")
     report_once(f"cutaway: {name} is not honoured here; nearest: {nearest}")
 
 

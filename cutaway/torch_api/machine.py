@@ -17,6 +17,7 @@ from stage0_eager.namespaces import amp
 from stage0_eager.random.generator import manual_seed
 from stage_contracts.device import Device
 from stage_contracts.dtype import bfloat16, float16
+from stage_contracts.memory_format import FORMATS, MemoryFormat
 
 # ---- torch.cuda --------------------------------------------------------------------------------------------------
 
@@ -184,16 +185,6 @@ def get_float32_matmul_precision() -> str:
     return _precision
 
 
-class MemoryFormat:
-    """The name of a memory layout. It has no effect: convolutions choose their layouts themselves."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __repr__(self) -> str:
-        return f"torch.{self.name}"
-
-
 def get_num_threads() -> int:
     """The number of set_num_threads, or else of OMP_NUM_THREADS, or else of CPUs."""
     return _threads or int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)
@@ -216,12 +207,14 @@ def typename(obj: Any) -> str:
     )
 
 
-_FORMATS = {name: MemoryFormat(name) for name in ("contiguous_format", "preserve_format", "channels_last",
-                                                  "channels_last_3d")}  # fmt: skip
 _FUNCTIONS = (
     set_float32_matmul_precision, get_float32_matmul_precision, get_num_threads, set_num_threads, typename,
 )  # fmt: skip
-TOP: dict[str, Any] = {f.__name__: f for f in _FUNCTIONS} | _FORMATS | {"strided": strided, "layout": Layout}
+TOP: dict[str, Any] = (
+    {f.__name__: f for f in _FUNCTIONS}
+    | FORMATS
+    | {"strided": strided, "layout": Layout, "memory_format": MemoryFormat}
+)
 TOP |= {name: getattr(autocast_module, name) for name in AUTOCAST}
 TOP |= {
     "get_autocast_gpu_dtype": partial(autocast_module.get_autocast_dtype, "cuda"),

@@ -7,6 +7,8 @@ cannot here, raises or answers that it did not happen.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -103,10 +105,24 @@ def set_rng_state(new_state: Any) -> None:
     set_int64_state(from_numpy(new_state.numpy().view(np.int64)))
 
 
+@contextmanager
+def fork_rng(
+    devices: Any = None, enabled: bool = True, _caller: str = "fork_rng", _devices_kw: str = "devices",
+    device_type: str | None = None,
+) -> Iterator[None]:  # fmt: skip
+    """Afterwards the default generator is as it was before the block. There is one generator for all devices."""
+    before = int64_state()
+    try:
+        yield
+    finally:
+        if enabled:
+            set_int64_state(before)
+
+
 _FUNCTIONS = (
     set_deterministic_debug_mode, get_deterministic_debug_mode, use_deterministic_algorithms,
     are_deterministic_algorithms_enabled, is_deterministic_algorithms_warn_only_enabled, set_warn_always,
     is_warn_always_enabled, set_num_interop_threads, get_num_interop_threads, set_flush_denormal,
-    set_default_tensor_type, seed, get_rng_state, set_rng_state,
+    set_default_tensor_type, seed, get_rng_state, set_rng_state, fork_rng,
 )  # fmt: skip
 SETTINGS: dict[str, Any] = {f.__name__: f for f in _FUNCTIONS}

@@ -5,6 +5,7 @@ from stage0_eager.functions import (  # noqa: F401
     autograd_grad,
     comparison,
     complex_numbers,
+    constructor,
     creation,
     cumulative,
     fft,

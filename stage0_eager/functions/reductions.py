@@ -213,6 +213,8 @@ def softmax(input, dim=None, dtype=None):
     if dtype is not None and dtype is not input.dtype:
         input = c.cast(input, dtype)
     dims = all_dims(input, dim)
+    if any_empty(input, dims):  # no largest to subtract, and nothing to divide
+        return c.clone(input)
     e = c.exp(c.sub(input, c.amax(input, dims, True)))
     return c.div(e, c.sum(e, dims, True))
 
@@ -233,6 +235,8 @@ def log_softmax(input, dim=None, dtype=None):
     if dtype is not None and dtype is not input.dtype:
         input = c.cast(input, dtype)
     dims = all_dims(input, dim)
+    if any_empty(input, dims):
+        return c.clone(input)
     shifted = c.sub(input, c.amax(input, dims, True))
     return c.sub(shifted, c.log(c.sum(c.exp(shifted), dims, True)))
 
@@ -264,6 +268,8 @@ def _by_rows(function):
         if dtype is not None or type(dim) is not int or not -x.ndim <= dim < x.ndim:
             return None
         out = np.empty_like(x)
+        if not x.size:  # maybe rows without elements, which have no largest
+            return out
         if x.size <= _BLOCK or dim not in (-1, x.ndim - 1):
             function(x, out, dim)
             return out

@@ -18,6 +18,7 @@ from stage0_eager.tensor import method
 from stage_contracts import core_metas, layouts
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
+from stage_contracts.memory_format import inverse, laid_out
 from stage_contracts.symbolic import SymInt, statically_known_true
 from stage_contracts.unbacked import expect
 
@@ -295,15 +296,28 @@ def scatter_add(input, dim, index, src):
 @method
 @operator
 def clone(input, *, memory_format=None):
-    """A copy in new storage, laid out as input is; a memory format changes nothing."""
-    return c.clone(input)
+    """A copy in new storage, laid out as input is, or as the memory format says."""
+    if memory_format is None or memory_format.name == "preserve_format":
+        return c.clone(input)
+    out = contiguous(input, memory_format=memory_format)
+    return c.clone(out) if laid_out(input.meta, memory_format) else out
 
 
 @method
 @operator
 def contiguous(input, *, memory_format=None):
-    """Row-major, whatever the memory format; input itself when it already is."""
-    return input if input.meta.is_contiguous else c.contiguous(input)
+    """Row-major, or laid out as the memory format says; input itself when it already is."""
+    if memory_format is None:
+        return input if input.meta.is_contiguous else c.contiguous(input)
+    order = memory_format.order(input.ndim)
+    return input if laid_out(input.meta, memory_format) else _laid_out(input, order)
+
+
+def _laid_out(input, order):
+    """A copy whose dimensions lie in memory in this order; None: row-major."""
+    if order is None:
+        return c.contiguous(input)
+    return c.permute(c.contiguous(c.permute(input, order)), inverse(order))
 
 
 @method

@@ -12,6 +12,7 @@ from stage0_eager.functions import creation, pointwise, rearranging, reductions
 from stage0_eager.tensor import Tensor, attribute, is_traced, method
 from stage_contracts.device import Device, device_of
 from stage_contracts.dtype import DTYPES, DType
+from stage_contracts.symbolic import SymInt
 
 _TYPE_NAMES = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "uint8": "Byte",
                "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long", "bool": "Bool"}  # fmt: skip
@@ -221,6 +222,19 @@ def new_ones(self: Tensor, *size: Any, dtype=None, device=None, requires_grad=Fa
 @method
 def new_tensor(self: Tensor, data: Any, *, dtype=None, device=None, requires_grad=False) -> Tensor:
     return creation.tensor(data, **_kind(self, dtype, device), requires_grad=requires_grad)
+
+
+@method
+def new(self: Tensor, *sizes_or_data: Any, device: Any = None) -> Tensor:
+    """Older form of new_empty and new_tensor: `x.new(2, 3)` by sizes, `x.new([1, 2])` by data."""
+    given = sizes_or_data[0] if len(sizes_or_data) == 1 else None
+    if isinstance(given, Tensor) and given.dtype is not self.dtype:
+        raise TypeError(
+            f"new() expected a tensor of dtype {self.dtype.name}, but got {given.dtype.name}; cast it"
+        )
+    if given is None or isinstance(given, (int, SymInt)):
+        return new_empty(self, *sizes_or_data or (0,), device=device)
+    return given.detach() if isinstance(given, Tensor) else new_tensor(self, given, device=device)
 
 
 # ---- further forms -----------------------------------------------------------------------------------------------

@@ -110,7 +110,7 @@ def to(
 ) -> Tensor:  # fmt: skip
     """x.to(float64), x.to("cuda"), x.to("cpu", float32), x.to(other): cast, move, or x itself (copy: never x itself).
 
-    non_blocking and memory_format ask for nothing that could be seen here.
+    memory_format lays the result out (channels_last); non_blocking asks for nothing that could be seen here.
     """
     device, dtype = destination(args, device, dtype)
     out = self
@@ -118,6 +118,8 @@ def to(
         out = shape.to_device(out, device)
     if dtype is not None:
         out = pointwise.cast(out, dtype)
+    if memory_format is not None and memory_format.name != "preserve_format":
+        out = shape.contiguous(out, memory_format=memory_format)
     return shape.clone(out) if copy and out is self else out
 
 

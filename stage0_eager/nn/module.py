@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,8 @@ import numpy as np
 from stage0_eager.autograd.hooks import RemovableHandle
 from stage0_eager.functions.creation import empty_like
 from stage0_eager.functions.tensor_methods import destination
+from stage0_eager.nn import state_dicts
+from stage0_eager.nn.state_dicts import IncompatibleKeys
 from stage0_eager.state import no_grad
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
@@ -72,13 +75,6 @@ class Buffer(metaclass=_Buffers):
         made: Any = data.detach().requires_grad_(data.requires_grad)
         made._is_buffer, made.persistent = True, persistent
         return made
-
-
-class IncompatibleKeys(NamedTuple):
-    """What load_state_dict did not find in the dict, and what it found no place for."""
-
-    missing_keys: list[str]
-    unexpected_keys: list[str]
 
 
 class WithKeywords(NamedTuple):
@@ -334,8 +330,12 @@ class Module:
         function(self)
         return self
 
-    def to(self, *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False) -> Module:
-        """Cast floating parameters and buffers, move all, in place. Raises TypeError for a dtype not floating."""
+    def to(
+        self, *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False,
+        memory_format: Any = None,
+    ) -> Module:  # fmt: skip
+        """Cast floating parameters and buffers, move all, in place; memory_format lays out those of four dimensions
+        (channels_last_3d: five). Raises TypeError for a dtype not floating."""
         device, dtype = destination(args, device, dtype)
         if dtype is not None and not dtype.is_floating_point:
             raise TypeError(f"nn.Module.to only accepts floating point dtypes, but got desired dtype={dtype}")
@@ -345,7 +345,8 @@ class Module:
                     for tensor in module.__dict__[registry].values():
                         if tensor is not None:
                             cast = dtype if tensor.is_floating_point() else None
-                            moved = tensor.to(device=device, dtype=cast)
+                            laid_out = memory_format if tensor.ndim in (4, 5) else None
+                            moved = tensor.to(device=device, dtype=cast, memory_format=laid_out)
                             if moved is not tensor:
                                 tensor._data = moved._data
         bump_structure_epoch()
@@ -389,21 +390,25 @@ class Module:
     def cuda(self, device: Any = None) -> Module:
         return self.to("cuda" if device is None else device)
 
+    _version = 1  # of the entries that this class saves; a loader may ask for it
+
     def state_dict(
-        self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False
+        self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
     ) -> OrderedDict[str, Tensor]:
         """Parameters and persistent buffers by dotted name, sharing storage with the module.
 
         keep_vars gives the parameters themselves instead of tensors off the tape.
         """
-        state: Any = OrderedDict() if destination is None else destination
-        for path, module in self.named_modules(prefix=prefix.removesuffix("."), remove_duplicate=False):
-            hidden = module.__dict__.get("_non_persistent", set())
-            for registry in ("_parameters", "_buffers"):
-                for name, value in module.__dict__[registry].items():
-                    if value is not None and name not in hidden:
-                        state[f"{path}.{name}" if path else name] = value if keep_vars else value.detach()
-        return state
+        if args:  # torch's older form, which a class that overrides this still uses
+            destination, prefix, keep_vars = (*args, prefix, keep_vars)[:3]
+        state: Any = destination
+        if state is None:
+            state = OrderedDict()
+            state._metadata = OrderedDict()
+        return state_dicts.save(self, state, prefix, keep_vars)
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        state_dicts.save_own(self, destination, prefix, keep_vars)
 
     def load_state_dict(
         self, state_dict: Mapping[str, Tensor], strict: bool = True, assign: bool = False
@@ -412,28 +417,61 @@ class Module:
 
         Raises RuntimeError for misshapen entries and, if strict, for missing and unexpected ones.
         """
-        own = self.state_dict(keep_vars=True)
-        missing = [k for k in own if k not in state_dict]
-        unexpected = [k for k in state_dict if k not in own]
-        wrong = [
-            f"size mismatch for {k}: checkpoint {tuple(state_dict[k].shape)}, model {tuple(own[k].shape)}"
-            for k in own
-            if k in state_dict and state_dict[k].shape != own[k].shape
-        ]
-        problems = wrong + ([f"missing keys: {missing}", f"unexpected keys: {unexpected}"] if strict else [])
-        if wrong or (strict and (missing or unexpected)):
-            raise RuntimeError(
-                f"Error(s) in loading state_dict for {type(self).__name__}: " + "; ".join(problems)
-            )
-        with no_grad():
-            for key, value in own.items():
-                if key in state_dict and assign:
-                    value._data = state_dict[key]._data
-                elif key in state_dict:
-                    value.copy_(state_dict[key])
+        keys = state_dicts.load(self, state_dict, strict, assign)
         if assign:
             bump_structure_epoch()
-        return IncompatibleKeys(missing, unexpected)
+        return keys
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, missing_keys: list[str],
+        unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:  # fmt: skip
+        state_dicts.load_own(
+            self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+
+    @state_dicts.stand_in
+    def get_extra_state(self) -> Any:
+        """What else belongs into state_dict. A class that has such state defines this and set_extra_state."""
+        raise RuntimeError(
+            f"{type(self).__name__} defines no get_extra_state, so it has no extra state to save"
+        )
+
+    @state_dicts.stand_in
+    def set_extra_state(self, state: Any) -> None:
+        raise RuntimeError(
+            f"{type(self).__name__} defines no set_extra_state, so extra state cannot be loaded"
+        )
+
+    def register_state_dict_pre_hook(self, hook: Callable) -> HookHandle:
+        """`hook(module, prefix, keep_vars)` before the module saves its entries."""
+        return HookHandle(state_dicts.hooks_of(self, state_dicts.SAVE_BEFORE), hook)
+
+    def register_state_dict_post_hook(self, hook: Callable) -> HookHandle:
+        """`hook(module, state_dict, prefix, local_metadata)` after; it changes the dict in place, returns None."""
+
+        def in_place(*args: Any) -> Any:
+            return hook(*args)
+
+        in_place._may_replace = False  # type: ignore
+        return HookHandle(state_dicts.hooks_of(self, state_dicts.SAVE_AFTER), in_place)
+
+    def _register_state_dict_hook(self, hook: Callable) -> HookHandle:
+        """The older form: what the hook returns (not None) takes the dict's place."""
+        return HookHandle(state_dicts.hooks_of(self, state_dicts.SAVE_AFTER), hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable) -> HookHandle:
+        """`hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)`."""
+        return self._register_load_state_dict_pre_hook(hook, with_module=True)
+
+    def _register_load_state_dict_pre_hook(self, hook: Callable, with_module: bool = False) -> HookHandle:
+        """The older form: without the module, unless with_module."""
+        called = partial(hook, self) if with_module else hook
+        return HookHandle(state_dicts.hooks_of(self, state_dicts.LOAD_BEFORE), called)
+
+    def register_load_state_dict_post_hook(self, hook: Callable) -> HookHandle:
+        """`hook(module, incompatible_keys)` after the module and its children; it may change the two lists."""
+        return HookHandle(state_dicts.hooks_of(self, state_dicts.LOAD_AFTER), hook)
 
     # ---- printing ------------------------------------------------------------------------------------------
 

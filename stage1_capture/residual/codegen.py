@@ -71,7 +71,7 @@ class PyCodegen:
             rebuilder.count_contents(before.variable)
         rebuilder.count([value for _, value in effects.globals.values() if value is not DELETED])
         rebuilder.count([*effects.hooks])
-        for _, args, kwargs in effects.calls:
+        for _, _, args, kwargs in effects.calls:
             rebuilder.count([*args, *kwargs.values()])
         words = [rebuilder.expression(v) if v is not None else "None" for v in values]
         lines = replay(self, rebuilder, effects)

@@ -48,9 +48,9 @@ def replay(codegen: PyCodegen, r: Rebuilder, effects: SideEffects) -> list[str]:
         lines.append(gone if value is DELETED else f"{where}[{name!r}] = {r.expression(value)}")
     for handle in effects.hooks:
         r.expression(handle)
-    for schedule, args, kwargs in effects.calls:
+    for called, method, args, kwargs in effects.calls:
         words = [*map(r.expression, args), *(f"{k}={r.expression(v)}" for k, v in kwargs.items())]
-        lines.append(f"{r.expression(schedule)}.step({', '.join(words)})")
+        lines.append(f"{r.expression(called)}{method}({', '.join(words)})")
     return lines
 
 

@@ -33,8 +33,8 @@ class SideEffects:
     changed: dict[int, Before] = field(default_factory=dict)
     globals: dict[tuple[int, str], tuple[dict, Variable]] = field(default_factory=dict)
     hooks: list[Any] = field(default_factory=list)  # on tensors from outside
-    # steps of schedules, called last: (schedule, arguments, keyword arguments)
-    calls: list[tuple[Variable, Args, Kwargs]] = field(default_factory=list)
+    # called last: steps of schedules, and functions that write a log: (object, ".method" or "", arguments, keywords)
+    calls: list[tuple[Variable, str, Args, Kwargs]] = field(default_factory=list)
     in_the_end: bool = False  # one of them runs user code, which sees what was changed until then
 
     def will_change(self, variable: Variable) -> None:

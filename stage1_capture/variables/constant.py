@@ -22,6 +22,7 @@ from stage1_capture.variables.method import UserMethodVariable
 from stage_contracts.class_lookup import MISSING, class_lookup, full_name
 from stage_contracts.device import Device
 from stage_contracts.dtype import DType
+from stage_contracts.memory_format import MemoryFormat
 from stage_contracts.source import Source
 
 
@@ -145,7 +146,7 @@ def wrap_constant(kind: str, make: Callable[[Any], Variable] = ConstantVariable)
 BUILDERS.update(
     dict.fromkeys((bool, type(None), type(...), type(NotImplemented), DType), wrap_constant("IDENTITY"))
 )
-BUILDERS.update(dict.fromkeys((str, bytes, range, Device, *IMMUTABLE), wrap_constant("EQUALS")))
+BUILDERS.update(dict.fromkeys((str, bytes, range, Device, MemoryFormat, *IMMUTABLE), wrap_constant("EQUALS")))
 
 
 def union(symbol: str, left: Variable, right: Variable) -> Variable | None:

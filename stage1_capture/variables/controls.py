@@ -96,6 +96,19 @@ def _follow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) 
     return tx.call(wrap(tx.output, real, place), args, kwargs)
 
 
+def _reorder(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    """The call is made after the graph. What it prints of an object is what that holds then, as in torch."""
+    if function.source is None:
+        tx.unsupported(
+            "GB0060", f"a call of {function.describe()}, which cannot be found again after the graph"
+        )
+    given = [*map(realize, args)], {name: realize(value) for name, value in kwargs.items()}
+    tx.output.effects.calls.append((function, "", *given))
+    return ConstantVariable(None)
+
+
+CONTROLLED["reorder"] = _reorder
+CONTROLLED["ignore"] = lambda tx, rule, function, args, kwargs: ConstantVariable(None)
 CONTROLLED["disable"] = _refuse("disabled")
 CONTROLLED["plain"] = _refuse("disabled, what it calls is not")
 CONTROLLED["disallow"] = _refuse("disallowed in graphs")

@@ -13,7 +13,7 @@ from stage1_capture.state.machine import Args, Kwargs, Tx
 from stage1_capture.variables.base import Variable, from_constant
 from stage1_capture.variables.builder import class_variable
 from stage_contracts.class_lookup import MISSING, class_lookup
-from stage_contracts.controls import register
+from stage_contracts.controls import LOGGING, is_ignored_method, register
 from stage_contracts.source import RegisteredSource
 
 
@@ -38,6 +38,10 @@ class UserMethodVariable(Variable):
     def call_function(self, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
         if isinstance(self.function, str):
             return self.receiver.call_method(tx, self.function, args, kwargs)
+        if LOGGING["ignore"] and is_ignored_method(
+            getattr(self.function, "real", None), getattr(self.receiver, "real", None)
+        ):
+            return from_constant(None)
         return tx.call(self.function, [self.receiver, *args], kwargs)
 
     def same_as(self, tx: Tx, other: Variable) -> bool | None:

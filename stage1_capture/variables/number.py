@@ -25,6 +25,7 @@ from stage1_capture.variables.base import FROM_CONSTANT, Variable, as_constant, 
 from stage1_capture.variables.builder import BUILDERS, in_arguments
 from stage1_capture.variables.constant import ConstantVariable, wrap_constant
 from stage1_capture.variables.tensor import TensorVariable
+from stage_contracts import config
 from stage_contracts import dtype as dt
 from stage_contracts.device import Device
 from stage_contracts.guard_constants import is_told_by_equality
@@ -249,6 +250,9 @@ def _wrap_number(output: OutputGraph, real: Any, source: Source | None) -> Varia
     """
     under_epoch = source in output.epoch_sources
     differs = in_arguments(output, source) and not under_epoch
+    settings = config.current().capture
+    if settings.specialize_float if type(real) is float else settings.specialize_int:
+        return _fixed_number(output, real, source)
     if source is None or not (differs or output.policy.opens_number(source.expression(), real)):
         return _fixed_number(output, real, source)
     if isinstance(source, ItemSource) and isinstance(source.base, KeySource):

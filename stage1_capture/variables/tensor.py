@@ -33,6 +33,7 @@ from stage_contracts.array_guards import CAPTURED_DTYPES
 from stage_contracts.class_lookup import MISSING, class_lookup
 from stage_contracts.graph import Node
 from stage_contracts.guards import OpenMeta, TensorOf
+from stage_contracts.memory_format import laid_out
 from stage_contracts.source import AttrSource, ItemSource, RegisteredSource, Source
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -193,7 +194,7 @@ TENSOR_FACT_METHODS: dict[str, Callable[..., Any]] = {
     "stride": lambda m, dim=None: m.strides if dim is None else m.strides[dim],
     "dim": lambda m: m.ndim,
     "numel": lambda m: m.numel,
-    "is_contiguous": lambda m: m.is_contiguous,
+    "is_contiguous": laid_out,
     "is_floating_point": lambda m: m.dtype.is_floating_point,
     "__len__": lambda m: m.shape[0],
 }

@@ -381,6 +381,8 @@ def record_check(tx: Tx, condition: Any, error: type[Exception], message: str) -
 def _record_check(
     tx: Tx, shown: Args, known: Args, names: list[str], text: str, error: Any, message: str
 ) -> None:
+    if config.current().capture.do_not_emit_runtime_asserts:
+        return
     words = [TupleVariable(shown), TupleVariable(known), ConstantVariable(tuple(names)), *map(
         ConstantVariable, (text, error.__name__, message))]  # fmt: skip
     graph, nodes = tx.output.graph, list(tx.output.graph.nodes)

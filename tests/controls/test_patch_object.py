@@ -8,7 +8,8 @@ from unittest import mock
 
 import pytest
 
-from cutaway.debug.torch_fields import FIELDS, FIXED, REFUSED, known
+from cutaway.debug.dynamo_fields import DYNAMO_KEPT, accepts
+from cutaway.debug.torch_fields import FIELDS, FIXED, known
 from cutaway.torch_api import modules
 from stage_contracts import config
 
@@ -28,7 +29,9 @@ def holder(path, name):
 def test_patch_object_restores(path, name):
     where, field = holder(path, name)
     before, ours = getattr(where, field), config.current()
-    changes = isinstance(before, bool) and name not in FIXED[path] and name not in REFUSED
+    changes = isinstance(before, bool) and name not in FIXED[path]
+    if path == "torch._dynamo.config" and name in DYNAMO_KEPT:
+        changes &= accepts(name, not before)
     value = (not before) if changes else before
     with mock.patch.object(where, field, value):
         assert getattr(where, field) == value

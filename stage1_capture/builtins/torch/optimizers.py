@@ -90,7 +90,7 @@ def step(tx: Tx, schedule: Variable, *args: Variable, **kwargs: Variable) -> Var
         )
     _make_stale(tx, schedule)
     tx.output.effects.calls.append(
-        (schedule, [*map(realize, args)], {k: realize(v) for k, v in kwargs.items()})
+        (schedule, ".step", [*map(realize, args)], {k: realize(v) for k, v in kwargs.items()})
     )
     tx.output.effects.in_the_end |= _is_users(schedule.real)
     return NONE
