@@ -131,7 +131,8 @@ def _tell(name: str, nearest: str) -> None:
     short = name.removeprefix(f"{DYNAMO}.")
     if short != name and not accepts(short, None):
         raise NotImplementedError(f"{name} cannot be added to: {nearest}")
-    report_once(f"cutaway: {name} is not honoured here; nearest: {nearest}")
+    if nearest:
+        report_once(f"cutaway: {name} is not honoured here; nearest: {nearest}")
 
 
 # The kinds of containers among the fields, and the methods that add to one.
