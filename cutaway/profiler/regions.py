@@ -24,6 +24,7 @@ from stage_contracts.pipeline import Entry
 REGION, FORWARD, BACKWARD = "Torch-Compiled Region", "CompiledFunction", "CompiledFunctionBackward"
 PREPARING = "put timers in"  # the profiler's own time, once for each entry
 RAN = "operators"  # of a region's graph, once it ran
+FRAME, FRAME_COMPILE = "frame id", "frame compile id"  # which function, and which of its entries
 INFERENCE = "Call CompiledFxGraph"  # a graph that records nothing for a backward
 
 
@@ -31,12 +32,15 @@ def observe(recorder: Recorder) -> Callable[[], None]:
     """Record calls of compiled functions from here on; what it returns ends that."""
     undo = ExitStack()
     seen: dict[int, Entry] = {}  # kept, so that an id stays its own
+    frames: dict[Any, int] = {}  # code objects, numbered as they come
 
     def instrument(compiled: CompiledFunction, entries: list[Entry]) -> None:
         preparing = recorder.begin(PREPARING, "profiler", function=compiled.name)
+        frame = frames.setdefault(compiled.code, len(frames))
         for entry in entries:
             seen[id(entry)] = entry
-            _time_graph(entry, recorder, undo)
+            place = next((i for i, e in enumerate(compiled.entries) if e is entry), len(compiled.entries))
+            _time_graph(entry, {FRAME: frame, FRAME_COMPILE: place}, recorder, undo)
             for half in _halves(entry):
                 undo.callback(observe_launches(half.run, recorder))
         recorder.end(preparing)
@@ -102,18 +106,18 @@ def _in_region(
             del open_[depth:]
 
 
-def _time_graph(entry: Entry, recorder: Recorder, undo: ExitStack) -> None:
-    """The graph under its name in the globals of the entry's residual code."""
+def _time_graph(entry: Entry, ids: dict[str, int], recorder: Recorder, undo: ExitStack) -> None:
+    """The graph under its name in the globals of the entry's residual code. Its region gets the ids."""
     run = getattr(entry.run, "compiled", entry.run)  # a Trial has both ways
     names, name = getattr(run, "__globals__", {}), entry.frame.graph_name
     graph = names.get(name)
     if entry.frame.graph is None or entry.frame.residual is None or not callable(graph):
         return
-    size = len(entry.frame.graph.calls)
+    said = {RAN: len(entry.frame.graph.calls), **ids}
 
     def timed(*inputs: Any) -> Any:
         for around in recorder.open_regions()[-1:]:
-            around.args[RAN] = size
+            around.args.update(said)
         event = recorder.begin(INFERENCE, "graph", **_shapes(inputs, recorder))
         try:
             outputs = graph(*inputs)
