@@ -510,7 +510,12 @@ SHOWN = {
     "capture error": (f'TORCH_LOGS="+dynamo" {RUN} test_assertion_error.py 2>&1 | grep Step', 6),
     "levels": (f"{RUN} levels.py 2>&1 | head -n 12", 12),
     "backend error": (f"{RUN} test_backend_error.py 2>&1 | tail -n 4", 4),
-    "repro": (f'TORCHDYNAMO_REPRO_AFTER="dynamo" {RUN} toy_compiler.py 2>&1 | grep "^cutaway: "', 8),
+    "repro": (
+        f'TORCHDYNAMO_REPRO_AFTER="dynamo" {RUN} toy_compiler.py 2>&1 | grep "^cutaway: "\n'
+        "python minifier_launcher.py 2>&1 | tail -n 1\n"
+        "tail -n +9 repro.py",
+        40,
+    ),
     "profiler": (f"{RUN} profiler.py", 40),
     "debug": (
         f"TORCH_COMPILE_DEBUG=1 {RUN} test_model.py\n"

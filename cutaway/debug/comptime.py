@@ -1,7 +1,7 @@
 """comptime: functions of yours that run while the function around their call is compiled, and look at capture there.
 
-Input: calls of `comptime` in compiled code; stage 1 gives them the frame under way. Elsewhere they do nothing. The
-graph has nothing of them.
+Input: calls of `comptime` in compiled code; stage 1 gives them the frame under way. Elsewhere they do nothing. They
+add no node to the graph.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ComptimeVar:
         """A tensor's type: shape, strides, dtype, device."""
         if not self._variable.is_tensor():
             raise TypeError(f"as_fake expects a tensor, got {self._variable.describe()}")
-        return self._variable.meta  # type: ignore[attr-defined]
+        return self._variable.meta
 
     def size(self, dim: int | None = None) -> Any:
         shape = self.as_fake().shape

@@ -25,6 +25,7 @@ REGION, FORWARD, BACKWARD = "Torch-Compiled Region", "CompiledFunction", "Compil
 PREPARING = "put timers in"  # the profiler's own time, once for each entry
 RAN = "operators"  # of a region's graph, once it ran
 FRAME, FRAME_COMPILE = "frame id", "frame compile id"  # which function, and which of its entries
+LOOKUP = "TorchDynamo Cache Lookup"  # the guards of a function's entries, until some hold
 INFERENCE = "Call CompiledFxGraph"  # a graph that records nothing for a backward
 
 
@@ -36,11 +37,14 @@ def observe(recorder: Recorder) -> Callable[[], None]:
 
     def instrument(compiled: CompiledFunction, entries: list[Entry]) -> None:
         preparing = recorder.begin(PREPARING, "profiler", function=compiled.name)
+        if compiled.code not in frames:
+            _time_guards(compiled, recorder, undo)
         frame = frames.setdefault(compiled.code, len(frames))
         for entry in entries:
             seen[id(entry)] = entry
-            place = next((i for i, e in enumerate(compiled.entries) if e is entry), len(compiled.entries))
-            _time_graph(entry, {FRAME: frame, FRAME_COMPILE: place}, recorder, undo)
+            _time_graph(
+                entry, {FRAME: frame, FRAME_COMPILE: _compile_number(compiled, entry)}, recorder, undo
+            )
             for half in _halves(entry):
                 undo.callback(observe_launches(half.run, recorder))
         recorder.end(preparing)
@@ -104,6 +108,28 @@ def _in_region(
                 if RAN in ended.args:
                     recorder.end(ended)
             del open_[depth:]
+
+
+def _compile_number(compiled: CompiledFunction, entry: Entry) -> int:
+    """Which compile of its code an entry is. Entries change places; artifacts are in order."""
+    made = [a for a in compiled.artifacts if a.frame is not None and a.frame.code is entry.frame.code]
+    own = entry.artifacts.get("artifacts")
+    return next((number for number, artifacts in enumerate(made) if artifacts is own), len(made))
+
+
+def _time_guards(compiled: CompiledFunction, recorder: Recorder, undo: ExitStack) -> None:
+    """The search for an entry whose guards hold, at each call."""
+    plain = compiled._dispatch
+
+    def dispatch(entries: Any, args: tuple, kwargs: dict[str, Any]) -> Entry | None:
+        event = recorder.begin(LOOKUP, "guards", entries=len(entries))
+        try:
+            return plain(entries, args, kwargs)
+        finally:
+            recorder.end(event)
+
+    compiled._dispatch = dispatch
+    undo.callback(setattr, compiled, "_dispatch", plain)
 
 
 def _time_graph(entry: Entry, ids: dict[str, int], recorder: Recorder, undo: ExitStack) -> None:

@@ -49,7 +49,7 @@ def _allow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -
 def _allow_inside(tx: Tx, fn: Variable) -> Variable:
     """allow_in_graph called in the frame: a function from outside is a node from now on; one made here is followed."""
     if getattr(fn, "real", None) is not None:
-        allow_in_graph(fn.real)  # type: ignore[attr-defined]
+        allow_in_graph(fn.real)
     return fn
 
 

@@ -1,4 +1,4 @@
-"""comptime: what it prints is what the frame under way holds, the graph has nothing of it, elsewhere it does nothing.
+"""comptime: what it prints is what the frame under way holds, it adds no node, and elsewhere it does nothing.
 
 Input: the guide's program with a debugger that is told what to do, and functions that ask for one thing each.
 """
@@ -71,7 +71,7 @@ def asks(x):
     return inner(comptime.print_value_stack_and_return(kept), 2)
 
 
-def test_what_it_prints_is_the_frame_and_the_graph_has_nothing_of_it(capsys):
+def test_what_it_prints_is_the_frame_and_it_adds_no_node(capsys):
     graphs = []
     compiled = cutaway.compile(asks, backend=lambda gm, _: graphs.append(gm) or gm, fullgraph=True)
     assert compiled(cutaway.ones(2, 3)).tolist() == [[4.0] * 3] * 2

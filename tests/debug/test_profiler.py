@@ -78,6 +78,10 @@ def test_a_region_has_the_ids_of_its_frame_and_its_compile():
             compiled(torch.ones(size))
     ids = [(e.args["frame id"], e.args["frame compile id"]) for e in named(prof, REGION)]
     assert ids == [(0, 0), (0, 1), (1, 0), (0, 0), (0, 1)]
+    lookups = named(prof, "TorchDynamo Cache Lookup")
+    assert [e.args["entries"] for e in lookups] == [1, 1, 1, 2, 2] and {e.parent.name for e in lookups} == {
+        REGION
+    }
 
 
 def test_two_functions_one_after_the_other_are_regions_side_by_side():

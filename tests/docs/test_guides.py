@@ -26,7 +26,10 @@ PROMISED = {
         "capture error": ["Step 1: torchdynamo start tracing", "Step 1: torchdynamo done", "Step 2: done compiler"],
         "levels": ["Step 1: torchdynamo start", "Step 2: calling compiler function inductor", r"\[aot\] \[pass\]"],
         "backend error": ["AttributeError: '_OpNamespace' 'aten' object has no attribute '_foobar'"],
-        "repro": ["[Rr]epro"],
+        "repro": [
+            "repro_after=dynamo", "repro.py: 1 of 9 operators; it fails with AssertionError", r"def toy_compiler\(gm, _\)",
+            r"relu = cutaway.relu\(add\)",
+        ],
         "profiler": ["2 x graph break GB0060", "my_model: 2 recompiles", "fragments, which gain little"],
         "debug": ["fx_graph_readable.py", "output_code.py", "FusedSchedulerNode"],
         "explain": [
