@@ -28,6 +28,10 @@ class ComptimeError(RuntimeError):
     """A function that the program gave to comptime raised while the program was compiled; the cause is chained."""
 
 
+class RecompileError(RuntimeError):
+    """A call needs a compile, but the stance, error_on_recompile, or a limit under fullgraph=True forbids it."""
+
+
 class SeamError(TypeError):
     """A function passed for a seam does not keep the seam's contract: its parameters, or what it returns."""
 
