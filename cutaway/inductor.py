@@ -278,6 +278,7 @@ def lower_and_build(
         runs = {
             name: laid_out(part.run, [n.val for n in part.core.placeholders])
             for name, part in half.subgraphs.items()
+            if part.run is not None
         }
         run = step("launch", pipeline.launch, program, kernels, {**constants, **runs})
         events.record("phase", f"Step 3: inductor done compiling {core.name}")

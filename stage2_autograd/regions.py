@@ -45,7 +45,11 @@ def cut_regions(
 
 
 def _joint(
-    region: Graph, wanted: tuple[bool, ...], differentiate: Differentiate, decompose: Decompose, partition: Cut
+    region: Graph,
+    wanted: tuple[bool, ...],
+    differentiate: Differentiate,
+    decompose: Decompose,
+    partition: Cut,
 ) -> JointGraph:
     """Forward and backward of a region, in core operators, with gradients of the `wanted` inputs."""
     region = region.copy()

@@ -182,6 +182,8 @@ def nested_compile_region(fn: Any = None) -> Any:
     a side effect, a write to an argument, random numbers, a graph break, open sizes, or a result that is a view or
     that is not row-major. `explain()` and the log "fallback" name the reason.
     """
+    if fn is None:
+        return nested_compile_region
     return _each(fn, "nested_compile_region", lambda f: Rule("region"))
 
 

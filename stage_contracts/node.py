@@ -76,7 +76,9 @@ _TREES = (Node, tuple, list, dict, slice)
 
 
 def _collect(tree: Any, found: list[Node]) -> None:
-    if isinstance(tree, (tuple, list)):  # first what is most frequent: this runs for every node that is made or checked
+    if isinstance(
+        tree, (tuple, list)
+    ):  # first what is most frequent: this runs for every node that is made or checked
         for item in tree:
             if type(item) is Node:
                 found.append(item)

@@ -211,6 +211,4 @@ MAP = _row(
     "map", _map, _map_meta,
     _on_arrays(lambda graph, operands, rows, stack: scan_loop(graph, operands, 0, rows, False, stack), stack=True),
 )  # fmt: skip
-INVOKE_SUBGRAPH = _row(
-    "invoke_subgraph", _invoke_subgraph, _invoke_meta, _invoke_kernel
-)
+INVOKE_SUBGRAPH = _row("invoke_subgraph", _invoke_subgraph, _invoke_meta, _invoke_kernel)

@@ -21,9 +21,8 @@ from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts import events
 from stage_contracts.breaks import Unsupported
 from stage_contracts.controls import Rule
-from stage_contracts.graph import Graph, Node
+from stage_contracts.graph import Graph
 from stage_contracts.symbol_bindings import open_sizes_in
-from stage_contracts.tensor_meta import TensorMeta
 
 _TREES = (*SEQUENCES, dict)
 
