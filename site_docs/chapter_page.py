@@ -34,6 +34,7 @@ def _load(path):
 
 
 drawings = _load(HERE / "drawings.py")
+source_pages = _load(HERE / "source_pages.py")
 
 
 @cache

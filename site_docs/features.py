@@ -1,6 +1,6 @@
-"""What the labs and the site offer a learner: 24 features, each with a command that shows it and the test that holds it.
+"""What the labs and the site offer a learner: 24 features, each with a command that shows it and a test.
 
-Input: FEATURES. `features_page()` is the page; tests/docs/test_features.py checks that each command and each test is there.
+Input: FEATURES. `features_page()` is the page; tests/docs/test_features.py checks that commands and tests exist.
 """
 
 from dataclasses import dataclass
@@ -27,9 +27,9 @@ FEATURES = (
          "tests/docs/test_chapters.py::test_every_mark_of_the_chapters_is_filled_and_every_text_is_shown"),
     _row("step through the IRs", "the explorer: one page, a station for each step; arrows walk",
          "cutaway explain script.py:function", "tests/tour/test_explorer.py::test_a_page_of_any_program"),
-    _row("playground", "type a program, see its page: a server on your own machine", "cutaway playground",
-         "tests/tour/test_playground.py::test_a_program_becomes_a_page"),
-    _row("golden IR", "kept texts of artifacts and kernels, compared in tests", "pytest tests/kernels/test_golden_kernels.py",
+    _row("playground", "a page where you type a program: not there yet", "cutaway explain script.py:function"),
+    _row("golden IR", "kept texts of artifacts and kernels, compared in tests",
+         "pytest tests/kernels/test_golden_kernels.py",
          "tests/kernels/test_golden_kernels.py::golden"),
     _row("swap with conformance", "your function in the place of a stage's, tested in three tiers",
          "pytest stage2_autograd --swap partition=mine.py:partition --tier first",
@@ -43,14 +43,16 @@ FEATURES = (
          "labs/tests/test_labs.py::test_the_starter_is_imported_and_fails"),
     _row("a difference for each lab", "your file beside the starter or the reference", "cutaway lab diff",
          "labs/tests/test_command.py::test_a_lab_from_start_to_end"),
-    _row("state without copying", "you can start with any lab; the others' parts are the compiler's own", "cutaway lab start 5",
-         "labs/tests/test_labs.py::test_the_reference_passes"),
+    _row("state without copying", "you can start with any lab; the others' parts are the compiler's own",
+         "cutaway lab start 5", "labs/tests/test_labs.py::test_the_reference_passes"),
     _row("notebooks", "each lab as a notebook, made from its page and starter", "make site",
          "tests/docs/test_features.py::test_a_lab_is_a_notebook"),
-    _row("API reference", "made from docstrings", "make site", "tests/docs/test_site_pages.py::test_every_name_of_the_api_pages_exists"),
+    _row("API reference", "made from docstrings", "make site",
+         "tests/docs/test_site_pages.py::test_every_name_of_the_api_pages_exists"),
     _row("links from pages to source", "a page of source for each file that a page names", "make site",
          "tests/docs/test_site_pages.py::test_links_to_source_lead_to_pages_with_those_lines"),
-    _row("search", "offline, in both languages", "make site-check", "tests/docs/test_site_pages.py::test_the_searches_have_pages"),
+    _row("search", "offline, in both languages", "make site-check",
+         "tests/docs/test_site_pages.py::test_the_searches_have_pages"),
     _row("dark mode", "the site and the explorer, checked in both themes", "make site-check",
          "tests/docs/test_site_pages.py::test_both_themes_are_there"),
     _row("glossary", "a page, and each word's meaning where you point at it", "make site",
@@ -72,12 +74,15 @@ FEATURES = (
 
 def features_page():
     rows = [
-        f"| {k} | **{f.name}** | {f.where} | `{f.command}` | {'`' + f.test.partition('::')[0] + '`' if f.test else ''} |"
+        f"| {k} | **{f.name}** | {f.where} | `{f.command}` | `{f.test.partition('::')[0] or 'none'}` |"
         for k, f in enumerate(FEATURES, 1)
     ]
     there = sum(1 for feature in FEATURES if feature.test)
     return (
         "---\nhide: [toc]\n---\n\n# What helps you learn\n\n"
-        f"{there} of {len(FEATURES)} features are there. Each row has a command that shows it, and the file of the test that holds it.\n\n"
-        "| | feature | what it is | command | test |\n| --- | --- | --- | --- | --- |\n" + "\n".join(rows) + "\n"
+        f"{there} of {len(FEATURES)} features are there. Each row has a command that shows it, "
+        "and the file of its test.\n\n"
+        "| | feature | what it is | command | test |\n| --- | --- | --- | --- | --- |\n"
+        + "\n".join(rows)
+        + "\n"
     )

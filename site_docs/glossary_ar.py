@@ -1,6 +1,6 @@
 """The glossary in Arabic: each English term of glossary.py, its Arabic word, its meaning in one sentence.
 
-Input: TERMS. `glossary_page()` is ar/glossary.md; `abbreviations()` is what the Arabic pages show when you point at a word.
+Input: TERMS. `glossary_page()` is ar/glossary.md; `abbreviations()` is what the Arabic pages show under the pointer.
 """
 
 TERMS = {
@@ -67,7 +67,11 @@ def glossary_page():
         "كلمات هذا الموقع بالإنجليزية والعربية، ومعنى كلّ منها في جملة. في الصفحات الأخرى أشِر إلى كلمة تحتها نقاط لترى "
         "معناها. والشيفرة ومخرَجاتها بالإنجليزية في اللغتين."
     )
-    return f"# المصطلحات\n\n{above}\n\n| English | العربية | المعنى |\n| --- | --- | --- |\n" + "\n".join(rows) + "\n"
+    return (
+        f"# المصطلحات\n\n{above}\n\n| English | العربية | المعنى |\n| --- | --- | --- |\n"
+        + "\n".join(rows)
+        + "\n"
+    )
 
 
 def abbreviations():

@@ -26,6 +26,7 @@ PACKAGES = (
     "stage3_lowering",
     "stage4_runtime",
 )
+DRAFT = os.environ.get("SITE_DRAFT")  # for whoever writes a page: no command runs, and its place stays empty
 ARABIC = "العربية"  # the title of its part of the navigation
 # not `kernel[grid](...)`, which is code
 LINK = re.compile(r"(?<!\w)\[([^\]]+)\]\((?!https?:|#)([^)]+)\)")
@@ -41,7 +42,9 @@ def on_files(files, config):
     for package in PACKAGES:
         readme = ROOT / package / "README.md"
         if readme.exists():
-            files.append(File.generated(config, f"stages/{package}.md", content=_with_site_links(readme, "../")))
+            files.append(
+                File.generated(config, f"stages/{package}.md", content=_with_site_links(readme, "../"))
+            )
     contributing = _with_site_links(ROOT / "CONTRIBUTING.md", "")
     files.append(File.generated(config, "contributing.md", content=contributing))
     files.append(File.generated(config, "benchmarks.md", content=_beside("report_pages").reports_page()))
@@ -89,6 +92,8 @@ def on_page_markdown(markdown, page, **_):
     pages = "dynamic_page", "debug_page", "guide_page", "names_page", "chapter_page"
     texts = (_beside("numpy_page").TABLES, *(_beside(page).TEXTS for page in pages))
     wanted = {mark: make for table in texts for mark, make in table.items() if mark in markdown}
+    if DRAFT:
+        wanted = {mark: make for mark, make in wanted.items() if " shown: " not in mark}
     commands = [make for mark, make in wanted.items() if " shown: " in mark]
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # each is a process of its own, and is kept
         list(pool.map(lambda make: make(), commands))
@@ -101,7 +106,7 @@ def on_page_markdown(markdown, page, **_):
 
 
 def on_page_context(context, page, config, nav):
-    """An Arabic page has the theme's Arabic words, is read from the right, and has the Arabic part of the navigation."""
+    """An Arabic page has the theme's Arabic words, is read from the right, and has its own navigation."""
     languages = _beside("languages")
     arabic = languages.is_arabic(page.file.src_uri)
     config.theme["language"] = "ar" if arabic else "en"
@@ -112,7 +117,9 @@ def on_page_context(context, page, config, nav):
         {"name": "العربية", "link": here if arabic else other, "lang": "ar"},
     ]
     own = [item for item in nav.items if item.title == ARABIC]
-    context["nav"] = Navigation(own[0].children if arabic else [i for i in nav.items if i not in own], nav.pages)
+    context["nav"] = Navigation(
+        own[0].children if arabic else [i for i in nav.items if i not in own], nav.pages
+    )
     if page.next_page and languages.is_arabic(page.next_page.file.src_uri) is not arabic:
         page.next_page = None
     if page.previous_page and languages.is_arabic(page.previous_page.file.src_uri) is not arabic:
@@ -150,7 +157,7 @@ def _promotion_table():
 
 
 def _with_site_links(readme, up):
-    """A page of the repository, for the site: a link to another README leads to its page, one to a file to its source."""
+    """A page of the repository, for the site: links to READMEs lead to their pages, those to files to their source."""
 
     def there(link):
         text, target = link.groups()

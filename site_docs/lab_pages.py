@@ -58,7 +58,7 @@ def index_page():
         "    cutaway lab check       # how far you are\n"
         "    cutaway lab hint        # the next of three hints\n"
         "    cutaway lab solution    # how we wrote it\n\n"
-        "You can begin with any of them. No GPU is needed, and no network. Each page ends with a link to the same lab as a "
-        "notebook.\n\n"
+        "You can begin with any of them. No GPU is needed, and no network. Each page ends with a link to the same "
+        "lab as a notebook.\n\n"
         "| lab | title | hours | after | seam |\n| --- | --- | --- | --- | --- |\n" + "\n".join(rows) + "\n"
     )

@@ -1,8 +1,8 @@
-"""The Arabic edition: which page is the translation of which, what they share, and whether the English one has changed since.
+"""The Arabic edition: which page translates which, what they share, and whether the English one has changed since.
 
-Input: site_docs/ar/*.md. Each names its English page and has a short hash of each of its sections, in order, in its front
-matter; code blocks are taken from the English page, so that what they print is the same. `python site_docs/languages.py`
-says which sections changed; with --accept, it writes today's hashes into the pages that you have brought up to date.
+Input: site_docs/ar/*.md. The front matter names the English page and has a short hash of each section of it. Code
+is taken from the English page, so that what it prints is the same. `python site_docs/languages.py` says which sections
+changed; with --accept, it writes today's hashes into the pages, which you have brought up to date before.
 """
 
 import hashlib
@@ -12,6 +12,7 @@ from pathlib import Path
 
 SITE = Path(__file__).parent
 BLOCK = re.compile(r"^```\w*\n(?:.*\n)*?```$|(?<=\n\n)(?: {4}.*\n)+", re.M)
+LEFT_TO_RIGHT = "\u200e"  # after C++: without it, the signs stand before the letter
 SHARED = re.compile(r"<!-- english code: (\d+) -->")
 _FRONT = re.compile(r"\A---\n(.*?)\n---\n", re.S)
 
@@ -32,7 +33,10 @@ def sections(text):
     """(heading, short hash) of each part of a page that begins with a heading. Code is no part of it: it is shared."""
     parts = re.split(r"^(?=#+ )", BLOCK.sub("", text), flags=re.M)
     kept = [" ".join(part.split()) for part in parts if part.strip()]
-    return [(part.splitlines()[0], digest) for part, digest in zip([p for p in parts if p.strip()], map(_hash, kept))]
+    return [
+        (part.splitlines()[0], digest)
+        for part, digest in zip([p for p in parts if p.strip()], map(_hash, kept))
+    ]
 
 
 def _hash(text):
@@ -51,7 +55,9 @@ def changed(path, english):
 def accept(path, english):
     text = path.read_text(encoding="utf-8")
     digests = " ".join(digest for _, digest in sections(english.read_text(encoding="utf-8")))
-    path.write_text(re.sub(r"\n(sections: .*\n)?---\n", f"\nsections: {digests}\n---\n", text, count=1), encoding="utf-8")
+    path.write_text(
+        re.sub(r"\n(sections: .*\n)?---\n", f"\nsections: {digests}\n---\n", text, count=1), encoding="utf-8"
+    )
 
 
 def blocks(path):
@@ -66,6 +72,7 @@ def with_shared_code(markdown, src_uri):
     if english is None:
         return markdown
     shared = blocks(english)
+    markdown = re.sub(r"(?<![\w`])[Cg]\+\+", f"\\g<0>{LEFT_TO_RIGHT}", markdown)
     return SHARED.sub(lambda mark: shared[int(mark[1]) - 1].rstrip("\n"), markdown)
 
 

@@ -1,7 +1,7 @@
 """Each lab as a Jupyter notebook: its page, its starter in a cell to fill in, and the check.
 
-Input: the lab's page and starter, as `cutaway lab start` writes them. A notebook is made when the site is built, and kept
-nowhere: there is nothing to edit twice.
+Input: the lab's page and starter, as `cutaway lab start` writes them. A notebook is made when the site is built, and
+kept nowhere: there is nothing to edit twice.
 """
 
 import json
@@ -16,12 +16,19 @@ def notebook(title, page, file, starter, number):
     for part, text in enumerate(_CODE.split(page)):
         if text.strip():
             cells.append(_code(text) if part % 2 else _words(text))
-    cells.append(_words(f"## Your turn\n\nWrite the bodies that are missing in the next cell. It is saved as `{file}`."))
+    cells.append(
+        _words(
+            f"## Your turn\n\nWrite the bodies that are missing in the next cell. It is saved as `{file}`."
+        )
+    )
     cells.append(_code(f"%%writefile {file}\n{starter}"))
     cells.append(_code(f"!cutaway lab check {number}"))
     made = {
         "cells": [{**cell, "id": f"{number}-{k}"} for k, cell in enumerate(cells)],
-        "metadata": {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}, "title": title},
+        "metadata": {
+            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+            "title": title,
+        },
         "nbformat": 4,
         "nbformat_minor": 5,
     }
@@ -37,4 +44,10 @@ def _words(text):
 
 
 def _code(text):
-    return {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": _lines(text)}
+    return {
+        "cell_type": "code",
+        "execution_count": None,
+        "metadata": {},
+        "outputs": [],
+        "source": _lines(text),
+    }

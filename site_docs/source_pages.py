@@ -1,7 +1,7 @@
 """Pages of source code, so that a link of the site to a file leads to its text, line by line, offline.
 
-Input: the pages of the site, once they are made: what they link to in source/ is written. A page has no navigation: its head
-leads back to the site.
+Input: the pages of the site, once they are made: what they link to in source/ is written. A page has no navigation:
+its head leads back to the site.
 """
 
 import inspect

@@ -52,7 +52,9 @@ def missing() -> list[str]:
     except ImportError:
         lines.append("playwright: pip install 'playwright>=1.50', or the extra: pip install -e '.[browser]'")
     if chromium() is None:
-        lines.append("a Chromium: on Debian, apt-get install chromium; put it on the PATH as chromium or google-chrome")
+        lines.append(
+            "a Chromium: on Debian, apt-get install chromium; put it on the PATH as chromium or google-chrome"
+        )
     if not AXE.exists() and shutil.which("npm") is None:
         lines.append("npm, which brings axe-core: on Debian, apt-get install npm")
     return lines
@@ -68,7 +70,9 @@ def axe_source() -> str:
     if not AXE.exists():
         folder = AXE.parent.parent
         folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["npm", "pack", "axe-core@4", "--silent"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            ["npm", "pack", "axe-core@4", "--silent"], cwd=folder, check=True, stdout=subprocess.DEVNULL
+        )
         (packed,) = folder.glob("axe-core-*.tgz")
         shutil.unpack_archive(packed, folder, filter="data")
     return AXE.read_text(encoding="utf-8")
@@ -89,7 +93,9 @@ def browser() -> Iterator:
 
     axe_source()
     with sync_playwright() as play:
-        opened = play.chromium.launch(executable_path=chromium(), args=["--no-sandbox", "--allow-file-access-from-files"])
+        opened = play.chromium.launch(
+            executable_path=chromium(), args=["--no-sandbox", "--allow-file-access-from-files"]
+        )
         yield opened
         opened.close()
 
@@ -103,7 +109,10 @@ def window(browser, size: str, theme: str = "light", found: list[str] | None = N
                                   is_mobile=phone, reduced_motion="reduce")  # fmt: skip
     page = context.new_page()
     if found is not None:
-        page.on("console", lambda m: found.append(f"console: {m.text}") if m.type in ("error", "warning") else None)
+        page.on(
+            "console",
+            lambda m: found.append(f"console: {m.text}") if m.type in ("error", "warning") else None,
+        )
         page.on("pageerror", lambda error: found.append(f"error: {error}"))
         page.on("request", lambda r: None if _is_local(r.url) else found.append(f"request: {r.url}"))
         page.on("requestfailed", lambda r: found.append(f"failed: {Path(r.url).name}: {r.failure}"))

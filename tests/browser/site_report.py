@@ -22,7 +22,9 @@ def visits(pages: list[Path]) -> list[chromium.Visit]:
     found = []
     with chromium.browser() as browser:
         for visit in chromium.visited(browser, pages, [page.relative_to(SITE).as_posix() for page in pages]):
-            print(visit.size, visit.theme, visit.path, *visit.problems, sep="\n  ", file=sys.stderr, flush=True)
+            print(
+                visit.size, visit.theme, visit.path, *visit.problems, sep="\n  ", file=sys.stderr, flush=True
+            )
             found.append(visit)
     return found
 
@@ -43,15 +45,30 @@ def main() -> None:
     broken, links, outside = broken_links(SITE)
     queries = [] if asked.quick or asked.only else search.answers(SITE)
     more = f"Chromium {version}, axe-core {chromium.axe_version()}"
-    print(heading("every page of the site in a browser, and every link", "make site-check", "none: no chance in it", more=more))
-    print(f"\n{len(pages)} pages, {len(found)} visits ({' and '.join(chromium.THEMES)}; {' and '.join(chromium.SIZES)})")
+    print(
+        heading(
+            "every page of the site in a browser, and every link",
+            "make site-check",
+            "none: no chance in it",
+            more=more,
+        )
+    )
+    print(
+        f"\n{len(pages)} pages, {len(found)} visits ({' and '.join(chromium.THEMES)}; {' and '.join(chromium.SIZES)})"
+    )
     wrong = Counter(problem.split(":")[0].split(" (")[0] for visit in found for problem in visit.problems)
-    print(f"console errors and warnings, failed loads: {sum(wrong[k] for k in ('console', 'error', 'failed'))}")
+    print(
+        f"console errors and warnings, failed loads: {sum(wrong[k] for k in ('console', 'error', 'failed'))}"
+    )
     print(f"requests to another host: {wrong['request']}")
     print(f"pages that scroll sideways: {wrong['scrolls sideways']}")
     rules = ", ".join(chromium.RULES)
-    print(f"violations of axe-core's rules ({rules}): {sum(n for k, n in wrong.items() if k.startswith('axe'))}")
-    print(f"links: {links}, of which broken: {len(broken)}; other hosts' pages that are linked: {len(outside)}, not followed")
+    print(
+        f"violations of axe-core's rules ({rules}): {sum(n for k, n in wrong.items() if k.startswith('axe'))}"
+    )
+    print(
+        f"links: {links}, of which broken: {len(broken)}; other hosts' pages that are linked: {len(outside)}, not followed"
+    )
     print("searches and what they find first:")
     for query, wanted, first in queries:
         print(f"  {query}: {first}{'' if first == wanted else f' (wanted: {wanted})'}")
