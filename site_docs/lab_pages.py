@@ -3,35 +3,19 @@
 Input: the folders of labs/. What a learner reads in his folder and what the site shows is the same file.
 """
 
-import importlib.util
-from pathlib import Path
-
 from labs.catalogue import all_labs
-from labs.tagged import starter
-
-HERE = Path(__file__).parent
-
-
-def _notebooks():
-    spec = importlib.util.spec_from_file_location("notebooks", HERE / "notebooks.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from labs.notebook import notebook
 
 
 def lab_files():
     """The site's files: path -> text."""
-    notebooks = _notebooks()
     files = {"labs/index.md": index_page()}
     for lab in all_labs():
         place = f"labs/{lab.package}"
         page = lab.page.read_text(encoding="utf-8")
         below = f"\n\nThis lab [as a notebook]({lab.package}.ipynb)\n"
         files[f"{place}/index.md"] = page.rstrip() + below
-        text = starter(lab.source_text, lab.number, lab.regions)
-        files[f"{place}/{lab.package}.ipynb"] = notebooks.notebook(
-            lab.title, page, f"{lab.package}/{lab.file}", text, lab.number
-        )
+        files[f"{place}/{lab.package}.ipynb"] = notebook(lab)
         for drawing in lab.folder.glob("*.svg"):
             files[f"{place}/{drawing.name}"] = drawing.read_text(encoding="utf-8")
     return files

@@ -10,7 +10,7 @@ import itertools
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 AXE = ROOT / "build/npm/package/axe.min.js"
 SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
 THEMES = ("light", "dark")
+WINDOWS = tuple(itertools.product(SIZES, THEMES))
+TWO = (("desktop", "light"), ("phone", "dark"))  # of pages that are alike, such as those of source code
 # The rules of WCAG 2.0 to 2.2, levels A and AA.
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 _RUN_AXE = """async rules => {
@@ -120,9 +122,9 @@ def window(browser, size: str, theme: str = "light", found: list[str] | None = N
     context.close()
 
 
-def visited(browser, paths: list[Path], names: list[str]) -> Iterator[Visit]:
-    """What is wrong with pages, each in both sizes and both themes."""
-    for size, theme in itertools.product(SIZES, THEMES):
+def visited(browser, paths: list[Path], names: list[str], windows: Sequence = WINDOWS) -> Iterator[Visit]:
+    """What is wrong with pages, each in every window: both sizes and both themes."""
+    for size, theme in windows:
         said: list[str] = []
         with window(browser, size, theme, said) as page:
             for path, name in zip(paths, names, strict=True):

@@ -18,30 +18,42 @@ from tests.browser.links import broken_links
 SITE = chromium.ROOT / "site"
 
 
-def visits(pages: list[Path]) -> list[chromium.Visit]:
+def visits(pages: list[Path], two: bool) -> list[chromium.Visit]:
+    """Source pages differ in their text alone: they are seen in two windows, the others in all four."""
     found = []
+    source = [page for page in pages if page.is_relative_to(SITE / "source")]
+    others = [page for page in pages if page not in source]
     with chromium.browser() as browser:
-        for visit in chromium.visited(browser, pages, [page.relative_to(SITE).as_posix() for page in pages]):
-            print(
-                visit.size, visit.theme, visit.path, *visit.problems, sep="\n  ", file=sys.stderr, flush=True
-            )
-            found.append(visit)
+        for part, windows in ((others, chromium.TWO if two else chromium.WINDOWS), (source, chromium.TWO)):
+            names = [page.relative_to(SITE).as_posix() for page in part]
+            for visit in chromium.visited(browser, part, names, windows):
+                print(
+                    visit.size,
+                    visit.theme,
+                    visit.path,
+                    *visit.problems,
+                    sep="\n  ",
+                    file=sys.stderr,
+                    flush=True,
+                )
+                found.append(visit)
     return found
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--only", default="", help="pages whose path has this in it")
+    options.add_argument("--two", action="store_true", help="a light desktop and a dark phone only")
     options.add_argument("--jobs", type=int, default=2)
     options.add_argument("--quick", action="store_true", help="one page")
     asked = options.parse_args()
     with chromium.browser() as browser:  # says what is missing before anything else
         version = browser.version
-    pages = [p for p in sorted(SITE.rglob("*.html")) if asked.only in p.as_posix()]
+    pages = [p for p in sorted(SITE.rglob("*.html")) if asked.only in p.relative_to(SITE).as_posix()]
     pages = [p for p in pages if p.name == "start.html"] if asked.quick else pages
     with ProcessPoolExecutor(asked.jobs) as pool:
         parts = [pages[k :: asked.jobs] for k in range(asked.jobs)]
-        found = [visit for part in pool.map(visits, parts) for visit in part]
+        found = [visit for part in pool.map(visits, parts, [asked.two] * asked.jobs) for visit in part]
     broken, links, outside = broken_links(SITE)
     queries = [] if asked.quick or asked.only else search.answers(SITE)
     more = f"Chromium {version}, axe-core {chromium.axe_version()}"

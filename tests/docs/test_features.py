@@ -48,16 +48,9 @@ def test_the_test_is_there(feature):
     assert re.search(rf"\bdef {name}\(|\bmark\.{name}\b", text), feature.test
 
 
-def test_a_lab_is_a_notebook():
+def test_each_lab_has_its_notebook_on_the_site():
     files = load("lab_pages").lab_files()
     for lab in all_labs():
         made = json.loads(files[f"labs/{lab.package}/{lab.package}.ipynb"])
-        assert made["nbformat"] == 4 and len({cell["id"] for cell in made["cells"]}) == len(made["cells"])
-        code = ["".join(cell["source"]) for cell in made["cells"] if cell["cell_type"] == "code"]
-        assert code[0].startswith(f"!cutaway lab start {lab.number}")
-        assert (
-            code[-2].startswith(f"%%writefile {lab.package}/{lab.file}\n")
-            and "NotImplementedError" in code[-2]
-        )
-        compile(code[-2].partition("\n")[2], lab.file, "exec")
-        assert code[-1] == f"!cutaway lab check {lab.number}"
+        assert made["nbformat"] == 4 and len(made["cells"]) > 3
+        assert f"({lab.package}.ipynb)" in files[f"labs/{lab.package}/index.md"]
