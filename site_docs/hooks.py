@@ -177,5 +177,10 @@ def _code(text):
     return f"<code>{text.strip('`')}</code>" if text.startswith("`") else text
 
 
+def on_post_page(output, **_):
+    """Without these links, from which the theme would look for a sitemap of each language: a folder has none."""
+    return re.sub(r'\s*<link rel="alternate"[^>]*>', "", output)
+
+
 def on_post_build(config):
     _beside("source_pages").write_pages(Path(config["site_dir"]))
