@@ -10,7 +10,7 @@
 #   make labs            every lab: its starter fails, its reference passes, wrong answers are told why
 #   make wheel           build the wheel, and use it outside the repository
 #   make stubs           what editors complete after `cutaway.` and `Tensor.`, written anew
-#   make site            the documentation, as a folder that works offline
+#   make site            the documentation, as a folder that works offline (SITE_DRAFT=1: without running its commands)
 #   make clean           remove everything made here
 #
 # These measure, and keep what they find as reports/NAME.txt:
@@ -28,6 +28,7 @@
 #   make fuzz-rewrites   20,000 random programs over operators' attributes, on every backend
 #   make planted-faults  faults planted in small models: does the bisector name each?
 #   make minified-faults the same faults: how small is the program that the minifier leaves?
+#   make site-check      every page of the site in Chromium: axe-core, console, requests, width, links, search
 #   make random-bits     a million draws of every distribution, every build, bit for bit (DRAWS=, JOBS=)
 #   make vector-math     the errors of the generated C++'s mathematical functions
 #   make gpu             every operator, the skeleton, users' kernels, the profiler, on an NVIDIA GPU (CuPy, Triton)
@@ -71,7 +72,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: install tour test lint stubs labs wheel test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
 .PHONY: gpu-speed oracle names numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
 .PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
-.PHONY: against-tree distributed libraries planted-faults minified-faults profiler-cost regions
+.PHONY: against-tree distributed libraries planted-faults minified-faults profiler-cost regions site-check
 .NOTPARALLEL:
 
 install: $(VENV)/installed-dev
@@ -247,6 +248,10 @@ numpy: $(VENV)/installed-test | build
 site: $(VENV)/installed-site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "The site is in site/; open site/index.html"
+
+# The extra `browser`, a Chromium of the system, and npm's axe-core: what is missing is said.
+site-check: $(VENV)/installed-browser site | build
+	$(BIN)/python -m tests.browser.site_report $(KEEP)
 
 clean:
 	rm -rf .venv .venv-3.* site build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
