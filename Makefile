@@ -29,6 +29,7 @@
 #   make planted-faults  faults planted in small models: does the bisector name each?
 #   make minified-faults the same faults: how small is the program that the minifier leaves?
 #   make site-check      every page of the site in Chromium: axe-core, console, requests, width, links, search
+#   make explorer-check  the explorer's pages of six programs in Chromium, a walk by keyboard, a thousand nodes
 #   make random-bits     a million draws of every distribution, every build, bit for bit (DRAWS=, JOBS=)
 #   make vector-math     the errors of the generated C++'s mathematical functions
 #   make gpu             every operator, the skeleton, users' kernels, the profiler, on an NVIDIA GPU (CuPy, Triton)
@@ -72,7 +73,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: install tour test lint stubs labs wheel test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
 .PHONY: gpu-speed oracle names numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
 .PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
-.PHONY: against-tree distributed libraries planted-faults minified-faults profiler-cost regions site-check
+.PHONY: against-tree distributed libraries planted-faults minified-faults profiler-cost regions site-check explorer-check
 .NOTPARALLEL:
 
 install: $(VENV)/installed-dev
@@ -252,6 +253,9 @@ site: $(VENV)/installed-site
 # The extra `browser`, a Chromium of the system, and npm's axe-core: what is missing is said.
 site-check: $(VENV)/installed-browser site | build
 	$(BIN)/python -m tests.browser.site_report $(KEEP)
+
+explorer-check: $(VENV)/installed-browser | build
+	$(BIN)/python -m tests.browser.explorer_report $(KEEP)
 
 clean:
 	rm -rf .venv .venv-3.* site build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
