@@ -137,7 +137,7 @@ def right_for_every_size(answer: Answer) -> None:
 
 def few_traces(answer: Answer) -> None:
     """A first trace has numbers, a second one is for all sizes; only a question with another answer makes a third."""
-    for function, calls, want, why in (
+    cases: tuple[Any, ...] = (
         (functions.matmul, [((n, 4), (4, 5)) for n in (7, 8, 9, 30, 8)], 2, "one size changes"),
         (
             functions.algorithm,
@@ -150,7 +150,8 @@ def few_traces(answer: Answer) -> None:
         (functions.add, [((n, 4), (n, 4)) for n in (3, 5, 9, 9, 20)], 2, "both sizes change, and stay equal"),
         (functions.add, [((n, 4), (1, 4)) for n in (3, 5, 1, 9)], 3, "numbers, open, and 1"),
         (functions.nothing_new, [((n, n + 1),) for n in range(2, 12)], 2, "no question depends on the sizes"),
-    ):
+    )
+    for function, calls, want, why in cases:
         run = answer.compiled(function)
         for shapes in calls:
             run(*shapes)

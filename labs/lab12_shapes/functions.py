@@ -68,4 +68,4 @@ def asks_twice(x: Any) -> Any:
     return count, x[1]
 
 
-ALL = {flatten: 1, matmul: 2, add: 2, algorithm: 1, halves: 1, nothing_new: 1, asks_twice: 1}
+ALL: dict[Any, int] = {flatten: 1, matmul: 2, add: 2, algorithm: 1, halves: 1, nothing_new: 1, asks_twice: 1}

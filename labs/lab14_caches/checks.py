@@ -144,17 +144,30 @@ def spoil(path: Path, how: Callable[[bytes], bytes]) -> Callable[[Path], object]
     return lambda entry: (entry / path).write_bytes(how((entry / path).read_bytes()))
 
 
+def remove(*names: str) -> Callable[[Path], object]:
+    def act(entry: Path) -> None:
+        for path in [entry / name for name in names] or list(entry.iterdir()):
+            path.unlink()
+
+    return act
+
+
+def into_a_file(entry: Path) -> None:
+    shutil.rmtree(entry)
+    entry.write_bytes(b"")
+
+
 RECORD = Path("entry.json")
 SPOILED: dict[str, Callable[[Path], object]] = {
     "a flipped bit": spoil(Path("library"), lambda d: bytes([d[0] ^ 1]) + d[1:]),
     "a file that was cut off": spoil(Path("library"), lambda d: d[:100]),
-    "a file that is gone": lambda entry: (entry / "kernel.ptx").unlink(),
-    "no record": lambda entry: (entry / RECORD).unlink(),
+    "a file that is gone": remove("kernel.ptx"),
+    "no record": remove("entry.json"),
     "half a record": spoil(RECORD, lambda d: d[: len(d) // 2]),
     "a record that is a list": spoil(RECORD, lambda d: b"[1, 2]"),
     "a record that is not text": spoil(RECORD, lambda d: b"\xff\xfe\x00"),
-    "an empty folder": lambda entry: [path.unlink() for path in entry.iterdir()],
-    "a file in place of the folder": lambda entry: (shutil.rmtree(entry), entry.write_bytes(b"")),
+    "an empty folder": remove(),
+    "a file in place of the folder": into_a_file,
 }
 
 

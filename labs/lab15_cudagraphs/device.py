@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 LAUNCH = 10  # microseconds of the CPU for a launch, a copy or a replay
-KERNELS = {
+KERNELS: dict[str, Any] = {
     "add": lambda a, b: a + b, "mul": lambda a, b: a * b, "relu": lambda a: np.maximum(a, 0), "double": lambda a: a + a,
     "sum": lambda a: a.sum(keepdims=True), "matmul": lambda a, b: a @ b, "copy": lambda a: a,
 }  # fmt: skip
