@@ -26,6 +26,7 @@
 #   make fuzz-attributes  20,000 random programs of attributes, compiled against eager
 #   make fuzz-autograd   20,000 random tensor programs through AOT autograd, against eager
 #   make fuzz-rewrites   20,000 random programs over operators' attributes, on every backend
+#   make lab-walk        the labs as a new user takes them, step by step, with minutes
 #   make planted-faults  faults planted in small models: does the bisector name each?
 #   make minified-faults the same faults: how small is the program that the minifier leaves?
 #   make site-check      every page of the site in Chromium: axe-core, console, requests, width, links, search
@@ -73,7 +74,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: install tour test lint stubs labs wheel test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
 .PHONY: gpu-speed oracle names numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
 .PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
-.PHONY: against-tree distributed libraries planted-faults minified-faults profiler-cost regions site-check explorer-check
+.PHONY: against-tree distributed libraries planted-faults minified-faults profiler-cost regions site-check explorer-check lab-walk
 .NOTPARALLEL:
 
 install: $(VENV)/installed-dev
@@ -191,6 +192,9 @@ vector-math: $(VENV)/installed-test | build
 
 planted-faults: $(VENV)/installed-test | build
 	$(BIN)/python -m tests.debug.planted_faults $(KEEP)
+
+lab-walk: $(VENV)/installed-test | build
+	$(BIN)/python -m labs.walk $(KEEP)
 
 minified-faults: $(VENV)/installed-test | build
 	$(BIN)/python -m tests.debug.minified_faults $(KEEP)
