@@ -21,7 +21,9 @@ from stage_contracts.kernel_tables import row_kernel
 from stage_contracts.loop_ir import BufferRef, ExternCall, Instr, LoopNest, LoweredGraph, SubgraphRef, run
 from stage_contracts.program import (
     Allocate,
+    Await,
     Buffer,
+    Collective,
     External,
     Free,
     Launch,
@@ -294,6 +296,12 @@ def run_steps(
                 run_kernel(step, storage)
             case External():
                 _call(step, storage, metas, eager)
+            case Collective(operation=operation, source=source, destination=destination, words=words):
+                # at once: what reads it before its Await is refused by verify()
+                whole = ExternCall((destination,), operation, (BufferRef(source), *words))
+                _call(whole, storage, metas, eager)
+            case Await():
+                pass
             case RowBlocks():
                 _run_blocks(step, storage, metas, run_kernel)
             case Return(values=values):
