@@ -4,7 +4,8 @@ Input: processes that `cutaway run --nproc N script.py` or `mpiexec` started. MP
 `distributed`); nothing here is imported by `import cutaway`.
 
     group.py          which ranks talk to each other
-    collectives.py    all_reduce, broadcast, ...: on tensors
+    collectives.py    all_reduce, broadcast, ...: on tensors, in place
+    functional.py     the same as operators of graphs; lane.py runs them beside the program
     agreement.py      ranks compare what they are about to do; a wait that ends
     mpi.py            the only file that touches MPI
     data_parallel.py  DistributedDataParallel, with buckets.py (what travels together) and reducer.py (when)
