@@ -44,7 +44,9 @@ def sent(input: TensorMeta, src: int, group: str) -> TensorMeta:
 
 def _rows(input: TensorMeta, name: str, size: int) -> Any:
     if not input.ndim:
-        raise ValueError(f"{name} joins and cuts dimension 0, but the tensor has no dimensions; reshape it first")
+        raise ValueError(
+            f"{name} joins and cuts dimension 0, but the tensor has no dimensions; reshape it first"
+        )
     return input.shape[0]
 
 
@@ -66,7 +68,9 @@ def exchanged(input: TensorMeta, size: int, group: str) -> TensorMeta:
 
 def _share(rows: Any, size: int) -> Any:
     if rows % size != 0:
-        raise ValueError(f"dimension 0 has {rows} rows, which {size} ranks cannot share equally; pad it first")
+        raise ValueError(
+            f"dimension 0 has {rows} rows, which {size} ranks cannot share equally; pad it first"
+        )
     return rows // size
 
 

@@ -415,7 +415,9 @@ class Program:
         """Tokens rise by one: that is the order that the ranks share."""
         tokens = [s.token for s in self.steps if isinstance(s, Collective)]
         if tokens != [*range(len(tokens))]:
-            raise GraphError(f"program {self.name}: collectives start in the order {tokens}, not by their tokens")
+            raise GraphError(
+                f"program {self.name}: collectives start in the order {tokens}, not by their tokens"
+            )
         under_way[step.token] = step
 
     def _check_untouched(self, step: Any, writes: Sequence[str], under_way: dict[int, Collective]) -> None:

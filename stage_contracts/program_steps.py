@@ -239,9 +239,9 @@ def parse_step(statement: ast.stmt, origins: tuple[Origin, ...]) -> Any:
             (out,) = (k.value for k in entry.keywords if k.arg == "out")
             return _read_external(entry, _names(out), True, origins)
         case ast.Expr(value=ast.Call(func=ast.Name(id="collective"), args=args, keywords=found)):
-            operation, source, destination, *words = map(read_value, args)
+            operation, source, destination, *further = map(read_value, args)
             token = _keywords(found)["token"]
-            return Collective(token, operation, source.name, destination.name, tuple(words), origins)
+            return Collective(token, operation, source.name, destination.name, tuple(further), origins)
         case ast.Expr(value=ast.Call(func=ast.Name(id="await_collective"), args=args, keywords=found)):
             return Await(_keywords(found)["token"], *_all_names(args))
         case ast.Expr(value=ast.Call(func=ast.Name(id=function)) as entry) if function in _READERS:

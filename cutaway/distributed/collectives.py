@@ -64,13 +64,13 @@ def issue(
     return None
 
 
-def at_once(tensor: Any, chosen: Any, make: Callable[[ProcessGroup], Tensor]) -> None:
+def at_once(tensor: Any, chosen: Any, make: Callable[[ProcessGroup], Tensor]) -> Work | None:
     """Write what an operator on the group gives into `tensor`. Captured code keeps both, so graphs have no break."""
-    if chosen is GroupMember.NON_GROUP_MEMBER:
-        return
-    members = resolve(chosen)
-    with no_grad():
-        tensor.copy_(make(members).reshape(tensor.shape))
+    if chosen is not GroupMember.NON_GROUP_MEMBER:
+        members = resolve(chosen)
+        with no_grad():
+            tensor.copy_(make(members).reshape(tensor.shape))
+    return None  # no Work: it is done
 
 
 def array_of(tensor: Any, name: str = "tensor") -> np.ndarray:
@@ -277,7 +277,9 @@ def all_to_all_single(
 ) -> Work | None:
     """Part j of rank i's `input` becomes part i of rank j's `output`. Parts are of dimension 0, equal without sizes."""
     if not async_op and output_split_sizes is None is input_split_sizes and output.shape == input.shape:
-        return at_once(output, group, lambda members: functional.all_to_all_single(input, None, None, members))
+        return at_once(
+            output, group, lambda members: functional.all_to_all_single(input, None, None, members)
+        )
     array, target = array_of(input, "input"), array_of(output, "output")
 
     def post(members: ProcessGroup) -> tuple[Any, Callable[[], None]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cutaway.distributed.group import ProcessGroup, resolve
+from cutaway.distributed.group import resolve
 from cutaway.distributed.mpi import ReduceOp
 from stage0_eager import Tensor
 from stage0_eager.table.core import core as c
@@ -55,7 +55,11 @@ def reduce_scatter_tensor(
 
 
 def all_to_all_single(
-    self: Tensor, output_split_sizes: Any = None, input_split_sizes: Any = None, group: Any = None, tag: str = ""
+    self: Tensor,
+    output_split_sizes: Any = None,
+    input_split_sizes: Any = None,
+    group: Any = None,
+    tag: str = "",
 ) -> Tensor:
     """The i-th part along dimension 0 goes to rank i, and its own part comes from there. Equal parts only."""
     members = resolve(group)
@@ -78,8 +82,10 @@ def _along(x: Tensor, dim: int, call: Any) -> Tensor:
     return call(x.transpose(0, dim).contiguous()).transpose(0, dim)
 
 
-all_gather_into_tensor = all_gather_tensor
+all_gather_into_tensor = all_gather_tensor_autograd = all_gather_tensor
+reduce_scatter_tensor_autograd, all_to_all_single_autograd = reduce_scatter_tensor, all_to_all_single
 __all__ = [
-    "ProcessGroup", "all_gather_into_tensor", "all_gather_tensor", "all_reduce", "all_to_all_single", "broadcast",
-    "reduce", "reduce_scatter_tensor", "wait_tensor",
+    "all_gather_into_tensor", "all_gather_tensor", "all_gather_tensor_autograd", "all_reduce", "all_to_all_single",
+    "all_to_all_single_autograd", "broadcast", "reduce", "reduce_scatter_tensor", "reduce_scatter_tensor_autograd",
+    "wait_tensor",
 ]  # fmt: skip

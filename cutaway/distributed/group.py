@@ -1,8 +1,8 @@
 """Process groups: which ranks talk to each other, by torch.distributed's names.
 
 Input: MPI's communicator of the processes that `mpiexec` (or `cutaway run --nproc`) started. A group holds two
-communicators: one for the collectives, one on which ranks first compare what they are about to do. Collectives in graphs
-go by the group's name to its lane (lane.py).
+communicators: one for the collectives, one on which ranks first compare what they are about to do. Collectives in
+graphs go by the group's name to its lane (lane.py).
 """
 
 from __future__ import annotations

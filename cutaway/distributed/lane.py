@@ -107,7 +107,10 @@ def _reduction(post: Callable[[Lane, Any, Any, Any, tuple], Any]) -> Callable[..
 
     def start(lane: Lane, words: tuple, source: Any, destination: Any) -> tuple[Any, Finish]:
         op = ReduceOp(words[0])
-        how, direct = mpi.operation(op, source.dtype), not (mpi.is_half(source.dtype) or source.dtype.kind == "b")
+        how, direct = (
+            mpi.operation(op, source.dtype),
+            not (mpi.is_half(source.dtype) or source.dtype.kind == "b"),
+        )
         sent = source if direct else mpi.to_reduce(source)
         got = destination if direct else np.empty(destination.shape, sent.dtype)
         request = post(lane, sent, got, how, words)
@@ -144,7 +147,9 @@ def _broadcast(lane: Lane, sent: Any, got: Any, words: tuple) -> Any:
 _POSTS: dict[str, Callable[..., tuple[Any, Finish]]] = {
     "all_reduce": _reduction(lambda lane, sent, got, how, _: lane.comm.Iallreduce(sent, got, how)),
     "reduce": _reduction(_reduce),
-    "reduce_scatter": _reduction(lambda lane, sent, got, how, _: lane.comm.Ireduce_scatter_block(sent, got, how)),
+    "reduce_scatter": _reduction(
+        lambda lane, sent, got, how, _: lane.comm.Ireduce_scatter_block(sent, got, how)
+    ),
     "broadcast": _copy(_broadcast),
     "all_gather": _copy(lambda lane, sent, got, _: lane.comm.Iallgather(sent, got)),
     "all_to_all": _copy(lambda lane, sent, got, _: lane.comm.Ialltoall(sent, got)),

@@ -65,7 +65,6 @@ NAMES: dict[str, str] = {
     "torch.ao.quantization": "DeQuantStub QuantStub quantize_dynamic",
     "torch.cuda": "CUDAGraph Stream StreamContext graph",
     "torch.distributed._composable.fsdp": "fully_shard",
-    "torch.distributed._functional_collectives": "all_to_all_single_autograd wait_tensor",
     "torch.distributed.checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
     "torch.distributed.device_mesh": "DeviceMesh init_device_mesh",
     "torch.distributed.fsdp": "CPUOffloadPolicy FullyShardedDataParallel MixedPrecisionPolicy fully_shard",

@@ -56,7 +56,12 @@ def may_run_again(repeated: Collection[Node] = (), once: Collection[Node] = ()) 
         node.op == "call_function"
         and node not in once
         and not copies_an_input(node)
-        and (kind_of(node) in FUSED_KINDS or node in repeated or is_score_matrix(node) or is_gathered_input(node))
+        and (
+            kind_of(node) in FUSED_KINDS
+            or node in repeated
+            or is_score_matrix(node)
+            or is_gathered_input(node)
+        )
     )
 
 

@@ -124,6 +124,7 @@ def _scheduled(steps: list[Any], program: Program, ahead: int) -> list[Any]:
     under_way: list[int] = []
     come: set[int] = set()
     done: list[Any] = []
+    step: Any
 
     def ready(step: Any) -> bool:
         return missing.isdisjoint(set(accesses[id(step)][0]) - set(accesses[id(step)][1]))

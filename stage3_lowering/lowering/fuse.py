@@ -23,7 +23,16 @@ from stage_contracts import config
 from stage_contracts.device import CPU
 from stage_contracts.loop_ir import ExternCall, LoopNest, LoweredGraph, buffer_refs
 from stage_contracts.passes import Pass, PassTable, keep_made
-from stage_contracts.program import Buffer, Collective, External, Kernel, Launch, Program, Return, step_accesses
+from stage_contracts.program import (
+    Buffer,
+    Collective,
+    External,
+    Kernel,
+    Launch,
+    Program,
+    Return,
+    step_accesses,
+)
 from stage_contracts.scheduler_ir import FusedSchedulerNode, FusionDecision
 from stage_contracts.size_vars import late_sizes
 
@@ -142,7 +151,9 @@ def kernels_of(grouped: Grouped) -> Program:
     roles |= dict.fromkeys(lowered.inputs, "input")
     alive = {*lowered.inputs, *lowered.constants, *(p for k in kernels.values() for p in k.params)}
     alive |= {name for step in steps if isinstance(step, External) for name in step.outputs}
-    alive |= {name for step in steps if isinstance(step, Collective) for name in (step.source, step.destination)}
+    alive |= {
+        name for step in steps if isinstance(step, Collective) for name in (step.source, step.destination)
+    }
     buffers = {n: Buffer(n, m, roles.get(n, "temporary")) for n, m in lowered.buffers.items() if n in alive}
     device = next((m.device for m in lowered.buffers.values() if m.device != CPU), CPU)
     program = Program(

@@ -32,7 +32,9 @@ class Row:
     kernel: Kernel
     form: Any  # equal for kernels that differ in buffers and free sizes alone
     numbers: tuple[Any, ...]  # the free sizes
-    between: tuple[int, int]  # the collectives that it waits for and that wait for it: one table keeps no other waiting
+    between: tuple[
+        int, int
+    ]  # the collectives that it waits for and that wait for it: one table keeps no other waiting
     depth: (
         int  # the steps before it that wait for one another; rows of equal depth never wait for one another
     )

@@ -38,6 +38,13 @@ def test_random_programs_are_numpys(processes):
 
 
 @pytest.mark.parametrize("processes", [2])
+def test_collectives_in_graphs_are_eagers_in_one_order(processes):
+    done = start("graph_programs.py", "4", "0", processes=processes)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(re.findall(r"4 programs equal", done.stdout)) == processes
+
+
+@pytest.mark.parametrize("processes", [2])
 def test_data_parallel_training_is_training_on_the_joined_batch(processes):
     done = start("data_parallel.py", processes=processes)
     assert done.returncode == 0, done.stdout + done.stderr
