@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from stage_contracts.core_metas import clone
 from stage_contracts.dtype import DType
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -38,8 +39,17 @@ def reduced_at(input: TensorMeta, reduction: str, dst: int, group: str) -> Tenso
     return _same(input)
 
 
+def averaged(input: TensorMeta, limit: int, group: str) -> TensorMeta:
+    _reducible("avg", input.dtype)
+    return _same(input)
+
+
 def sent(input: TensorMeta, src: int, group: str) -> TensorMeta:
     return _same(input)
+
+
+def copied(input: TensorMeta, limit: int, group: str) -> TensorMeta:
+    return clone(input)
 
 
 def _rows(input: TensorMeta, name: str, size: int) -> Any:
@@ -50,7 +60,8 @@ def _rows(input: TensorMeta, name: str, size: int) -> Any:
     return input.shape[0]
 
 
-def gathered(input: TensorMeta, size: int, group: str) -> TensorMeta:
+def gathered(input: TensorMeta, size: int, gradient: str, group: str) -> TensorMeta:
+    _reducible(gradient, input.dtype) if gradient != "sum" else None
     rows = _rows(input, "all_gather", size)
     return TensorMeta((rows * size, *input.shape[1:]), input.dtype, device=input.device)
 
@@ -78,8 +89,10 @@ def _share(rows: Any, size: int) -> Any:
 COLLECTIVE: list[tuple[str, Callable, str]] = [
     ("input, reduction, group", reduced, "all_reduce: on every rank, the reduction of all ranks' inputs"),
     ("input, reduction, dst, group", reduced_at, "reduce: the same on rank dst of the group; zeros on the others"),
+    ("input, limit, group", averaged, "average: the mean of all ranks' inputs, which may travel with other means"),
     ("input, src, group", sent, "broadcast: on every rank, the input of rank src of the group"),
-    ("input, size, group", gathered, "all_gather: the inputs of all ranks one after another along dimension 0"),
+    ("input, size, gradient, group", gathered,
+     "all_gather: the inputs of all ranks one after another along dimension 0; gradient is the reduction of its own"),
     ("input, reduction, size, group", scattered,
      "reduce_scatter: rank i gets the i-th part along dimension 0 of the reduction of all inputs"),
     ("input, size, group", exchanged,

@@ -88,8 +88,6 @@ class DistributedConfig:
     # graph, one for each bucket; "ddp_optimizer": a graph for each bucket, and hooks between them, as in torch; "off":
     # one graph, and all collectives after it
     optimize_ddp: str = "in_graph"
-    bucket_mb: float = 25.0  # gradients that travel in one collective of a graph
-    first_bucket_mb: float = 1.0  # the same of the first, which is small so that it starts early
     prefetch: int = 1  # how many parameters of fully_shard are gathered ahead of the one in use
 
 

@@ -43,7 +43,7 @@ def broadcast(self: Tensor, src: int, group: Any = None, tag: str = "") -> Tenso
 def all_gather_tensor(self: Tensor, gather_dim: int = 0, group: Any = None, tag: str = "") -> Tensor:
     """All ranks' tensors one after another along `gather_dim`."""
     members = resolve(group)
-    return _along(self, gather_dim, lambda rows: c.all_gather(rows, members.size(), members.name))
+    return _along(self, gather_dim, lambda rows: c.all_gather(rows, members.size(), "sum", members.name))
 
 
 def reduce_scatter_tensor(

@@ -37,13 +37,15 @@ def _reduce(g: Any, reduction: str, dst: int, group: str, input_meta: Any) -> An
 
 def _reduce_scatter(g: Any, reduction: str, size: int, group: str) -> Any:
     _linear("reduce_scatter", reduction)
-    whole = c.all_gather(g, size, group)
+    whole = c.all_gather(g, size, "sum", group)
     return whole if reduction == "sum" else c.div(whole, size)
 
 
 c.all_reduce.derivative(input=_all_reduce)
 c.reduce.derivative(input=_reduce)
 c.broadcast.derivative(input=lambda g, src, group: c.reduce(g, "sum", src, group))
-c.all_gather.derivative(input=lambda g, size, group: c.reduce_scatter(g, "sum", size, group))
+c.average_gradient.derivative(input=lambda g, limit, group: c.average(g, limit, group))
+c.average.derivative(input=lambda g, limit, group: c.average(g, limit, group))
+c.all_gather.derivative(input=lambda g, size, gradient, group: c.reduce_scatter(g, gradient, size, group))
 c.reduce_scatter.derivative(input=_reduce_scatter)
 c.all_to_all.derivative(input=lambda g, size, group: c.all_to_all(g, size, group))
