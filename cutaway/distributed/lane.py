@@ -146,7 +146,9 @@ def _broadcast(lane: Lane, sent: Any, got: Any, words: tuple) -> Any:
 
 _POSTS: dict[str, Callable[..., tuple[Any, Finish]]] = {
     "all_reduce": _reduction(lambda lane, sent, got, how, _: lane.comm.Iallreduce(sent, got, how)),
-    "average": lambda lane, words, source, destination: _POSTS["all_reduce"](lane, ("avg",), source, destination),
+    "average": lambda lane, words, source, destination: _POSTS["all_reduce"](
+        lane, ("avg",), source, destination
+    ),
     "reduce": _reduction(_reduce),
     "reduce_scatter": _reduction(
         lambda lane, sent, got, how, _: lane.comm.Ireduce_scatter_block(sent, got, how)

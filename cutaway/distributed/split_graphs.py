@@ -1,4 +1,4 @@
-"""A captured graph cut at the boundaries of buckets: torch's way to overlap the backward of compiled code (`optimize_ddp`).
+"""A captured graph cut at the boundaries of buckets: torch's way to overlap a compiled backward (`optimize_ddp`).
 
 Input: a forward graph, and the bucket of each parameter. One graph has one backward, so its gradients all come at the
 end. Cut into a graph for each bucket, the tape runs their backwards one after the other, and the hooks between them
@@ -58,24 +58,25 @@ def in_parts(
     """The graph compiled part by part; whole, where it reads one bucket or has open sizes."""
     if len({*buckets.values()}) < 2 or not all(isinstance(n.val, TensorMeta) for n in graph.placeholders):
         return compile_graph(graph, inputs)
-    parts = split(graph, buckets)
-    given = dict(zip((n.name for n in graph.placeholders), inputs, strict=True))
+    names = [n.name for n in graph.placeholders]
+    given = dict(zip(names, inputs, strict=True))
     runs = []
-    for part, reads, gives in parts:
+    for part, reads, gives in split(graph, buckets):
         examples = [given[n.name] if n.name in given else _like(n.val) for n in reads]
         runs.append((compile_graph(part, examples), [n.name for n in reads], [n.name for n in gives]))
-    names = [n.name for n in graph.placeholders]
-    results = [n.name if isinstance(n, Node) else None for n in graph.outputs]
-    constants = list(graph.outputs)
+    return _one_after_another(runs, names, [n.name if isinstance(n, Node) else n for n in graph.outputs])
+
+
+def _one_after_another(
+    runs: Sequence[tuple[Callable[..., tuple], list[str], list[str]]], names: list[str], results: list[Any]
+) -> Callable[..., tuple]:
+    """A callable that runs the parts on values by name. What is returned is named too, or a constant."""
 
     def run(*values: Any) -> tuple:
         known = dict(zip(names, values, strict=True))
         for call, reads, gives in runs:
             known.update(zip(gives, call(*[known[name] for name in reads]), strict=True))
-        return tuple(
-            constant if name is None else known[name]
-            for name, constant in zip(results, constants, strict=True)
-        )
+        return tuple(known[name] if isinstance(name, str) else name for name in results)
 
     return run
 
@@ -86,7 +87,9 @@ def split(graph: Graph, buckets: Mapping[Node, int]) -> list[tuple[Graph, list[N
     part_of: dict[Node, int] = {}
     current = 0
     for node in graph.calls:
-        if node.target is operator.getitem and node.args[0] in part_of:  # one of several results: where they are
+        if (
+            node.target is operator.getitem and node.args[0] in part_of
+        ):  # one of several results: where they are
             part_of[node] = part_of[node.args[0]]
             continue
         current = max([current, *(first - buckets[n] for n in node.all_input_nodes if n in buckets)])
@@ -98,8 +101,14 @@ def split(graph: Graph, buckets: Mapping[Node, int]) -> list[tuple[Graph, list[N
         mine = set(inside)
         read = dict.fromkeys(n for node in inside for n in node.all_input_nodes if n not in mine)
         reads = [n for n in graph.nodes if n in read and n.op != "get_attr"]
-        gives = [n for n in inside if n in returned or any(user not in mine for user in n.users if user.op != "output")]
-        found.append((_part(graph, number, [n for n in graph.nodes if n in read], inside, gives), reads, gives))
+        gives = [
+            n
+            for n in inside
+            if n in returned or any(user not in mine for user in n.users if user.op != "output")
+        ]
+        found.append(
+            (_part(graph, number, [n for n in graph.nodes if n in read], inside, gives), reads, gives)
+        )
     return found
 
 

@@ -26,7 +26,10 @@ def _kernel(operation: str, rows: Callable[[int, tuple], int]) -> Callable[..., 
 
 
 KERNELS: dict[str, Callable[..., Any]] = {
-    **{name: _kernel(name, lambda n, _: n) for name in ("all_reduce", "reduce", "average", "broadcast", "all_to_all")},
+    **{
+        name: _kernel(name, lambda n, _: n)
+        for name in ("all_reduce", "reduce", "average", "broadcast", "all_to_all")
+    },
     "all_gather": _kernel("all_gather", lambda n, words: n * words[0]),
     "reduce_scatter": _kernel("reduce_scatter", lambda n, words: n // words[1]),
 }

@@ -16,7 +16,8 @@ from stage_contracts import config
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.graph import Node, meta_of
 from stage_contracts.loop_ir import ExternCall
-from stage_contracts.program import Await, Collective, Program, Return, step_accesses
+from stage_contracts.program import Await, Collective, External, Program, Return, step_accesses
+from stage_contracts.scheduler_ir import SchedulerNode
 from stage_contracts.size_vars import late_sizes
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -43,10 +44,16 @@ def is_collective(node: Any) -> bool:
     return row is not None and row.kind == "collective"
 
 
-def start_and_await(node: ExternCall, before: Sequence[Any]) -> list[Any]:
-    """The two steps of a collective, one after the other; none for another call."""
+def tokens(nodes: Sequence[SchedulerNode]) -> dict[str, str]:
+    """A collective -> what the one before it writes, which it waits for: that keeps the graph's order."""
+    talking = [node.name for node in nodes if is_collective(node.node)]
+    return dict(zip(talking[1:], talking, strict=False))
+
+
+def called(node: ExternCall, before: Sequence[Any]) -> list[Any]:
+    """The step of a call, or of a collective its two, one after the other."""
     if not is_collective(node):
-        return []
+        return [External(node.target, node.args, node.kwargs, node.outputs, origins=node.origins)]
     source, *words = node.args
     token = sum(isinstance(step, Collective) for step in before)
     start = Collective(token, node.target, source.name, node.outputs[0], tuple(words), node.origins)
@@ -112,15 +119,24 @@ def _renumbered(step: Any, tokens: dict[int, int]) -> Any:
     return replace(step, token=tokens[step.token]) if isinstance(step, Collective | Await) else step
 
 
+def _limits(starts: Sequence[Collective], ahead: int) -> dict[int, int]:
+    """The token of a gather -> the one that must have come before it starts."""
+    gathers = [s.token for s in starts if s.operation == GATHER]
+    return dict(zip(gathers[ahead:], gathers, strict=False))
+
+
+def _computing(steps: Sequence[Any]) -> list[Any]:
+    return [s for s in steps if not isinstance(s, Collective | Await | Return)]
+
+
 def _scheduled(steps: list[Any], program: Program, ahead: int) -> list[Any]:
     """The steps in their new order. Every buffer has one writer, so what a step reads is all that it waits for."""
     accesses = {id(step): step_accesses(step, program.kernels) for step in steps}
     starts = sorted((s for s in steps if isinstance(s, Collective)), key=lambda s: s.token)
-    gathers = [s.token for s in starts if s.operation == GATHER]
-    before = {token: gathers[k - ahead] for k, token in enumerate(gathers) if k >= ahead}
+    before = _limits(starts, ahead)
     awaits = {s.token: s for s in steps if isinstance(s, Await)}
     missing = {name for step in steps for name in accesses[id(step)][1]}
-    waiting = [s for s in steps if not isinstance(s, Collective | Await | Return)]
+    waiting = _computing(steps)
     under_way: list[int] = []
     come: set[int] = set()
     done: list[Any] = []

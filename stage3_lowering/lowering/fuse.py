@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from stage3_lowering.lowering.collectives import overlap, start_and_await
+from stage3_lowering.lowering.collectives import called, overlap
 from stage3_lowering.lowering.legality import nests_of, read_by, scheduler_node, written_by
 from stage3_lowering.lowering.merge import build_kernel
 from stage3_lowering.lowering.schedule import Schedule
@@ -25,8 +25,6 @@ from stage_contracts.loop_ir import ExternCall, LoopNest, LoweredGraph, buffer_r
 from stage_contracts.passes import Pass, PassTable, keep_made
 from stage_contracts.program import (
     Buffer,
-    Collective,
-    External,
     Kernel,
     Launch,
     Program,
@@ -137,9 +135,7 @@ def kernels_of(grouped: Grouped) -> Program:
     for group in ordered:
         node = group.nodes[0].node
         if isinstance(node, ExternCall):
-            steps += start_and_await(node, steps) or [
-                External(node.target, node.args, node.kwargs, node.outputs, origins=node.origins)
-            ]
+            steps += called(node, steps)
             continue
         mine = read_by(group)
         needed = outputs | {name for name in written_by(group) if readers[name] > (name in mine)}
@@ -150,10 +146,8 @@ def kernels_of(grouped: Grouped) -> Program:
     roles = {**dict.fromkeys(outputs, "output"), **dict.fromkeys(lowered.constants, "constant")}
     roles |= dict.fromkeys(lowered.inputs, "input")
     alive = {*lowered.inputs, *lowered.constants, *(p for k in kernels.values() for p in k.params)}
-    alive |= {name for step in steps if isinstance(step, External) for name in step.outputs}
-    alive |= {
-        name for step in steps if isinstance(step, Collective) for name in (step.source, step.destination)
-    }
+    calls = [step for step in steps if not isinstance(step, Launch)]
+    alive |= {name for step in calls for names in step_accesses(step, kernels) for name in names}
     buffers = {n: Buffer(n, m, roles.get(n, "temporary")) for n, m in lowered.buffers.items() if n in alive}
     device = next((m.device for m in lowered.buffers.values() if m.device != CPU), CPU)
     program = Program(

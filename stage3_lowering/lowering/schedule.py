@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from stage3_lowering.lowering.collectives import is_collective
+from stage3_lowering.lowering.collectives import tokens
 from stage3_lowering.lowering.legality import (
     clash,
     elements,
@@ -55,9 +55,7 @@ class Schedule:
         calls = [node.node for node in nodes if node.is_extern]
         self.made = {n for call in calls if call.target.startswith(MAKES) for n in call.outputs}  # type: ignore[union-attr]
         self.checks = [node.name for node in nodes if getattr(node.node, "target", "") == CHECK]
-        talking = [node for node in nodes if is_collective(node.node)]
-        # a collective -> what the one before it writes: the token that orders them
-        self.token = {b.name: a.name for a, b in zip(talking, talking[1:], strict=False)}
+        self.token = tokens(nodes)
         self.position = {node.name: k for k, node in enumerate(nodes)}
         # one each: a call with several results runs once
         alone = [FusedSchedulerNode((node,)) for node in nodes]

@@ -93,7 +93,9 @@ def check_artifacts(way, run):
         assert len(started) > 2 and started[0] is not made.backward.planned.steps[-2], started
     if way == "compiled small buckets split":
         assert len(PARTS) > 2, PARTS
-        assert not any(isinstance(s, program.Collective) for part in PARTS for s in part.backward.planned.steps)
+        assert not any(
+            isinstance(s, program.Collective) for part in PARTS for s in part.backward.planned.steps
+        )
 
 
 def largest_difference(a, b):
@@ -122,8 +124,12 @@ def main():
             inner = torch.compile(model) if way == "compiled inside" else model
             ddp = DistributedDataParallel(inner, bucket_cap_mb=0.001 if "small buckets" in way else None)
             run = torch.compile(ddp) if way.startswith("compiled") and way != "compiled inside" else ddp
-            with config.patch({"distributed.optimize_ddp": "ddp_optimizer" if way.endswith("split") else "in_graph"}):
-                train(model, mine, run, ddp.no_sync if way.endswith("no_sync") else None, way == "compiled step")
+            with config.patch(
+                {"distributed.optimize_ddp": "ddp_optimizer" if way.endswith("split") else "in_graph"}
+            ):
+                train(
+                    model, mine, run, ddp.no_sync if way.endswith("no_sync") else None, way == "compiled step"
+                )
             error = largest_difference(alone, model)
             assert error < 1e-10, (name, way, error)
             assert "small buckets" not in way or len(ddp.reducer.buckets) > 2

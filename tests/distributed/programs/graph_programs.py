@@ -5,6 +5,7 @@ each must run, once, in the same order on every rank.
 """
 
 import sys
+from functools import partial
 
 import numpy as np
 import torch
@@ -26,7 +27,7 @@ def program(rng, size):
     ]
 
 
-def run(steps, rank, size, tensors):
+def run(steps, rank, size, *tensors):
     pool = list(tensors)
     for kind, a, b, root in steps:
         x = pool[a]
@@ -101,14 +102,10 @@ def main():
         steps = program(rng, size)
         drawn = rng.standard_normal((size, 3, 2 * size, 4))
         tensors = [torch.from_numpy(a) for a in drawn[rank]]
-        wanted, forward, _ = results(lambda given: run(steps, rank, size, given), tensors, counted)  # noqa: B023
+        wanted, forward, _ = results(lambda given: run(steps, rank, size, *given), tensors, counted)  # noqa: B023
         for backend in backends or ("aot_eager", "inductor"):
             torch._dynamo.reset()
-            call = torch.compile(
-                lambda *given: run(steps, rank, size, given),
-                backend=backend,
-                fullgraph=True,  # noqa: B023
-            )
+            call = torch.compile(partial(run, steps, rank, size), backend=backend, fullgraph=True)
             found, compiled_forward, asked = results(lambda given: call(*given), tensors, counted)  # noqa: B023
             about = f"program {number} on {backend}: {steps}"
             for a, b in zip(wanted, found, strict=True):
