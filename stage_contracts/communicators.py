@@ -9,6 +9,9 @@ from __future__ import annotations
 import threading
 from typing import Any, Protocol
 
+from stage_contracts.controls import assume_constant_result
+
+WORLD = "world"  # the group of all processes
 ALONE = "self"  # the group of this process alone, which always exists
 
 
@@ -70,6 +73,13 @@ def leave(name: str) -> None:
     """The group exists no more."""
     with _LOCK:
         _COMMUNICATORS.pop(name, None)
+
+
+@assume_constant_result
+def ranks_of(name: str) -> int:
+    """How many ranks the group has; 0 where there is none of that name. Compiled code keeps the answer."""
+    found = _COMMUNICATORS.get(name)
+    return 0 if found is None else found.size
 
 
 def communicator(name: str) -> Communicator:

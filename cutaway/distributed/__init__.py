@@ -11,7 +11,6 @@ Input: processes that `cutaway run --nproc N script.py` or `mpiexec` started. MP
     data_parallel.py  DistributedDataParallel, with buckets.py (what travels together) and reducer.py (when)
     fully_shard.py    parameters, gradients and optimizer state in parts; checkpoint.py saves and loads the parts
     split_graphs.py   a compiled DistributedDataParallel as a graph for each bucket
-    sync_batch_norm.py  batch normalization over all ranks
     sampler.py        each rank's share of the data
 """
 
@@ -65,11 +64,10 @@ from cutaway.distributed.group import (
 from cutaway.distributed.mpi import ReduceOp
 from cutaway.distributed.reducer import GradBucket
 from cutaway.distributed.sampler import DistributedSampler
-from cutaway.distributed.sync_batch_norm import SyncBatchNorm
 
 __all__ = [
     "DistBackendError", "DistError", "DistributedDataParallel", "DistributedSampler", "GradBucket", "GroupMember",
-    "ProcessGroup", "ReduceOp", "SyncBatchNorm", "Work", "all_gather", "all_gather_into_tensor", "all_gather_object", "all_reduce",
+    "ProcessGroup", "ReduceOp", "Work", "all_gather", "all_gather_into_tensor", "all_gather_object", "all_reduce",
     "all_to_all", "all_to_all_single", "barrier", "broadcast", "broadcast_object_list", "destroy_process_group",
     "fully_shard", "gather", "gather_object", "get_backend", "get_global_rank", "get_group_rank", "get_process_group_ranks",
     "get_rank", "get_world_size", "group", "init_process_group", "irecv", "is_available", "is_gloo_available",

@@ -39,14 +39,18 @@ class Sharded:
         """Every parameter and buffer whole, on every rank: a checkpoint for any number of ranks."""
         with no_grad():
             found = {name: value.detach() for name, value in self.state_dict().items()}  # type: ignore[attr-defined]
-            return {n: self.unsharded(n).detach() if n in self.shapes else value for n, value in found.items()}
+            return {
+                n: self.unsharded(n).detach() if n in self.shapes else value for n, value in found.items()
+            }
 
     def load_full_state_dict(self, values: dict[str, Tensor]) -> None:
         """Take this rank's part of each whole parameter. Raises KeyError or ValueError where names or shapes differ."""
         with no_grad():
             for name, shape in self.shapes.items():
                 if tuple(values[name].shape) != shape:
-                    raise ValueError(f"{name} has the shape {tuple(values[name].shape)}, but the module has {shape}")
+                    raise ValueError(
+                        f"{name} has the shape {tuple(values[name].shape)}, but the module has {shape}"
+                    )
                 _parameter(self, name).copy_(shard(values[name], self.group))
             for name, buffer in self.named_buffers():  # type: ignore[attr-defined]
                 if name in values:

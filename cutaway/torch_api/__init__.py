@@ -194,7 +194,7 @@ def modules() -> dict[str, ModuleType]:
             for name, (source, names) in _paths().items():
                 if source is not None or names or name == "torch.utils":
                     _MODULES[name] = TorchModule(name, source, **names)
-            _MODULES.update(distributed.paths(TorchModule, data, _MODULES["torch.nn"]))
+            _MODULES.update(distributed.paths(TorchModule, data))
             _MODULES.update(compiler_modules(TorchModule))
             _MODULES.update(torch_machine.backends())
             _MODULES["torch._numpy"] = numpy_eager.module()

@@ -12,9 +12,8 @@ from typing import Any
 _OURS = "cutaway.distributed"
 
 
-def paths(module: type[ModuleType], data: ModuleType, nn: ModuleType) -> dict[str, ModuleType]:
-    """torch's module paths and a module for each. `module` is TorchModule, `data` what stands in torch.utils.data, `nn`
-    the TorchModule of torch.nn."""
+def paths(module: type[ModuleType], data: ModuleType) -> dict[str, ModuleType]:
+    """torch's module paths and a module for each. `module` is TorchModule, `data` what stands in torch.utils.data."""
 
     class Later(module):  # type: ignore[misc, valid-type]
         """A module with names that a first use imports: all of cutaway.distributed, or some."""
@@ -32,8 +31,6 @@ def paths(module: type[ModuleType], data: ModuleType, nn: ModuleType) -> dict[st
                     return self.__dict__[name]
             return super().__getattr__(name)
 
-    nn.__class__ = Later
-    nn.__dict__.update(_later=("SyncBatchNorm",), _ours=_OURS)
     return {
         "torch.distributed": Later("torch.distributed", None),
         "torch.distributed._functional_collectives": Later(
@@ -41,7 +38,9 @@ def paths(module: type[ModuleType], data: ModuleType, nn: ModuleType) -> dict[st
         ),
         "torch.distributed.fsdp": Later("torch.distributed.fsdp", None, "fully_shard"),
         "torch.distributed._composable": Later("torch.distributed._composable", None, "fully_shard"),
-        "torch.distributed._composable.fsdp": Later("torch.distributed._composable.fsdp", None, "fully_shard"),
+        "torch.distributed._composable.fsdp": Later(
+            "torch.distributed._composable.fsdp", None, "fully_shard"
+        ),
         "torch.nn.parallel": Later("torch.nn.parallel", None, "DistributedDataParallel"),
         "torch.nn.parallel.distributed": Later(
             "torch.nn.parallel.distributed", None, "DistributedDataParallel"

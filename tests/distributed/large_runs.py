@@ -68,6 +68,7 @@ def main() -> int:
         "graph_programs.py": programs,
         "collectives.py": (),
         "data_parallel.py": (),
+        "models.py": ("10",),
     }.items():
         for processes in sizes:
             done = start(script, *words, processes=processes)

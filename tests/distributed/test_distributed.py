@@ -51,6 +51,19 @@ def test_data_parallel_training_is_training_on_the_joined_batch(processes):
     assert len(re.findall(r"equal to one process", done.stdout)) == processes
 
 
+def test_sharded_training_and_checkpoints_at_another_world_size(tmp_path):
+    done = start("sharded.py", tmp_path, processes=2)
+    assert len(re.findall(r"equal to one process", done.stdout)) == 2, done.stdout + done.stderr
+    done = start("sharded.py", tmp_path, "load", processes=3)
+    assert len(re.findall(r"loaded", done.stdout)) == 3, done.stdout + done.stderr
+
+
+def test_models_with_synchronized_statistics_train_as_one_process(processes=2):
+    done = start("models.py", "2", processes=processes)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(re.findall(r"equal to one process", done.stdout)) == processes
+
+
 @pytest.mark.parametrize(("fault", "where"), IN_CI)
 def test_a_fault_ends_every_rank_and_is_named(fault, where):
     began = time.monotonic()

@@ -17,7 +17,9 @@ from cutaway.distributed import checkpoint
 
 def model():
     torch.manual_seed(0)
-    made = nn.Sequential(nn.Linear(6, 31), nn.GELU(), nn.LayerNorm(31), nn.Linear(31, 7), nn.Tanh(), nn.Linear(7, 3))
+    made = nn.Sequential(
+        nn.Linear(6, 31), nn.GELU(), nn.LayerNorm(31), nn.Linear(31, 7), nn.Tanh(), nn.Linear(7, 3)
+    )
     return made.double()
 
 
