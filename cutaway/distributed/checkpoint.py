@@ -20,12 +20,13 @@ from stage0_eager import Tensor, no_grad
 from stage0_eager.functions.joining import cat
 from stage0_eager.serialization import load as read_tensors
 from stage0_eager.serialization import save as write_tensors
+from stage0_eager.serialization import write_whole
 
 INDEX = "checkpoint.json"
 
 
 def save(module: Any, folder: str | os.PathLike[str]) -> None:
-    """Write the module's parameters and buffers. Every rank calls it. A save that fails leaves the last one in place."""
+    """Write the module's parameters and buffers. Every rank calls it. One that fails leaves the last save."""
     group, path = resolve(getattr(module, "group", None)), Path(folder)
     path.mkdir(parents=True, exist_ok=True)
     told: list[Any] = [secrets.token_hex(8)]
@@ -34,12 +35,12 @@ def save(module: Any, folder: str | os.PathLike[str]) -> None:
     shapes = getattr(module, "shapes", {})
     state = {name: value.detach() for name, value in module.state_dict().items()}
     mine = {name: value for name, value in state.items() if name in shapes or group.rank == 0}
-    _write(path / names[group.rank], lambda file: write_tensors(mine, file))
+    write_tensors(mine, path / names[group.rank])
     barrier(group)  # all parts are on the disk
     if group.rank == 0:
         index = {"parts": names, "shapes": {name: list(shape) for name, shape in shapes.items()}}
         old = _index(path)
-        _write(path / INDEX, lambda file: file.write_text(json.dumps(index)))
+        write_whole(path / INDEX, [json.dumps(index).encode()])
         for name in old.get("parts", []):
             (path / name).unlink(missing_ok=True)
     barrier(group)
@@ -70,12 +71,3 @@ def _index(path: Path) -> dict[str, Any]:
         return json.loads((path / INDEX).read_text())
     except FileNotFoundError:
         return {}
-
-
-def _write(path: Path, write: Any) -> None:
-    """A file that is whole or absent: written beside its place, on the disk before it is put there."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    write(beside)
-    with open(beside, "rb+") as file:
-        os.fsync(file.fileno())
-    os.replace(beside, path)

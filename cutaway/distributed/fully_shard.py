@@ -60,8 +60,8 @@ class Sharded:
 def fully_shard(module: nn.Module, *, mesh: Any = None, process_group: Any = None, **speed: Any) -> nn.Module:
     """Shard every parameter of `module`, in place, and return it. Make the optimizer after this call.
 
-    process_group: the ranks that share (all, if None). Options for speed are accepted. Raises DistBackendError where the
-    ranks' modules differ, RuntimeError where one was sharded before.
+    process_group: the ranks that share (all, if None). Options for speed are accepted. Raises DistBackendError where
+    the ranks' modules differ, RuntimeError where one was sharded before.
     """
     group = resolve(process_group)
     if isinstance(module, Sharded):
@@ -96,7 +96,7 @@ def shard(whole: Tensor, group: ProcessGroup) -> Tensor:
     return flat[group.rank * each : (group.rank + 1) * each].clone()
 
 
-def _forward_of(plain: type) -> Any:
+def _forward_of(plain: Any) -> Any:
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         known: dict[int, Tensor] = {}
         whole = {}

@@ -61,7 +61,9 @@ class SyncBatchNorm(_BatchNorm):
         if self.track_running_stats:
             self._follow((sums[:-1] / total).detach(), var.detach(), total.detach())
         out = centred * (var + self.eps).rsqrt().reshape(shape)
-        return out * self.weight.reshape(shape) + self.bias.reshape(shape) if self.affine else out
+        if self.weight is None or self.bias is None:
+            return out
+        return out * self.weight.reshape(shape) + self.bias.reshape(shape)
 
     def _follow(self, mean: Tensor, var: Tensor, total: Tensor) -> None:
         """Move the running statistics towards this batch's."""
