@@ -20,6 +20,8 @@ IN_CI = [
     ("killed", "after some"),
     ("never calls", "at once"),
     ("shape", "at once"),
+    ("another graph", "in a graph"),
+    ("killed", "in a graph"),
 ]
 
 
