@@ -83,6 +83,16 @@ class LoweringConfig:
 
 @checks_fields
 @dataclass(frozen=True)
+class DistributedConfig:
+    # How compiled code averages the gradients of DistributedDataParallel. "in_graph": collectives in the backward
+    # graph, one for each bucket; "ddp_optimizer": a graph for each bucket, and hooks between them, as in torch; "off":
+    # one graph, and all collectives after it
+    optimize_ddp: str = "in_graph"
+    prefetch: int = 1  # how many parameters of fully_shard are gathered ahead of the one in use
+
+
+@checks_fields
+@dataclass(frozen=True)
 class RuntimeConfig:
     cxx: str = ""  # the C++ compiler; "" looks for $CXX, g++, clang++, c++ on the path
     # -O3 -march=native     SIMD of this CPU; the code runs only on this machine, and the cache's key includes the CPU
@@ -141,6 +151,7 @@ class Config:
     capture: CaptureConfig = field(default_factory=CaptureConfig)
     autograd: AutogradConfig = field(default_factory=AutogradConfig)
     lowering: LoweringConfig = field(default_factory=LoweringConfig)
+    distributed: DistributedConfig = field(default_factory=DistributedConfig)
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
     debug: DebugConfig = field(default_factory=DebugConfig)
 

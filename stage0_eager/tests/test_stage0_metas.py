@@ -120,6 +120,17 @@ def cases(name, dtype):
             as_complex = x._data.astype(np.complex64)
             yield from ([Tensor(a)] for a in (x._data, as_complex))
             yield [core.view_as_real(Tensor(as_complex))]
+        elif (
+            CORE_OPS[name].kind == "collective"
+        ):  # of this process alone; the others are in tests/distributed
+            words = {"broadcast": (0,), "all_gather": (1, "sum"), "all_to_all": (1,), "average": (9,)}.get(
+                name
+            )
+            tail = {"reduce": (0,), "reduce_scatter": (1,)}.get(name, ())
+            for given in [words] if words else [(how, *tail) for how in ("sum", "avg", "bxor", "middle")]:
+                yield [x, *given, "self"]
+        elif name == "average_gradient":
+            yield [x, 100, "self"]
         elif name in ("clone", "contiguous", "detach"):
             yield [x]
         elif name == "to_device":

@@ -18,11 +18,12 @@ from stage4_runtime.runtime.launch_names import EXTERNAL_PREFIX, INTO_PREFIX, SU
 from stage4_runtime.runtime.launch_text import write_launch_text
 from stage4_runtime.runtime.segment_calls import segment_calls
 from stage_contracts import config, events
+from stage_contracts.communicators import communicator
 from stage_contracts.device import device_of
 from stage_contracts.dtype import DTYPES
 from stage_contracts.errors import OutOfRange
 from stage_contracts.loop_ir import SubgraphRef
-from stage_contracts.program import External, Kernel, Program, RowBlocks
+from stage_contracts.program import Collective, External, Kernel, Program, RowBlocks
 from stage_contracts.size_vars import late_sizes
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -42,8 +43,8 @@ def launch(
     `library` says how memory is allocated and addressed; the default is NumPy's or CuPy's own way.
     """
     graphs_asked = config.current().runtime.cuda_graphs if cuda_graph is None else cuda_graph
-    if graphs_asked and late_sizes(program.sizes, program.inputs):
-        events.record("fallback", "cuda_graph", program=program.name, reason="the data decides its sizes")
+    if graphs_asked and (reason := _never_graphed(program)):
+        events.record("fallback", "cuda_graph", program=program.name, reason=reason)
         graphs_asked = False
     if program.device.type == "cpu":
         if graphs_asked:
@@ -57,6 +58,13 @@ def launch(
     if graphs_asked:
         run = graphs.graphed(run, program, library)
     return cuda.on_device(run, program.device)
+
+
+def _never_graphed(program: Program) -> str:
+    """Why this program cannot be a CUDA graph; "" if it may be one."""
+    if late_sizes(program.sizes, program.inputs):
+        return "the data decides its sizes"
+    return "it talks to other ranks" if any(isinstance(s, Collective) for s in program.steps) else ""
 
 
 def plain_launch(
@@ -76,6 +84,7 @@ def plain_launch(
         "address": library.address,
         "view": library.view,
         "copyto": library.xp.copyto,
+        "communicator": communicator,
         "current_stream": library.current_stream,
         "float": float,
         **{f"{name}_dtype": dtype.numpy for name, dtype in DTYPES.items()},

@@ -27,7 +27,9 @@ from stage_contracts.index_expr import print_index, symbol
 from stage_contracts.loop_ir import BufferRef, SubgraphRef, buffer_refs
 from stage_contracts.program import (
     Allocate,
+    Await,
     Buffer,
+    Collective,
     Copy,
     External,
     Free,
@@ -145,8 +147,8 @@ def _wanted(step: Any) -> tuple[Iterable[str], Iterable[str]]:
             return {*local, *(n for arrays, _ in found for n in arrays)}, {n for _, at in found for n in at}
         case Product(a=a, b=b, out=product):
             return (a.name, b.name, product.name), ()
-        case Copy(source=source, destination=destination):
-            return (source, destination), ()
+        case Copy() | Collective() | Await():
+            return (step.source, step.destination), ()
         case Return(values=values):
             return [ref.name for ref in buffer_refs(values)], ()
     return (), ()
@@ -359,6 +361,27 @@ def _added(step: Product, blocks: RowBlocks, program: Program, out: LaunchText) 
     yield f"else: {INTO_PREFIX}matmul({a}, {b}, out={into})"
 
 
+def _collective(step: Collective, program: Program, out: LaunchText) -> Iterable[str]:
+    """The group is looked up at each call: a program outlives the groups that it names."""
+    where = "; ".join(f"{o.file}:{o.line}" for o in step.origins)
+    *words, group = step.words
+    arrays = f"{out.name(step.source)}, {out.name(step.destination)}"
+    for origin in step.origins:
+        yield f"# {origin.describe()}".replace("\n", " ")
+    yield (
+        f"{transfer(step)} = communicator({group!r}).start({step.operation!r}, "
+        f"{_argument(tuple(words), program, out)}, {arrays}, {where!r})"
+    )
+
+
+def _await(step: Await, program: Program, out: LaunchText) -> Iterable[str]:
+    yield f"{transfer(step)}.wait()"
+
+
+def transfer(step: Collective | Await) -> str:
+    return f"transfer_{step.token}"
+
+
 def _copy(step: Copy, program: Program, out: LaunchText) -> Iterable[str]:
     yield f"copyto({out.name(step.destination)}, {out.name(step.source)})"
 
@@ -389,6 +412,8 @@ _WRITERS: dict[type, Callable[[Any, Program, LaunchText], Iterable[str]]] = {
     RowBlocks: _row_blocks,
     Product: _product,
     Copy: _copy,
+    Collective: _collective,
+    Await: _await,
     Free: _free,
     Return: _return,
     RecordEvent: _nothing,
