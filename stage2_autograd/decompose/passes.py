@@ -6,7 +6,15 @@ and tests all use the name in the table. The order is checked at import.
 
 from __future__ import annotations
 
-from stage2_autograd.decompose import casts, constant_folding, identities, patterns, split_cat, views
+from stage2_autograd.decompose import (
+    attention_gradient,
+    casts,
+    constant_folding,
+    identities,
+    patterns,
+    split_cat,
+    views,
+)
 from stage2_autograd.decompose.common_subexpressions import common_subexpressions
 from stage2_autograd.decompose.core_bodies import core_bodies
 from stage_contracts.graph import Graph
@@ -26,6 +34,11 @@ PASSES: tuple[Pass, ...] = (
     Pass("casts", casts.casts, "a widening cast before another cast goes", rules=casts.RULES),
     Pass("views", views.views, "chains of views become one", rules=views.RULES),
     Pass("joins", split_cat.joins, "what was split and joined again is itself", rules=split_cat.RULES),
+    Pass(
+        "attention_gradient",
+        attention_gradient.attention_gradient,
+        "attention's row sums add up over its result",
+    ),
     Pass("linear", patterns.linear, "products with bias and transposes are marked"),
     Pass("dead_code", Graph.eliminate_dead_code, "what nothing reads goes"),
 )
@@ -38,10 +51,11 @@ PASS_ORDER: tuple[tuple[str, str, str], ...] = (
     ("common_subexpressions", "joins", "the parts of one split must name one tensor"),
     ("constant_folding", "identities", "a folded constant may make an identity"),
     ("identities", "views", "a reshape that changes nothing would stand between two that are one"),
+    ("views", "attention_gradient", "the turned values are one permute only then"),
     ("casts", "linear", "a cast that goes would stand between a product and its bias"),
     ("views", "joins", "slices hide behind reads of what was written"),
     *((name, "dead_code", "what it replaced has lost its readers") for name in
-      ("common_subexpressions", "constant_folding", "identities", "casts", "views", "joins")),
+      ("common_subexpressions", "constant_folding", "identities", "casts", "views", "joins", "attention_gradient")),
 )  # fmt: skip
 
 DECOMPOSE = PassTable("decompose", PASSES, PASS_ORDER)
