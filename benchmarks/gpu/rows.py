@@ -59,6 +59,26 @@ def causal(m: Any, f: Any, q: Any, k: Any, v: Any) -> Any:
     return f.softmax(masked, -1) @ v
 
 
+def window(m: Any, f: Any, q: Any, k: Any, v: Any) -> Any:
+    scores = (q @ k.transpose(-1, -2)) * 0.125
+    places = m.arange(q.shape[-2], device=q.device)
+    row, column = places[:, None], places[None, :]
+    seen = (row >= column) & (row - column < 256)
+    return f.softmax(m.where(seen, scores, float("-inf")), -1) @ v
+
+
+def alibi(m: Any, f: Any, q: Any, k: Any, v: Any) -> Any:
+    places = m.arange(q.shape[-2], device=q.device)
+    row, column = places[:, None], places[None, :]
+    slopes = 2.0 ** (-0.5 * (m.arange(q.shape[1], device=q.device) + 1))
+    scores = (q @ k.transpose(-1, -2)) * 0.125 + slopes[:, None, None] * (column - row)
+    return f.softmax(m.where(row >= column, scores, float("-inf")), -1).to(v.dtype) @ v
+
+
+def sdpa(m: Any, f: Any, q: Any, k: Any, v: Any) -> Any:
+    return f.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
 def outer_sum(m: Any, f: Any, x: Any, y: Any) -> Any:
     return (x[:, :, None] * y[:, None, :]).sum((1, 2))
 
@@ -112,10 +132,15 @@ ROWS = (
     Row("gelu MLP bfloat16", gelu_mlp, ((4096, 1024), (1024, 4096), (4096, 1024)), "bfloat16"),
     Row("attention bfloat16", attention, (HEADS, HEADS, HEADS), "bfloat16", wanted=0.95),
     Row("causal attention bfloat16", causal, (HEADS, HEADS, HEADS), "bfloat16", wanted=4.0),
+    Row("attention bfloat16, window of 256", window, (HEADS, HEADS, HEADS), "bfloat16", wanted=4.0),
+    Row("attention bfloat16, ALiBi", alibi, (HEADS, HEADS, HEADS), "bfloat16", wanted=4.0),
+    Row("attention bfloat16, SDPA causal", sdpa, (HEADS, HEADS, HEADS), "bfloat16", wanted=0.95),
     Row("softmax 8192x8192, backward", softmax, ((8192, 8192),), gradients=1),
     Row("layer norm 16384x4096, backward", layer_norm, ((16384, 4096), (4096,), (4096,)), gradients=3),
     Row("cross entropy 8192x32000, backward", cross_entropy, ((8192, 32000), ((8192,), 32000)), gradients=1),
     Row("embedding 32000x512, backward", embedding, ((32000, 512), ((8192,), 32000)), gradients=1),
     Row("rms norm bfloat16, backward", rms_norm, ((16384, 4096), (4096,)), "bfloat16", gradients=2),
     Row("causal attention bfloat16, backward", causal, (HEADS, HEADS, HEADS), "bfloat16", gradients=3),
+    Row("attention bfloat16, backward", attention, (HEADS, HEADS, HEADS), "bfloat16", gradients=3),
+    Row("attention bfloat16, SDPA causal, backward", sdpa, (HEADS, HEADS, HEADS), "bfloat16", gradients=3),
 )  # fmt: skip

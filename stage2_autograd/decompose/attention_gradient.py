@@ -1,8 +1,8 @@
-"""The gradient of softmax(s) @ v: what its row sums add up over all columns, they add up over the width of v instead.
+"""The gradient of softmax(s) @ v: its row sums add up over the width of v, not over all columns.
 
 Input: a joint graph of core operators. With p = softmax(s), o = p @ v and g the gradient of o, the gradient of s needs
-sum(p * (g @ v.T)) over each row, which is sum(g * o) (Dao et al., 2022). o is an output, so nothing more is saved, and a
-kernel for the backward goes through the columns once less. In half precision only: there the product is rounded anyway.
+sum(p * (g @ v.T)) over each row, which is sum(g * o) (Dao et al., 2022). o is an output, so nothing more is saved, and
+a kernel for the backward goes through the columns once less. Half precision only: there products are rounded.
 """
 
 from __future__ import annotations
@@ -53,10 +53,18 @@ def _product_with(weights: Any, gradients: Any) -> tuple[Node, Node] | None:
     if core_name(gradients) != "matmul" or gradients.val.dtype not in HALVES or not isinstance(weights, Node):
         return None
     gradient, turned = gradients.args
-    if core_name(turned) != "permute" or not _swaps_last_two(turned) or any(map(is_open, gradients.val.shape)):
+    if (
+        core_name(turned) != "permute"
+        or not _swaps_last_two(turned)
+        or any(map(is_open, gradients.val.shape))
+    ):
         return None
     for user in _readers(weights):
-        if core_name(user) == "matmul" and _uncast(user.args[0]) is weights and user.args[1] is turned.args[0]:
+        if (
+            core_name(user) == "matmul"
+            and _uncast(user.args[0]) is weights
+            and user.args[1] is turned.args[0]
+        ):
             return (user, gradient) if same_kind(user.val, gradient.val) else None
     return None
 

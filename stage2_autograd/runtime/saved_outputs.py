@@ -1,7 +1,7 @@
 """What is saved and also returned is computed into one memory, not two.
 
-Input: a partition and the functional graph. The saved value is the user's own tensor: its version counter tells when the
-user wrote to it, and then the backward raises, as in eager.
+Input: a partition and the functional graph. The saved value is the user's own tensor: its version counter tells when
+the user wrote to it, and then the backward raises, as in eager.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def gradients_of(
     stores = stored_terms(nests, keep_roundings=False)
     at, _ = places(nests[0], columns)
     outside = {key: narrowed(term) for key, term in stores.items() if key[0] in written}
-    if {key for key in outside} != {(name, at) for name in written}:
+    if set(outside) != {(name, at) for name in written}:
         return None
     return outside if all(_is_pointwise(term, given, at) for term in outside.values()) else None
 
@@ -129,8 +129,8 @@ def _is_pointwise(term: Term, given: Collection[str], at: Any) -> bool:
 
 
 def by_rows(product: Contraction, written: Collection[str], columns: int) -> bool | None:
-    """Whether a product adds up over the columns of a written matrix x: x @ b. False: over its rows, x.T @ b or a.T @ x.
-    None: it is none of these."""
+    """Whether a product adds up over the columns of a written matrix x: x @ b. False: over its rows, x.T @ b or
+    a.T @ x. None: it is none of these."""
     left, right = product.a.buffer in written, product.b.buffer in written
     x = product.a if left else product.b
     if left is right or not _is_whole(x, product, columns):

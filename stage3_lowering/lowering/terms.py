@@ -102,12 +102,14 @@ def walk(term: Term) -> Iterator[Term]:
 def rebuilt(
     term: Term, changed: Callable[[Term, tuple[Any, ...]], Term], made: dict[int, Term] | None = None
 ) -> Term:
-    """The term with `changed(part, its args as they are now)` in the place of each part. `made`: what other terms became,
-    by identity, so that shared parts stay shared."""
+    """The term with `changed(part, its args as they are now)` in the place of each part. `made`: what other terms
+    became, by identity, so that shared parts stay shared."""
     made = {} if made is None else made
     for part in walk(term):
         if id(part) not in made:
-            made[id(part)] = changed(part, tuple(made[id(a)] if isinstance(a, Term) else a for a in part.args))
+            made[id(part)] = changed(
+                part, tuple(made[id(a)] if isinstance(a, Term) else a for a in part.args)
+            )
     return made[id(term)]
 
 

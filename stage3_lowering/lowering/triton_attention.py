@@ -124,7 +124,7 @@ def pointer(nest: LoopNest, instr: int, names: Mapping[str, str]) -> tuple[str, 
 
 
 def pulled(x: Term, empty: float = -math.inf) -> tuple[Term, float]:
-    """(y, c) with x == c * y and c > 0, so that c is multiplied once, later. `empty`: a value that c does not change."""
+    """(y, c) with x == c * y and c > 0, so that c is multiplied once, later. `empty`: a value that stays itself."""
     if x.op == "mul":
         for one, other in (x.operands, x.operands[::-1]):
             if isinstance(one.number, float) and 0 < one.number < math.inf:
@@ -376,9 +376,9 @@ class _Writer:
         return f"tl.load({place}{words}{', 0.0' if words else ''})"
 
     def _mask(self, mask: str, padded: str = "", size: int = 1) -> str:
-        words = [f"({padded})"] * bool(padded and block_width(size) != size) + [f"({mask})" if " " in mask else mask] * bool(
-            mask
-        )
+        words = [f"({padded})"] * bool(padded and block_width(size) != size) + [
+            f"({mask})" if " " in mask else mask
+        ] * bool(mask)
         return f", {' & '.join(words)}" if words else ""
 
 

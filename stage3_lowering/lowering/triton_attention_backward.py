@@ -24,10 +24,10 @@ from stage3_lowering.lowering.triton_attention import (
     Part,
     Tiles,
     batch_lines,
+    block_width,
     column_parts,
     comments,
     layout_of,
-    block_width,
     pointer,
     pulled,
     row_lines,
@@ -54,7 +54,7 @@ def backward_tiles(width: int, arch: str, rows: bool) -> Tiles:
 
 @dataclass(frozen=True)
 class Made:
-    """One product: of `term`, a matrix that is computed, and what lies at (buffer, batch, inside); its result's place."""
+    """One product: of `term`, a matrix that is computed, and what lies at `operand` (buffer, batch, inside)."""
 
     nest: LoopNest
     term: Term
@@ -72,7 +72,9 @@ def attention_backward_source(
     blocks = -(-side.fixed_size // side.tiles.rows)
     dtype = TRITON_TYPES[metas[kernel.params[0]].dtype.name]
     parameters = [f"{p}_ptr" for p in kernel.params]
-    head = f"def {kernel.name}({', '.join(parameters)}, BLOCK_FIXED: tl.constexpr, BLOCK_MOVING: tl.constexpr):"
+    head = (
+        f"def {kernel.name}({', '.join(parameters)}, BLOCK_FIXED: tl.constexpr, BLOCK_MOVING: tl.constexpr):"
+    )
     grid = {
         "grid": (blocks * side.layout.points, 1, 1),
         "num_warps": side.tiles.warps,
@@ -112,7 +114,9 @@ class _Side:
         width = nest.ranges[-1] if is_left else nest.ranges[-2]
         down = {"r0": f"{self.moving}_down", wide: f"w{width}"}
         out = {(f"i{m}" if is_left else f"i{m + 1}"): self.fixed, wide: f"w{width}"}
-        return Made(nest, term, scale, width, pointer(nest, 2 if is_left else 0, down), pointer(nest, -1, out))
+        return Made(
+            nest, term, scale, width, pointer(nest, 2 if is_left else 0, down), pointer(nest, -1, out)
+        )
 
     def _valid(self) -> dict[Term, bool]:
         """The conditions without which every matrix is zero."""
@@ -144,7 +148,7 @@ class _Side:
         ]
 
     def _bounds(self) -> tuple[Bounds, bool]:
-        """Which of what moves a block of what stays needs. A row that sees nothing is no number: no block is left out."""
+        """Which of what moves a block of what stays needs. All, if a row sees nothing: it is no number."""
         if not self.layout.row or not self.valid:
             return Bounds(exact=False), bool(self.valid)
         bounds = bounds_of(self.valid, self.layout.row, "r0")
@@ -211,7 +215,9 @@ class _Side:
                 known[made.operand] = f"operand_{k}"
                 inside.append(f"operand_{k} = {_load(made.operand, below, made.width)}")
             inside.append(f"made_{k} = tl.dot(({text}).to({dtype}), {known[made.operand]}, made_{k})")
-        head = f"for start in tl.range({part.start}, {part.end}, BLOCK_MOVING, num_stages={self.tiles.stages}):"
+        head = (
+            f"for start in tl.range({part.start}, {part.end}, BLOCK_MOVING, num_stages={self.tiles.stages}):"
+        )
         return [head, *(INDENT + line for line in inside)]
 
     def _result(self, k: int, made: Made, dtype: str) -> list[str]:

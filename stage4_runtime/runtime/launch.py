@@ -14,7 +14,13 @@ from typing import Any
 from stage4_runtime.runtime.arrays import NUMPY, ArrayLibrary
 from stage4_runtime.runtime.bind_arrays import accept, array_of, conform
 from stage4_runtime.runtime.eager_call import eager_call
-from stage4_runtime.runtime.launch_names import EXTERNAL_PREFIX, INTO_PREFIX, SUBGRAPH_PREFIX, identifier
+from stage4_runtime.runtime.launch_names import (
+    EXTERNAL_PREFIX,
+    INTO_PREFIX,
+    PREPARED_PREFIX,
+    SUBGRAPH_PREFIX,
+    identifier,
+)
 from stage4_runtime.runtime.launch_text import write_launch_text
 from stage4_runtime.runtime.segment_calls import segment_calls
 from stage_contracts import config, events
@@ -66,7 +72,10 @@ def plain_launch(
     poison = config.current().runtime.poison and library is NUMPY
     calls = segment_calls(program, kernels) if library is NUMPY and not poison else {}
     streams = library.current_stream is not None
-    written = write_launch_text(program, streams, library.kernel_alignment, native=bool(calls), poison=poison)
+    prepared = {f"{PREPARED_PREFIX}{n}": (step, call) for n, step in enumerate(program.steps)
+                if isinstance(step, External) and (call := library.routine(step, program)) is not None}  # fmt: skip
+    names_of = {id(step): name for name, (step, _) in prepared.items()}
+    written = write_launch_text(program, streams, library.kernel_alignment, bool(calls), poison, names_of)
     path = f"<cutaway launch {program.name} {id(written):x}>"
     linecache.cache[path] = (len(written.text), None, written.text.splitlines(True), path)
     meta_at = _metas_at(program)
@@ -90,6 +99,7 @@ def plain_launch(
         "column": lambda *pointers: (ctypes.c_void_p * len(pointers))(*pointers),
         "poison": lambda start, nbytes: ctypes.memset(start, 0xAB, max(nbytes, 0)),
         **calls,
+        **{name: call for name, (_, call) in prepared.items()},
     }
     for name, kernel in program.kernels.items():
         names[written.kernels[name]] = library.bind(kernels[name], kernel)

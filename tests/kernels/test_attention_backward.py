@@ -6,11 +6,11 @@ access checked for bounds; the same function op by op in half precision and in f
 
 import importlib.util
 
+import cutaway.nn.functional as F
 import numpy as np
 import pytest
 
 import cutaway
-import cutaway.nn.functional as F
 from stage_contracts.program import Launch
 
 needs_triton = pytest.mark.skipif(
@@ -72,7 +72,13 @@ def attention(rule, wide):
 
 def operands(dtype, heads=1, rows=T, columns=S):
     random = np.random.default_rng(0)
-    shapes = (heads, rows, D), (heads, columns, D), (heads, columns, D), (heads, rows, columns), (heads, rows, D)
+    shapes = (
+        (heads, rows, D),
+        (heads, columns, D),
+        (heads, columns, D),
+        (heads, rows, columns),
+        (heads, rows, D),
+    )
     made = [cutaway.tensor(random.standard_normal(s).astype(np.float32)).to(dtype) for s in shapes]
     return [t.requires_grad_() for t in made[:3]] + made[3:]
 
