@@ -12,6 +12,7 @@ import argparse
 import json
 import multiprocessing
 import os
+import queue
 import random
 import sys
 import time
@@ -169,7 +170,7 @@ def like(value: Any, other: Any) -> Any:
 
 
 STEPS: dict[str, Callable[[Any, Any, float], Any]] = {
-    **{n: lambda v, o, d, n=n: getattr(v, n)() for n in ("sin", "cos", "tanh", "sigmoid", "relu", "neg", "abs", "square", "floor")},
+    **{n: lambda v, o, d, n=n: getattr(v, n)() for n in "sin cos tanh sigmoid relu neg abs square floor".split()},
     "exp": lambda v, o, d: v.clamp(-5, 5).exp(),
     "sqrt1": lambda v, o, d: (v.abs() + 1).sqrt(),
     "log1": lambda v, o, d: (v.abs() + 1).log(),
@@ -280,6 +281,8 @@ def _product(device: str) -> tuple[Callable, list]:
 BITS = {f.__name__[1:]: f for f in (_embedding, _attention, _norm, _loss, _product)}
 
 
+STICKY = ("CUDA_ERROR", "cudaError", "illegal")  # words of errors that a process does not get over
+
 # ---- many processes -------------------------------------------------------------------------------------------------
 
 RUN: dict[str, Callable[..., str]] = {"operators": run_operator, "programs": run_program, "bits": run_bits}
@@ -297,6 +300,8 @@ def work(tasks: Any, results: Any, device: str, until: float) -> None:
         except Exception as error:
             words = f"{type(error).__name__}: {error}"[:300]
         results.put((task, words))
+        if any(word in words for word in STICKY):
+            return  # every later call here would fail, too; the parent starts another process
     results.put((None, ""))
 
 
@@ -313,32 +318,34 @@ def main() -> int:
     rows = list(operator_tasks())[:: options.every] if "operators" in options.only else []
     seeds = range(options.first, options.first + options.programs) if "programs" in options.only else ()
     bits = BITS if "bits" in options.only else ()
-    todo: list[Task] = [*(("bits", b) for b in bits), *rows, *(("programs", s) for s in seeds)]
+    many: list[Task] = [*rows, *(("programs", s) for s in seeds)]
+    random.Random(0).shuffle(many)  # where the time does not suffice, some of each kind were run
+    todo: list[Task] = [*(("bits", b) for b in bits), *many]
     context, begun = multiprocessing.get_context("spawn"), time.time()
     tasks, results = context.Queue(), context.Queue()
     for task in [*todo, *[None] * options.processes]:
         tasks.put(task)
     until = begun + options.seconds
-    running = [
-        context.Process(target=work, args=(tasks, results, options.device, until), daemon=True)
-        for _ in range(options.processes)
-    ]
-    for process in running:
-        process.start()
+    running: list[Any] = []
     found: dict[Task, str] = {}
-    open_ = len(running)
-    while open_ and time.time() < until + 30:
+    done = 0
+    while done < options.processes and time.time() < until + 20:
+        while sum(p.is_alive() for p in running) < options.processes - done and time.time() < until:
+            arguments = (tasks, results, options.device, until)
+            running.append(context.Process(target=work, args=arguments, daemon=True))
+            running[-1].start()
         try:
-            task, words = results.get(timeout=5)
-        except Exception:
-            open_ = sum(p.is_alive() for p in running)
+            task, words = results.get(timeout=2)
+        except queue.Empty:
+            if not any(p.is_alive() for p in running):
+                break
             continue
         if task is None:
-            open_ -= 1
+            done += 1
         else:
             found[task] = words
     for process in running:
-        process.terminate()
+        process.kill()
     return report(todo, found, options, time.time() - begun)
 
 

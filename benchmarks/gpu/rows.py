@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.gpu.transformer import parameters, transformer
+
 
 @dataclass(frozen=True)
 class Row:
@@ -19,6 +21,7 @@ class Row:
     dtype: str = "float32"
     gradients: int = 0  # so many inputs want a gradient; the backward is part of the call
     wanted: float = 1.0  # torch.compile's time over ours: at least
+    scale: float = 1.0  # of the inputs' normal values
     moves: int = 0  # bytes that any program must read and write; 0: arithmetic decides
 
 
@@ -113,6 +116,19 @@ def tiny(m: Any, f: Any, x: Any) -> Any:
 
 M = 1 << 20
 HEADS = (16, 16, 1024, 64)
+GPT2 = parameters(6, 768, 32000, 512)
+BERT = parameters(12, 768, 30522, 256)
+
+
+def _model(
+    name: str, shapes: list, batch: tuple[int, int], dtype: str, layers: int, causal: bool, trains: bool
+) -> Row:
+    """A transformer; with `trains`, the gradients of all parameters."""
+    words = (batch, shapes[0][0])
+    function = transformer(layers, 12, causal, trains)
+    return Row(name, function, (*shapes, words, words), dtype, gradients=len(shapes) * trains, scale=0.02)
+
+
 ROWS = (
     Row("tiny", tiny, ((4,),)),
     Row("sin cos 64M", sin_cos, ((64 * M,),), moves=2 * 256 * M),
@@ -143,4 +159,8 @@ ROWS = (
     Row("causal attention bfloat16, backward", causal, (HEADS, HEADS, HEADS), "bfloat16", gradients=3),
     Row("attention bfloat16, backward", attention, (HEADS, HEADS, HEADS), "bfloat16", gradients=3),
     Row("attention bfloat16, SDPA causal, backward", sdpa, (HEADS, HEADS, HEADS), "bfloat16", gradients=3),
+    _model("GPT-2, 6 layers, 8x512, bfloat16, inference", GPT2, (8, 512), "bfloat16", 6, True, False),
+    _model("GPT-2, 6 layers, 8x512, bfloat16, training", GPT2, (8, 512), "bfloat16", 6, True, True),
+    _model("GPT-2, 6 layers, 8x512, float32, training", GPT2, (8, 512), "float32", 6, True, True),
+    _model("BERT-base, 16x256, bfloat16, training", BERT, (16, 256), "bfloat16", 12, False, True),
 )  # fmt: skip

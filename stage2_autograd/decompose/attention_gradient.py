@@ -11,7 +11,6 @@ from typing import Any
 
 from stage0_eager.table.core import core as c
 from stage2_autograd.core_calls import arguments, core_name
-from stage2_autograd.decompose.rewriting import same_kind
 from stage_contracts import dtype as dt
 from stage_contracts.graph import Graph, Node
 from stage_contracts.size_vars import is_open
@@ -65,7 +64,11 @@ def _product_with(weights: Any, gradients: Any) -> tuple[Node, Node] | None:
             and _uncast(user.args[0]) is weights
             and user.args[1] is turned.args[0]
         ):
-            return (user, gradient) if same_kind(user.val, gradient.val) else None
+            return (
+                (user, gradient)
+                if (user.val.shape, user.val.dtype) == (gradient.val.shape, gradient.val.dtype)
+                else None
+            )
     return None
 
 

@@ -25,6 +25,11 @@ PASSES: tuple[Pass, ...] = (
     Pass("core_bodies", core_bodies, "composites become their bodies", needed=True),
     Pass("common_subexpressions", common_subexpressions, "equal calls are computed once"),
     Pass(
+        "attention_gradient",
+        attention_gradient.attention_gradient,
+        "attention's row sums add up over its result",
+    ),
+    Pass(
         "constant_folding",
         constant_folding.constant_folding,
         "arithmetic on constants is done now",
@@ -34,11 +39,6 @@ PASSES: tuple[Pass, ...] = (
     Pass("casts", casts.casts, "a widening cast before another cast goes", rules=casts.RULES),
     Pass("views", views.views, "chains of views become one", rules=views.RULES),
     Pass("joins", split_cat.joins, "what was split and joined again is itself", rules=split_cat.RULES),
-    Pass(
-        "attention_gradient",
-        attention_gradient.attention_gradient,
-        "attention's row sums add up over its result",
-    ),
     Pass("linear", patterns.linear, "products with bias and transposes are marked"),
     Pass("dead_code", Graph.eliminate_dead_code, "what nothing reads goes"),
 )
@@ -51,7 +51,8 @@ PASS_ORDER: tuple[tuple[str, str, str], ...] = (
     ("common_subexpressions", "joins", "the parts of one split must name one tensor"),
     ("constant_folding", "identities", "a folded constant may make an identity"),
     ("identities", "views", "a reshape that changes nothing would stand between two that are one"),
-    ("views", "attention_gradient", "the turned values are one permute only then"),
+    ("common_subexpressions", "attention_gradient", "the values are one node in both directions only then"),
+    ("attention_gradient", "views", "the turned values would be views of what the values are views of"),
     ("casts", "linear", "a cast that goes would stand between a product and its bias"),
     ("views", "joins", "slices hide behind reads of what was written"),
     *((name, "dead_code", "what it replaced has lost its readers") for name in

@@ -1,7 +1,7 @@
 """scatter_add on a GPU in one launch: by atomic additions, or, under `runtime.deterministic`, place by place in order.
 
 Input: a `scatter_add` step whose sizes are known. Atomic additions of floats come in another order at each run. The
-other form sorts the places, so that one thread adds up what goes to one place. Which form runs is an event, `scatter_add`.
+other form sorts the places, and one thread adds up what goes to one place. An event of that name says which form runs.
 """
 
 from __future__ import annotations
