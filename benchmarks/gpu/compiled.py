@@ -290,7 +290,7 @@ RUN: dict[str, Callable[..., str]] = {"operators": run_operator, "programs": run
 
 def work(tasks: Any, results: Any, device: str, until: float) -> None:
     warnings.simplefilter("ignore")
-    os.environ["CUTAWAY_CACHE_DIR"] = f"/tmp/cutaway-compiled-{os.getpid()}"
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"/tmp/cutaway-compiled-{os.getpid()}"
     build_in_this_process()
     while time.time() < until and (task := tasks.get()) is not None:
         kind, what = task

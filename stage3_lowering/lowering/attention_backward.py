@@ -49,27 +49,35 @@ class _Match:
     kernels: tuple[Kernel, ...]
 
 
+Products = Mapping[int, Contraction]  # by the number of the step
+
+
 def _match(program: Program, number: int) -> _Match | None:
     step = program.steps[number]
     kernel = program.kernels[step.kernel]
     if kernel.template or kernel.rows or kernel.sizes or step.buffers != kernel.params:
         return None
     products = {n: p for n, s in enumerate(program.steps) if (p := product_of(s, program.buffers))}
-    reads, writes = step_accesses(step, program.kernels)
-    given = [n for n, p in products.items() if n < number and p.c.buffer in reads
-             and users_of(program, p.c.buffer) == {n, number}]  # fmt: skip
-    made = [n for n, p in products.items() if n > number and {p.a.buffer, p.b.buffer} & set(writes)]
-    readers = {n for name in writes for n in users_of(program, name)}
-    if len(given) != 2 or readers != {number, *made} or not _alike([products[n] for n in given]):
+    given, made = _around(program, number, products)
+    if len(given) != 2 or not _alike([*given.values()]) or _written_between(program, [*made], products):
         return None
-    nests = by_columns(kernel.nests, products[given[0]])
-    scores = [products[n].c.buffer for n in given]
-    if nests is None or gradients_of(nests, scores, writes, products[given[0]].n) is None:
+    first = next(iter(given.values()))
+    nests = by_columns(kernel.nests, first)
+    scores, written = [p.c.buffer for p in given.values()], step_accesses(step, program.kernels)[1]
+    if nests is None or gradients_of(nests, scores, written, first.n) is None:
         return None
-    if _written_between(program, made, products):
-        return None
-    kernels = _kernels(program, kernel, nests, [products[n] for n in given], [products[n] for n in made])
+    kernels = _kernels(program, nests, [*given.values()], [*made.values()])
     return _Match(frozenset({*given, number, *made}), min(made), kernels) if kernels else None
+
+
+def _around(program: Program, number: int, products: Products) -> tuple[Products, Products]:
+    """The products whose results only this step reads, and those that alone read what it writes; none, if others do."""
+    reads, writes = step_accesses(program.steps[number], program.kernels)
+    given = {n: p for n, p in products.items() if n < number and p.c.buffer in reads
+             and users_of(program, p.c.buffer) == {n, number}}  # fmt: skip
+    made = {n: p for n, p in products.items() if n > number and {p.a.buffer, p.b.buffer} & set(writes)}
+    readers = {n for name in writes for n in users_of(program, name)}
+    return (given, made) if made and readers == {number, *made} else ({}, {})
 
 
 def _alike(products: list[Contraction]) -> bool:
@@ -78,7 +86,7 @@ def _alike(products: list[Contraction]) -> bool:
     return sizes and min(one.m, one.n) >= FEWEST_ROWS and max(one.k, other.k) <= LARGEST_WIDTH
 
 
-def _written_between(program: Program, made: list[int], products: Mapping[int, Contraction]) -> bool:
+def _written_between(program: Program, made: list[int], products: Products) -> bool:
     """Whether a step after the first of these products writes what a later one reads."""
     read = {name for n in made for name in (products[n].a.buffer, products[n].b.buffer)}
     between = [program.steps[n] for n in range(min(made), max(made)) if n not in made]
@@ -154,11 +162,7 @@ def width_of(product: Contraction, written: Collection[str]) -> int:
 
 
 def _kernels(
-    program: Program,
-    kernel: Kernel,
-    nests: tuple[LoopNest, ...],
-    given: list[Contraction],
-    made: list[Contraction],
+    program: Program, nests: tuple[LoopNest, ...], given: list[Contraction], made: list[Contraction]
 ) -> tuple[Kernel, ...]:
     """One kernel for the products by rows and one for those by columns; none if a product is neither."""
     writes = {name for n in nests for name in n.writes}
@@ -166,23 +170,33 @@ def _kernels(
     widths = [width_of(p, writes) for p in made]
     if None in sides or any(p.batch != given[0].batch for p in made) or max(widths) > LARGEST_WIDTH:
         return ()
-    dtype = program.buffers[given[0].c.buffer].meta.dtype
-    before = tuple(product_nest(p, dtype, program) for p in given)
     kernels: list[Kernel] = []
     for template, side in ((BY_ROWS, True), (BY_COLUMNS, False)):
         own = [p for p, one in zip(made, sides, strict=True) if one is side]
-        if not own:
-            continue
-        after = tuple(product_nest(p, dtype, program) for p in own)
-        between = _needed(nests, {name for p in own for name in (p.a.buffer, p.b.buffer)} & writes)
-        made_inside = {name for n in (*before, *between) for name in n.writes}
-        reads = [name for n in (*before, *between, *after) for name in n.reads if name not in made_inside]
-        params = tuple(dict.fromkeys((*reads, *(p.c.buffer for p in own))))
-        taken = {*program.kernels, *(k.name for k in kernels)}
-        name = next(n for n in (f"fused_{template}_{k}" for k in range(len(taken) + 1)) if n not in taken)
-        inner = tuple(sorted(made_inside))
-        kernels.append(Kernel(name, (*before, *between, *after), params, inner, template=template))
+        if own:
+            taken = {*program.kernels, *(k.name for k in kernels)}
+            kernels.append(_kernel(program, template, nests, given, own, taken))
     return tuple(kernels)
+
+
+def _kernel(
+    program: Program,
+    template: str,
+    nests: tuple[LoopNest, ...],
+    given: list[Contraction],
+    own: list[Contraction],
+    taken: Collection[str],
+) -> Kernel:
+    """The kernel of one template: the given products, what is between, its own products."""
+    dtype = program.buffers[given[0].c.buffer].meta.dtype
+    before = tuple(product_nest(p, dtype, program) for p in given)
+    after = tuple(product_nest(p, dtype, program) for p in own)
+    between = _needed(nests, {name for p in own for name in (p.a.buffer, p.b.buffer)})
+    inside = {name for n in (*before, *between) for name in n.writes}
+    reads = [name for n in (*before, *between, *after) for name in n.reads if name not in inside]
+    params = tuple(dict.fromkeys((*reads, *(p.c.buffer for p in own))))
+    name = next(n for n in (f"fused_{template}_{k}" for k in range(len(taken) + 1)) if n not in taken)
+    return Kernel(name, (*before, *between, *after), params, tuple(sorted(inside)), template=template)
 
 
 def _needed(nests: tuple[LoopNest, ...], wanted: Collection[str]) -> tuple[LoopNest, ...]:

@@ -72,9 +72,7 @@ def plain_launch(
     poison = config.current().runtime.poison and library is NUMPY
     calls = segment_calls(program, kernels) if library is NUMPY and not poison else {}
     streams = library.current_stream is not None
-    prepared = {f"{PREPARED_PREFIX}{n}": (step, call) for n, step in enumerate(program.steps)
-                if isinstance(step, External) and (call := library.routine(step, program)) is not None}  # fmt: skip
-    names_of = {id(step): name for name, (step, _) in prepared.items()}
+    names_of, prepared = _prepared(program, library)
     written = write_launch_text(program, streams, library.kernel_alignment, bool(calls), poison, names_of)
     path = f"<cutaway launch {program.name} {id(written):x}>"
     linecache.cache[path] = (len(written.text), None, written.text.splitlines(True), path)
@@ -99,7 +97,7 @@ def plain_launch(
         "column": lambda *pointers: (ctypes.c_void_p * len(pointers))(*pointers),
         "poison": lambda start, nbytes: ctypes.memset(start, 0xAB, max(nbytes, 0)),
         **calls,
-        **{name: call for name, (_, call) in prepared.items()},
+        **prepared,
     }
     for name, kernel in program.kernels.items():
         names[written.kernels[name]] = library.bind(kernels[name], kernel)
@@ -122,6 +120,16 @@ def plain_launch(
     run.source_text, run.written, run.names = written.text, written, names
     run.program = program
     return run
+
+
+def _prepared(program: Program, library: ArrayLibrary) -> tuple[dict[int, str], dict[str, Callable]]:
+    """The external steps that the library does by a call of addresses: a name for each, by identity, and the calls."""
+    names, calls = dict[int, str](), dict[str, Callable]()
+    for number, step in enumerate(program.steps):
+        if isinstance(step, External) and (call := library.routine(step, program)) is not None:
+            names[id(step)] = f"{PREPARED_PREFIX}{number}"
+            calls[names[id(step)]] = call
+    return names, calls
 
 
 def _routine(step: External, library: ArrayLibrary) -> Callable:

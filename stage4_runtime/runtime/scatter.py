@@ -108,18 +108,27 @@ _ON_DEVICE = 3  # cudaMemcpyDeviceToDevice
 def _layouts(step: External, program: Program) -> tuple[TensorMeta, int, tuple, tuple] | None:
     """(the result, the dimension, index and source as (shape, strides, offset)); None where a layout is not taken."""
     out = program.buffers[step.outputs[0]].meta
-    if len(step.args) != 4 or step.kwargs or out.dtype.name not in C_TYPES or not out.ndim:
+    if len(step.args) != 4 or step.kwargs or not _takes(step, out, program):
         return None
-    x, dim, index, src = step.args
+    x, dim, *refs = step.args
+    index, src = (_laid_out(ref, program) for ref in refs)
+    sizes = (
+        *out.shape,
+        *out.strides,
+        *(n for shape, strides, at in (index, src) for n in (*shape, *strides, at)),
+    )
+    if any(map(is_open, sizes)) or 0 in index[0] or program.buffers[x.name].meta.strides != out.strides:
+        return None
+    return out, dim % out.ndim, index, src
+
+
+def _takes(step: External, out: TensorMeta, program: Program) -> bool:
+    """Whether the kernels take the operands and their types."""
+    x, _, index, src = step.args
     if not all(isinstance(ref, BufferRef) for ref in (x, index, src)) or x.shape is not None:
-        return None
-    given = program.buffers[x.name].meta
-    laid = [_laid_out(ref, program) for ref in (index, src)]
-    sizes = (*out.shape, *out.strides, *(n for shape, strides, at in laid for n in (*shape, *strides, at)))
-    if any(map(is_open, sizes)) or given.strides != out.strides or not out.is_contiguous or 0 in laid[0][0]:
-        return None
+        return False
     types = program.buffers[index.name].meta.dtype.name, program.buffers[src.name].meta.dtype
-    return (out, dim % out.ndim, *laid) if types == ("int64", out.dtype) else None
+    return types == ("int64", out.dtype) and out.dtype.name in C_TYPES and out.ndim > 0 and out.is_contiguous
 
 
 def _laid_out(ref: BufferRef, program: Program) -> tuple[tuple, tuple, int]:
