@@ -83,11 +83,12 @@ def _batches(product: Contraction) -> tuple[Loop, list[Loop]]:
     matrices: tuple[Matrix, ...] = (product.a, product.b, product.c)
     loops: list[Loop] = []
     for k, size in enumerate(product.batch):
-        strides = tuple(int(x.batch[k]) for x in matrices)
+        a, b, c = (int(x.batch[k]) for x in matrices)
+        strides = a, b, c
         if size == 1:
             continue
         if loops and all(outer == size * inner for outer, inner in zip(loops[-1][1:], strides, strict=True)):
-            loops[-1] = (loops[-1][0] * size, *strides)  # type: ignore[assignment]
+            loops[-1] = (loops[-1][0] * size, *strides)
         else:
             loops.append((int(size), *strides))
     if not loops:
