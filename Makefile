@@ -34,6 +34,7 @@
 #   make random-bits     a million draws of every distribution, every build, bit for bit (DRAWS=, JOBS=)
 #   make vector-math     the errors of the generated C++'s mathematical functions
 #   make gpu             every operator, the skeleton, users' kernels, the profiler, on an NVIDIA GPU (CuPy, Triton)
+#   make gpu-compiled    compiled operators in three dtypes and random programs on an NVIDIA GPU, against eager there
 #   make gpu-speed       compiled programs on an NVIDIA GPU beside torch.compile, where torch is installed
 #   make cpu-speed       compiled programs beside torch.compile, jax.jit, NumPy, eager (the extra `bench`)
 #   make training-step   a whole training step beside torch's: eager, model compiled, step compiled
@@ -72,7 +73,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Every command: none of them is the name of a file it makes.
 .PHONY: install tour test lint stubs labs wheel test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
-.PHONY: gpu-speed oracle names numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
+.PHONY: gpu-compiled gpu-speed oracle names numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
 .PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
 .PHONY: against-tree distributed libraries planted-faults minified-faults profiler-cost regions site-check explorer-check lab-walk
 .NOTPARALLEL:
@@ -160,6 +161,10 @@ gpu: | build
 	for name in eager skeleton user_kernels profiler guides; do \
 	    $(GPU_PYTHON) benchmarks/gpu/$$name.py > build/gpu.txt || { cat build/gpu.txt; exit 1; }; \
 	    mv build/gpu.txt reports/gpu-$$name.txt; tail -n 1 reports/gpu-$$name.txt; done
+
+gpu-compiled: | build
+	$(GPU_PYTHON) -m benchmarks.gpu.compiled $(if $(QUICK),--programs 8 --every 100) > build/$@.txt; status=$$?; \
+	$(if $(QUICK),,mv build/$@.txt reports/$@.txt;) exit $$status
 
 gpu-speed: | build
 	$(GPU_PYTHON) -m benchmarks.gpu.speed $(if $(QUICK),--rows tiny,> build/$@.txt || { cat build/$@.txt; exit 1; }; mv build/$@.txt reports/$@.txt)

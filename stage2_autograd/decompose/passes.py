@@ -6,7 +6,16 @@ and tests all use the name in the table. The order is checked at import.
 
 from __future__ import annotations
 
-from stage2_autograd.decompose import buckets, casts, constant_folding, identities, patterns, split_cat, views
+from stage2_autograd.decompose import (
+    attention_gradient,
+    buckets,
+    casts,
+    constant_folding,
+    identities,
+    patterns,
+    split_cat,
+    views,
+)
 from stage2_autograd.decompose.common_subexpressions import common_subexpressions
 from stage2_autograd.decompose.core_bodies import core_bodies
 from stage_contracts.graph import Graph
@@ -16,6 +25,11 @@ PASSES: tuple[Pass, ...] = (
     Pass("attention", patterns.attention, "softmax(q k) v is marked"),
     Pass("core_bodies", core_bodies, "composites become their bodies", needed=True),
     Pass("common_subexpressions", common_subexpressions, "equal calls are computed once"),
+    Pass(
+        "attention_gradient",
+        attention_gradient.attention_gradient,
+        "attention's row sums add up over its result",
+    ),
     Pass(
         "constant_folding",
         constant_folding.constant_folding,
@@ -39,11 +53,13 @@ PASS_ORDER: tuple[tuple[str, str, str], ...] = (
     ("common_subexpressions", "joins", "the parts of one split must name one tensor"),
     ("constant_folding", "identities", "a folded constant may make an identity"),
     ("identities", "views", "a reshape that changes nothing would stand between two that are one"),
+    ("common_subexpressions", "attention_gradient", "the values are one node in both directions only then"),
+    ("attention_gradient", "views", "the turned values would be views of what the values are views of"),
     ("casts", "linear", "a cast that goes would stand between a product and its bias"),
     ("joins", "buckets", "a bucket is a join that stays"),
     ("views", "joins", "slices hide behind reads of what was written"),
     *((name, "dead_code", "what it replaced has lost its readers") for name in
-      ("common_subexpressions", "constant_folding", "identities", "casts", "views", "joins")),
+      ("common_subexpressions", "constant_folding", "identities", "casts", "views", "joins", "attention_gradient")),
 )  # fmt: skip
 
 DECOMPOSE = PassTable("decompose", PASSES, PASS_ORDER)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from stage2_autograd.aliasing import copies_an_input
 from stage2_autograd.core_calls import core_name, kind_of
-from stage2_autograd.partition.min_cut import Problem, bytes_of, minimum_cut, problem
+from stage2_autograd.partition.min_cut import Problem, ancestors, bytes_of, minimum_cut, problem
 from stage2_autograd.partition.split import split
 from stage_contracts import config
 from stage_contracts.graph import Node, meta_of
@@ -78,7 +78,8 @@ def _spared(task: Problem) -> set[Node]:
     fewest = cut(())
     allowed = (1 + SPARE) * total(fewest)
     again = _run_again(task, fewest)
-    expensive = [n for n in reversed(task.values) if n in again and core_name(n) in TRANSCENDENTAL]
+    expensive = [n for n in reversed(task.values) if n in again and core_name(n) in TRANSCENDENTAL
+                 and not _is_made_of_scores(n)]  # fmt: skip
     low, high = 0, len(expensive)  # the more results are saved, the more bytes
     while low < high:
         middle = (low + high + 1) // 2
@@ -121,6 +122,13 @@ def is_gathered_input(node: Node) -> bool:
     while source.op == "call_function" and core_name(source) in ("cast", "reshape"):
         source = source.all_input_nodes[0]
     return source.op == "placeholder"
+
+
+def _is_made_of_scores(node: Node) -> bool:
+    """Whether it belongs to attention whose scores are computed again: saving it would save nothing."""
+    return node.meta.get("pattern", "").startswith("attention") and any(
+        is_score_matrix(n) for n in ancestors([node])
+    )
 
 
 def _within(task: Problem, budget: float) -> set[Node]:

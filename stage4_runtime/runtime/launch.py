@@ -14,7 +14,13 @@ from typing import Any
 from stage4_runtime.runtime.arrays import NUMPY, ArrayLibrary
 from stage4_runtime.runtime.bind_arrays import accept, array_of, conform
 from stage4_runtime.runtime.eager_call import eager_call
-from stage4_runtime.runtime.launch_names import EXTERNAL_PREFIX, INTO_PREFIX, SUBGRAPH_PREFIX, identifier
+from stage4_runtime.runtime.launch_names import (
+    EXTERNAL_PREFIX,
+    INTO_PREFIX,
+    PREPARED_PREFIX,
+    SUBGRAPH_PREFIX,
+    identifier,
+)
 from stage4_runtime.runtime.launch_text import write_launch_text
 from stage4_runtime.runtime.segment_calls import segment_calls
 from stage_contracts import config, events
@@ -74,7 +80,8 @@ def plain_launch(
     poison = config.current().runtime.poison and library is NUMPY
     calls = segment_calls(program, kernels) if library is NUMPY and not poison else {}
     streams = library.current_stream is not None
-    written = write_launch_text(program, streams, library.kernel_alignment, native=bool(calls), poison=poison)
+    names_of, prepared = _prepared(program, library)
+    written = write_launch_text(program, streams, library.kernel_alignment, bool(calls), poison, names_of)
     path = f"<cutaway launch {program.name} {id(written):x}>"
     linecache.cache[path] = (len(written.text), None, written.text.splitlines(True), path)
     meta_at = _metas_at(program)
@@ -99,6 +106,7 @@ def plain_launch(
         "column": lambda *pointers: (ctypes.c_void_p * len(pointers))(*pointers),
         "poison": lambda start, nbytes: ctypes.memset(start, 0xAB, max(nbytes, 0)),
         **calls,
+        **prepared,
     }
     for name, kernel in program.kernels.items():
         names[written.kernels[name]] = library.bind(kernels[name], kernel)
@@ -121,6 +129,16 @@ def plain_launch(
     run.source_text, run.written, run.names = written.text, written, names
     run.program = program
     return run
+
+
+def _prepared(program: Program, library: ArrayLibrary) -> tuple[dict[int, str], dict[str, Callable]]:
+    """The external steps that the library does by a call of addresses: a name for each, by identity, and the calls."""
+    names, calls = dict[int, str](), dict[str, Callable]()
+    for number, step in enumerate(program.steps):
+        if isinstance(step, External) and (call := library.routine(step, program)) is not None:
+            names[id(step)] = f"{PREPARED_PREFIX}{number}"
+            calls[names[id(step)]] = call
+    return names, calls
 
 
 def _routine(step: External, library: ArrayLibrary) -> Callable:

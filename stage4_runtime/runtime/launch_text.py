@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import sympy
@@ -69,6 +70,8 @@ class LaunchText:
     shown: set[str] = field(
         default_factory=set
     )  # the buffers that are there so far, of those that show sizes
+    # the calls, by the step's identity, that take addresses: (stream, those of the operands, that of the result)
+    prepared: Mapping[int, str] = field(default_factory=dict)
 
     def name(self, buffer: str) -> str:
         return self.names[buffer]
@@ -97,19 +100,24 @@ def write_launch_text(
     kernel_alignment: int = 1,
     native: bool = False,
     poison: bool = False,
+    prepared: Mapping[int, str] = MappingProxyType({}),
 ) -> LaunchText:
     """The text of the function.
 
     streams: kernels take the stream as their first argument. kernel_alignment: addresses that kernels get
     must be multiples of this many bytes, and of the element's size. native: what C++ can run is one call. poison:
-    the bytes of what is freed are overwritten at once, so that a step which reads them is seen.
+    the bytes of what is freed are overwritten at once, so that a step which reads them is seen. prepared: names of
+    calls that take the stream and addresses, by the identity of the step that each does.
     """
     steps = segments(program) if native else program.steps
     calls = [step for step in steps if isinstance(step, Segment)]
     names = fresh_names(program, [call.function for call in calls])
     out = LaunchText(identifier(program.name), *names, streams=streams, kernel_alignment=kernel_alignment)
+    out.prepared = prepared
     for step in steps:
         arrays, addresses = _wanted(step)
+        if id(step) in prepared:
+            arrays, addresses = (), arrays
         out.arrays.update(arrays)
         out.addresses.update(addresses)
     out.late = late_sizes(program.sizes, program.inputs)
@@ -312,6 +320,12 @@ def _external(step: External, program: Program, out: LaunchText) -> Iterable[str
     words += [f"{k}={_argument(v, program, out)}" for k, v in step.kwargs.items()]
     for origin in step.origins:
         yield f"# {origin.describe()}".replace("\n", " ")
+    if id(step) in out.prepared:
+        if not step.into:
+            yield from _allocate(Allocate(step.outputs[0]), program, out)
+        pointers = [out.pointer(ref.name) for ref in buffer_refs(step.args)]
+        yield f"{out.prepared[id(step)]}(stream, {', '.join([*pointers, out.pointer(step.outputs[0])])})"
+        return
     if step.into:
         yield f"{INTO_PREFIX}{step.target}({', '.join([*words, f'out={out.name(step.outputs[0])}'])})"
         return
