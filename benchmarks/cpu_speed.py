@@ -4,8 +4,9 @@ Input: the rows of cpu_rows.py; torch and jax where installed (the extra `bench`
 process (cpu_workers.py); they take turns, five times. cpu_table.py prints what was found.
     python -m benchmarks.cpu_speed [--quick] [--rows softmax "layer norm"] [--peers cutaway torch jax]
 
-A machine with many cores measures several rows at once where that changes nothing: first calls, and calls on one
-thread, each on cores that no other row uses. Calls on all cores are timed alone; only their first calls overlap.
+What changes no figure runs at once: first calls, each row on cores that no other uses; on a machine with many cores
+calls on one thread too. Elsewhere a row is timed alone, and only the first calls of its processes overlap. A run that
+is stopped prints what it has.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import importlib.util
 import os
 import platform
 import queue
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,7 +44,8 @@ FRAMEWORKS = {  # name: (library, what it runs)
 ROUNDS = 5
 CPUS = sorted(os.sched_getaffinity(0))
 MANY = len(CPUS) >= 8
-CORES_OF_A_FIRST_CALL = 4 if MANY else len(CPUS)
+# Cores and threads of a first call. Few cores: one, so that two rows are under way at once.
+FIRST_CALL = 4 if MANY else 1
 Found = dict[str, dict[str, dict[str, Any]]]  # {row: {framework: what was found}}
 
 
@@ -117,20 +120,19 @@ class Clock:
 
 
 def side_by_side(
-    what: str, rows: list[Row], lanes: list[Lane], measure: Callable, rounds: int, clock: Clock
-) -> Found:
+    what: str, rows: list[Row], lanes: list[Lane], measure: Callable, rounds: int, clock: Clock, found: Found
+) -> None:
     """Each row on a lane of its own, as one is free; the longest first, so that none is waited for at the end."""
     free: queue.SimpleQueue[Lane] = queue.SimpleQueue()
     for lane in lanes:
         free.put(lane.ready())
-    found: Found = {}
 
     def one(row: Row) -> None:
         lane, begun = free.get(), clock.seconds()
         try:
             if clock.may(f"{row.name}, {what}"):
                 found[row.name] = measure(row, lane, rounds)
-                clock.says(f"{row.name}, {what}", begun)
+                clock.says(f"{row.name}, {what},", begun)
         finally:
             free.put(lane)
 
@@ -138,28 +140,24 @@ def side_by_side(
         list(pool.map(one, sorted(rows, key=lambda row: -row.weight)))
     for lane in lanes:
         lane.close()
-    return found
 
 
-def all_cores(rows: list[Row], lane: Lane, rounds: int, clock: Clock) -> Found:
+def one_by_one(what: str, rows: list[Row], lane: Lane, rounds: int, clock: Clock, found: Found) -> None:
     """Rows timed one after another; the processes of a few rows are started together, which hides compilers' time."""
-    found: Found = {}
     lane.ready()
-    at_once = max(1, len(CPUS) // 2) if MANY else 1
+    at_once = len(CPUS) // 2 if MANY else 2
     for k in range(0, len(rows), at_once):
-        group = [row for row in rows[k : k + at_once] if clock.may(f"{row.name}, all cores")]
+        group = [row for row in rows[k : k + at_once] if clock.may(f"{row.name}, {what}")]
         begun = clock.seconds()
         wanted = [(row, name) for row in group for name in frameworks(row, lane)]
-        with ThreadPoolExecutor(2 * at_once if MANY else 1) as pool:
+        with ThreadPoolExecutor(min(len(CPUS), 2 * at_once)) as pool:
             workers = dict(zip(wanted, pool.map(lambda pair: start(*pair, lane), wanted)))
-        if MANY:
-            clock.says(f"starting {len(group)} rows", begun)
+        clock.says(f"starting {', '.join(row.name for row in group)}, {what},", begun)
         for row in group:
             begun = clock.seconds()
             found[row.name] = take_turns({n: w for (r, n), w in workers.items() if r is row}, rounds)
-            clock.says(f"{row.name}, all cores,", begun)
+            clock.says(f"{row.name}, {what},", begun)
     lane.close()
-    return found
 
 
 def header(versions: list[str], absent: dict[str, str], load: tuple[float, ...], said: str) -> str:
@@ -184,26 +182,24 @@ def lanes(width: int, threads: int, pinned: bool, pythons: dict[str, str], cache
     return [Lane(g, threads, pythons, cache, g[-1:] if pinned else ()) for g in groups]
 
 
-def measured(
-    rows: list[Row], pythons: dict[str, str], cache: Path, rounds: int, clock: Clock
-) -> tuple[dict[str, Found], list[str]]:
-    """{"first calls", "1 thread", "all cores": what was found}, and the frameworks' versions."""
+def measure_all(
+    rows: list[Row], pythons: dict[str, str], cache: Path, rounds: int, clock: Clock, found: dict[str, Found]
+) -> Iterator[str]:
+    """Fill {"first calls", "1 thread", "all cores": what was found}; gives the frameworks' versions first."""
     steady = [row for row in rows if row.group != "growth"]
     prime(pythons, cache)
     clock.says("a first compile of each framework", 0.0)
-    width = CORES_OF_A_FIRST_CALL
-    whole = lanes(len(CPUS), len(CPUS), False, pythons, cache)
-    versions = [server.version for server in whole[0].ready().servers.values()]
-    found = {
-        "first calls": side_by_side(
-            "first calls", rows, lanes(width, width, False, pythons, cache), first_calls, rounds, clock
-        )
-    }
-    # Two of a machine's many cores may be halves of one: one thread gets both.
-    alone = lanes(2 if MANY else len(CPUS), 1, True, pythons, cache)
-    found["1 thread"] = side_by_side("1 thread", steady, alone, one_thread, rounds, clock)
-    found["all cores"] = all_cores(steady, whole[0], rounds, clock)
-    return found, versions
+    first = lanes(FIRST_CALL, FIRST_CALL, False, pythons, cache)
+    yield from (server.version for server in first[0].ready().servers.values())
+    side_by_side("first calls", rows, first, first_calls, rounds, clock, found["first calls"])
+    if MANY:  # two of the cores may be halves of one: one thread gets both
+        pairs = lanes(2, 1, True, pythons, cache)
+        side_by_side("1 thread", steady, pairs, one_thread, rounds, clock, found["1 thread"])
+    else:
+        (whole,) = lanes(len(CPUS), 1, True, pythons, cache)
+        one_by_one("1 thread", steady, whole, rounds, clock, found["1 thread"])
+    (whole,) = lanes(len(CPUS), len(CPUS), False, pythons, cache)
+    one_by_one("all cores", steady, whole, rounds, clock, found["all cores"])
 
 
 def wanted(row: Row, options: argparse.Namespace) -> bool:
@@ -234,13 +230,25 @@ def main(arguments: list[str] | None = None) -> int:
         if pythons[library] == sys.executable and not importlib.util.find_spec(library):
             absent[library] = "not installed"
     asked = {library: python for library, python in pythons.items() if library not in absent}
-    with tempfile.TemporaryDirectory() as cache:
-        found, versions = measured(rows, asked, Path(cache), options.rounds, clock)
     given = f" SPEED_ARGS='{' '.join(sys.argv[1:])}'" if sys.argv[1:] else ""
-    print(header(versions, absent, load, given) + table(rows, found))
-    if clock.left_out:
-        print(f"\nNot run, for want of time: {len(clock.left_out)}\n  " + "\n  ".join(clock.left_out))
-    print(f"\nThe run took {clock.seconds() / 60:.1f} minutes.")
+    found: dict[str, Found] = {what: {} for what in ("first calls", "1 thread", "all cores")}
+    versions: list[str] = []
+
+    def show(ended: str = "") -> None:
+        print(header(versions, absent, load, given) + table(rows, found))
+        if clock.left_out:
+            print(f"\nNot run, for want of time: {len(clock.left_out)}\n  " + "\n  ".join(clock.left_out))
+        print(f"\nThe run {ended or 'took'} {clock.seconds() / 60:.1f} minutes.", flush=True)
+
+    def stopped(*_: object) -> None:
+        show("was stopped after")
+        os._exit(1)
+
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signal_number, stopped)
+    with tempfile.TemporaryDirectory() as cache:
+        versions.extend(measure_all(rows, asked, Path(cache), options.rounds, clock, found))
+    show()
     return 0
 
 

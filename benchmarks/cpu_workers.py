@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
+# No GPU: a fork cannot use one that its parent looked at, and torch.compile looks.
+ENVIRONMENT = {**os.environ, "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""}
 PATIENCE = 240  # seconds for a first call, or for one timed run
 
 
@@ -67,11 +69,14 @@ class Server:
             stdout=subprocess.PIPE,
             text=True,
             cwd=ROOT,
-            env={**os.environ, **dict.fromkeys(variables, str(threads)), "JAX_PLATFORMS": "cpu"},
+            env={**ENVIRONMENT, **dict.fromkeys(variables, str(threads))},
             preexec_fn=lambda: os.sched_setaffinity(0, cpus),
         )
 
     def ready(self) -> None:
+        """Wait until the imports are done; at once where they are."""
+        if self.version:
+            return
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
@@ -122,7 +127,6 @@ def prime(pythons: dict[str, str], cache: Path) -> None:
     for library, python in pythons.items():
         (cache / library).mkdir(mode=0o700, exist_ok=True)
         command = [python, "-m", "benchmarks.cpu_peers", library, "1", str(cache / library), "prime"]
-        env = {**os.environ, "JAX_PLATFORMS": "cpu"}
-        running.append(subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL))
+        running.append(subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stdout=subprocess.DEVNULL))
     for process in running:
         process.wait()
