@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import pytest
 
-from stage_contracts import graph_verify
+from stage_contracts import graph_verify, report
 from stage_contracts.events import EVENT_LOG, fail_at_exit
 
 SEEN = []
@@ -50,6 +50,7 @@ def pytest_collection_finish():
 def pytest_runtest_call(item):
     """What a fixture of a wider scope provoked is told by the first test that uses it."""
     graph_verify.ALWAYS_CHECK_METAS = item.nodeid.startswith(METAS_CHECKED)
+    report._SAID.clear()  # a test that expects a message hears it, whichever test provoked it before
     try:
         result = yield
     finally:

@@ -206,10 +206,14 @@ def _captured_and_compiled(
                 return made
             if backend.builtin:  # a bug in the compiler (internal_errors.py)
                 raise
-            settings = config.current().capture
-            if not settings.suppress_errors or settings.repro_after:
-                what = f"{type(error).__name__}: {error}"
-                raise BackendFailed(say("backend_raised", name=backend.name, error=what)) from error
-            reason = f"backend {backend.name} raised {type(error).__name__}: {error}"
-            made.breaks.append(GraphBreak("GB0012", reason))
+            made.breaks.append(_backend_failed(backend, error))
     return made
+
+
+def _backend_failed(backend: Backend, error: Exception) -> GraphBreak:
+    """The user's backend raised: with suppress_errors, a break, after which the frame runs as it is."""
+    what = f"{type(error).__name__}: {error}"
+    settings = config.current().capture
+    if not settings.suppress_errors or settings.repro_after:
+        raise BackendFailed(say("backend_raised", name=backend.name, error=what)) from error
+    return GraphBreak("GB0012", f"backend {backend.name} raised {what}")

@@ -20,16 +20,9 @@ from cutaway.backends import Backend
 from cutaway.compile_frame import GuardsFailed, compile_frame
 from cutaway.internal_errors import Failures, Fault, reaches_the_user, run_eagerly, stage_of, worth_trying
 from cutaway.policies import on_trial
-from cutaway.recompilation import (
-    ELSEWHERE,
-    STANCE,
-    count_compile,
-    forget_counts,
-    may_compile_now,
-    set_stance,
-    within_limits,
-)
+from cutaway.recompilation import count_compile, forget_counts, within_limits
 from cutaway.residual import guard_names
+from cutaway.stances import ELSEWHERE, STANCE, may_compile_now, set_stance
 from stage0_eager.state import STATE
 from stage0_eager.transforms.vmap import is_transformed
 from stage_contracts import config, events

@@ -14,7 +14,7 @@ from cutaway.backends import list_backends, lookup_backend, register_backend, ru
 from cutaway.compile import compile
 from cutaway.compiled_function import CompiledFunction, compiled_from, reset
 from cutaway.compiled_module import call_of
-from cutaway.recompilation import RecompileError, set_stance
+from cutaway.stances import set_stance
 from stage0_eager.functions.numpy_wrapping import wrap_numpy
 from stage0_eager.nn.module import Module
 from stage0_eager.utils.break_errors import error_on_graph_break
@@ -31,6 +31,7 @@ from stage_contracts.controls import (
     nonstrict_trace,
     substitute_in_graph,
 )
+from stage_contracts.errors import RecompileError
 from stage_contracts.messages import checks_options
 from stage_contracts.sizes import ConstraintViolationError, mark_dynamic, mark_static, maybe_mark_dynamic
 

@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cutaway.pipelines import default_pipeline
-from cutaway.recompilation import RecompileError, level_of_the_user
+from cutaway.user_frame import level_of_the_user
 from stage0_eager import is_grad_enabled
 from stage0_eager.arrays import is_array
 from stage0_eager.tensor import Tensor
 from stage0_eager.utils.pytree import leaves_of
 from stage_contracts import config, events
 from stage_contracts.breaks import Unsupported
-from stage_contracts.errors import BackendFailed, ForbiddenInGraph, SeamError, VerifyError
+from stage_contracts.errors import BackendFailed, ForbiddenInGraph, RecompileError, SeamError, VerifyError
 from stage_contracts.messages import say
 from stage_contracts.pipeline import DEFAULT_SEAMS, Pipeline
 from stage_contracts.sizes import ConstraintViolationError

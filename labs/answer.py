@@ -93,6 +93,12 @@ def _read(package: Path, lab: Lab) -> tuple[Path, ...]:
     files = tuple(sorted(package.rglob("*.py")))
     for path in files:
         short = path.relative_to(package.parent)
+        if path.name in lab.given:
+            if path.read_text(encoding="utf-8") != (lab.folder / path.name).read_text(encoding="utf-8"):
+                raise Refused(
+                    f"{short} has changed, but the checks rely on it: `git checkout {short}` puts it back."
+                )
+            continue
         try:
             tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
         except (SyntaxError, UnicodeDecodeError, ValueError) as error:

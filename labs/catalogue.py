@@ -41,6 +41,7 @@ class Lab:
     pytorch: tuple[dict[str, str], ...]  # what, file, symbol
     questions: tuple[str, ...]
     conformance: dict[str, Any]  # tests, tier, least
+    given: tuple[str, ...] = ()  # files of this folder that the learner reads and does not change
 
     @property
     def package(self) -> str:

@@ -11,10 +11,13 @@ import importlib
 import io
 import linecache
 import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .catalogue import Lab, all_labs
+from . import hidden
+from .catalogue import HERE, Lab, all_labs
 
 BLOCK = re.compile(r"```python\n(?P<code>.*?)```\n(?:\n```text\n(?P<output>.*?)```\n)?", re.S)
 
@@ -36,12 +39,25 @@ def with_outputs(text: str) -> str:
     return BLOCK.sub(run, text)
 
 
+@contextlib.contextmanager
+def importable() -> Iterator[None]:
+    """A page imports from `labNN_name`, as in the learner's folder; here that is the reference."""
+    sys.path.insert(0, str(HERE))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(HERE))
+        for name in [n for n in sys.modules if n.partition(".")[0] in {lab.package for lab in all_labs()}]:
+            del sys.modules[name]
+
+
 def derived(lab: Lab) -> dict[Path, str]:
     """What a lab's generated files should hold now."""
-    page = with_outputs(lab.page.read_text(encoding="utf-8"))
-    files = {
-        lab.page: with_outputs(page)
-    }  # twice: an output moves the lines below it, which outputs may name
+    with importable():
+        page = with_outputs(lab.page.read_text(encoding="utf-8"))
+        # Twice: an output moves the lines below it, which outputs may name.
+        files = {lab.page: with_outputs(page)}
+    files |= hidden.derived(lab)
     if (lab.folder / "drawing.py").is_file():
         drawings = importlib.import_module(f"{__package__}.{lab.package}.drawing").draw()
         files |= {lab.folder / name: text for name, text in drawings.items()}

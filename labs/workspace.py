@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .catalogue import Lab, LabError, lab_of
+from .notebook import notebook
 from .tagged import starter
 
 NAME = "cutaway-labs"
@@ -85,8 +86,9 @@ class Workspace:
             lab.file: text,
             "page.md": lab.page.read_text(encoding="utf-8"),
         }
-        for drawing in sorted(lab.folder.glob("*.svg")):
-            files[drawing.name] = drawing.read_text(encoding="utf-8")
+        for extra in (*sorted(lab.folder.glob("*.svg")), *(lab.folder / name for name in lab.given)):
+            files[extra.name] = extra.read_text(encoding="utf-8")
+        files["notebook.ipynb"] = notebook(lab)
         for name, content in files.items():
             if not (package / name).exists():
                 (package / name).write_text(content, encoding="utf-8")

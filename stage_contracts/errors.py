@@ -24,6 +24,10 @@ class ForbiddenInGraph(RuntimeError):
     """A call that is forbidden in compiled code (by forbid_in_graph, or set_stance itself)."""
 
 
+class RecompileError(RuntimeError):
+    """A call needs a compile, but the stance, error_on_recompile, or a limit under fullgraph=True forbids it."""
+
+
 class SeamError(TypeError):
     """A function passed for a seam does not keep the seam's contract: its parameters, or what it returns."""
 

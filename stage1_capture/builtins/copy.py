@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import types
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -36,7 +37,10 @@ def copy_(tx: Tx, value: Variable) -> Variable:
     if value.is_immutable() or _rule(value) is _itself:
         return value
     if value.family() is not None or value.is_array():
-        return value.call_method(tx, "copy", [], {})
+        copied = value.call_method(tx, "copy", [], {})
+        if getattr(value, "kind", None) is OrderedDict:  # whose own method leaves out what is stored on it
+            copied.attrs.update(value.all_stored(tx))
+        return copied
     if value.known_object() is not None:
         return _object(tx, value, "__copy__", lambda v: v)  # type: ignore[arg-type]
     tx.unsupported("GB0028", f"copy of {value.describe()}")
@@ -89,6 +93,7 @@ def _list(tx: Tx, value: Any, made: Made, again: Again) -> Variable:
 def _dict(tx: Tx, value: Any, made: Made, again: Again) -> Variable:
     new = made[id(value)] = value.like({})
     new.items.update({key: again(v) for key, v in value.items.items()})
+    new.attrs.update({name: again(v) for name, v in value.all_stored(tx).items()})
     return new
 
 

@@ -230,7 +230,19 @@ def _tuple(r: Rebuilder, value: TupleVariable) -> str:
 def _dict(r: Rebuilder, value: ConstDictVariable) -> str:
     words = [f"{r.key(k)}: {r.expression(v)}" for k, v in value.items.items()]
     text = f"{{{', '.join(words)}}}"
-    return text if value.kind is dict else f"{r.named(value.kind)}({text})"
+    if value.kind is dict:
+        return text
+    text = f"{r.named(value.kind)}({text})"
+    if not value.attrs:
+        return text
+    name = r.name(value, text)
+    r.later(lambda: _set_on_dict(r, value, name))
+    return name
+
+
+def _set_on_dict(r: Rebuilder, value: ConstDictVariable, name: str) -> None:
+    for key, attribute in value.attrs.items():
+        r.lines.append(f"{name}.{key} = {r.expression(attribute)}")
 
 
 def _set(r: Rebuilder, value: SetVariable) -> str:
@@ -252,6 +264,7 @@ def _fill_cell(r: Rebuilder, value: CellVariable, name: str) -> None:
 def _fill_dict(r: Rebuilder, value: ConstDictVariable, name: str) -> None:
     for key, item in value.items.items():
         r.lines.append(f"{name}[{r.key(key)}] = {r.expression(item)}")
+    _set_on_dict(r, value, name)
 
 
 def _fill_list(r: Rebuilder, value: ListVariable, name: str) -> None:

@@ -82,7 +82,8 @@ def visible(value, seen=None):
         ):  # a scalar is an array without dimensions: compiled code returns that
             return ("array", value.dtype.name, value.shape, repr(value.tolist()))
         case dict():
-            return (kind, [(visible(k, seen), visible(v, seen)) for k, v in value.items()])
+            stored = [(name, visible(v, seen)) for name, v in getattr(value, "__dict__", {}).items()]
+            return (kind, [(visible(k, seen), visible(v, seen)) for k, v in value.items()], stored)
         case list() | tuple() | deque():
             return (kind, [visible(v, seen) for v in value])
         case set() | frozenset():

@@ -43,24 +43,46 @@ from stage1_capture.variables.hash_keys import ObjectKey, hashable, holds_object
 from stage1_capture.variables.iterator import IteratorVariable
 from stage1_capture.variables.method import builtin_attribute
 from stage1_capture.variables.sequence import ListVariable, SequenceIterator, TupleVariable
-from stage_contracts.class_lookup import class_lookup
+from stage_contracts.class_lookup import MISSING, class_lookup
 from stage_contracts.controls import register
 from stage_contracts.source import AttrSource, ItemSource, KeySource, RegisteredSource, Source
 
 
 class ConstDictVariable(ContainerVariable):
-    """A dict (or OrderedDict: `kind`) whose keys are constants."""
+    """A dict (or OrderedDict: `kind`) whose keys are constants.
+
+    attrs: what is stored on an OrderedDict, as `_metadata` on a state_dict. A dict has no place for it.
+    """
 
     items: dict[Any, Variable]
     kind: type = dict
+    attrs: dict[str, Variable] = field(default_factory=dict, kw_only=True)
 
     def parts(self) -> list[Variable]:
-        return [*object_keys(self.items), *self.items.values()]
+        return [*object_keys(self.items), *self.items.values(), *self.attrs.values()]
 
     def var_getattr(self, tx: Tx, name: str) -> Variable | None:
         if name == "__class__":
             return class_variable(tx, self, self.kind)
+        if self.kind is OrderedDict and class_lookup(OrderedDict, name) is MISSING:
+            attrs = self.all_stored(tx)
+            return realize(attrs[name]) if name in attrs else None
+        if self.kind is OrderedDict and name == "__dict__":
+            tx.unsupported("GB0022", f"the attribute __dict__ of {self.describe()}")
         return builtin_attribute(tx, self, name, dict)
+
+    def all_stored(self, tx: Tx) -> dict[str, Variable]:
+        """Its attributes, guarded to be all that it has."""
+        if self.kind is OrderedDict and self.source is not None:
+            tx.output.guard("KEYS", self.child("__dict__"), tuple(self.attrs))
+        return self.attrs
+
+    def store_attribute(self, tx: Tx, name: str, value: Variable) -> None:
+        made_inside = self.source is None and self.part_of is None
+        if self.kind is not OrderedDict or not made_inside or class_lookup(OrderedDict, name) is not MISSING:
+            super().store_attribute(tx, name, value)
+        self.will_change(tx, "an assignment to an attribute")
+        self.attrs[name] = value
 
     def contains(self, tx: Tx, item: Variable) -> bool:
         return hashable(tx, item) in self.items
@@ -131,7 +153,7 @@ class ConstDictVariable(ContainerVariable):
         return SequenceIterator(sequence=ListVariable(iterate(tx, self)[::-1]))
 
     def as_constant(self) -> Any:
-        if self.kind not in (dict, OrderedDict) or any(map(holds_object, self.items)):
+        if self.kind not in (dict, OrderedDict) or self.attrs or any(map(holds_object, self.items)):
             raise NotConstant(self)
         return self.kind((key, as_constant(value)) for key, value in self.items.items())
 
@@ -254,7 +276,11 @@ def _wrap_dict(output: OutputGraph, real: dict, source: Source | None) -> Variab
     if not registry:
         output.guard("TYPE", source, type(real), source in output.epoch_sources)
     output.guard("KEYS", source, keys, registry)
-    return once(output, real, source, lambda: ConstDictVariable(items, type(real), source=source))
+    attrs: dict[str, Variable] = {}
+    for name, value in vars(real).items() if type(real) is OrderedDict else ():
+        attrs[name] = lazily(output, value, source and AttrSource(source, name))
+    made = lambda: ConstDictVariable(items, type(real), source=source, attrs=attrs)  # noqa: E731
+    return once(output, real, source, made)
 
 
 def _wrap_hooks(output: OutputGraph, real: dict, source: Source | None) -> Variable:

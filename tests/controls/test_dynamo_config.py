@@ -309,7 +309,7 @@ EFFECTS = {
     "disable": disable, "verbose": in_config("debug.verbose", True),
     "verify_correctness": in_config("autograd.verify_passes", True),  # test_controls_of_torch.py: a wrong pass is named
     **dict.fromkeys(("debug_dir_root", "base_dir"), in_config("debug.folder_root", "elsewhere")),
-    "log_file_name": in_config("debug.log_file", "some.log"),
+    **dict.fromkeys(("log_file_name", "log_file"), in_config("debug.log_file", "some.log")),
     "specialize_float": specialize(1.5, 2.5), "specialize_int": specialize(15, 25),
     "do_not_emit_runtime_asserts": do_not_emit_runtime_asserts,
     "allow_ignore_mark_dynamic": allow_ignore_mark_dynamic, "run_gc_after_compile": run_gc_after_compile,

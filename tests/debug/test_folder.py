@@ -17,7 +17,7 @@ import pytest
 
 import cutaway
 from cutaway.debug import diagram, folder, run_alone
-from stage_contracts import config, report
+from stage_contracts import config
 
 FILES = """fx_graph_readable.py fx_graph_runnable.py fx_graph_transformed.py ir_pre_fusion.txt ir_post_fusion.txt
 output_code.py graph_diagram.svg graph_diagram.dot schedule.txt memory.txt""".split()
@@ -94,7 +94,6 @@ def written(function, inputs, options, root):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_files_are_there_and_run_alone(name, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(run_alone, "SECONDS", 0)
-    monkeypatch.setattr(report, "_SAID", set())
     function, inputs, options, graphs = PROGRAMS[name]
     for again in range(
         2 if name in ("trained", "branching") else 1
@@ -138,8 +137,7 @@ def test_a_file_runs_in_a_process_of_its_own_and_a_wrong_graph_ends_with_an_erro
         run_alone._compare("forward", [cutaway.zeros(2)], [cutaway.zeros(3)])
 
 
-def test_a_folder_that_cannot_be_written_is_said_once_and_the_program_goes_on(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(report, "_SAID", set())
+def test_a_folder_that_cannot_be_written_is_said_once_and_the_program_goes_on(tmp_path, capsys):
     occupied = tmp_path / "a file"
     occupied.write_text("")
     with config.patch({"debug.folder": True, "debug.folder_root": str(occupied)}):
@@ -149,7 +147,6 @@ def test_a_folder_that_cannot_be_written_is_said_once_and_the_program_goes_on(tm
 
 
 def test_a_tool_that_fails_does_not_fail_the_program(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(report, "_SAID", set())
     monkeypatch.setattr(folder, "write_compile", lambda artifacts: 1 / 0)
     with config.patch({"debug.folder": True, "debug.folder_root": str(tmp_path)}):
         assert cutaway.compile(opened, backend="eager")(cutaway.ones(1, 2)).tolist() == [2, 2]

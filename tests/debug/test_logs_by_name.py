@@ -16,7 +16,7 @@ import pytest
 import cutaway
 from cutaway.debug import log_texts, logs
 from cutaway.torch_api import torch
-from stage_contracts import config, report
+from stage_contracts import config
 from stage_contracts.events import EVENT_LOG
 
 
@@ -34,8 +34,7 @@ def program(backend):
 
 
 @pytest.fixture(autouse=True)
-def quiet(monkeypatch):
-    monkeypatch.setattr(report, "_SAID", set())
+def quiet():
     yield
     logs.set_logs()
     assert not EVENT_LOG.tracing

@@ -18,7 +18,7 @@ import cutaway
 from cutaway.debug import requests, torch_fields
 from cutaway.debug.logs import logs_on, set_logs
 from cutaway.torch_api import torch
-from stage_contracts import config, report
+from stage_contracts import config
 
 PROGRAM = """
 import cutaway
@@ -34,9 +34,7 @@ def run(program=PROGRAM, *options, **variables):
 
 
 @pytest.fixture
-def said(monkeypatch):
-    """What report_once may say again."""
-    monkeypatch.setattr(report, "_SAID", set())
+def logs_over():
     yield
     set_logs()
 
@@ -140,7 +138,7 @@ def test_no_pattern_is_shadowed_by_one_before_it():
 # ---- fields ------------------------------------------------------------------------------------------------------
 
 
-def test_fields_that_act(said):
+def test_fields_that_act(logs_over):
     inductor, dynamo = torch._inductor.config, torch._dynamo.config
     with inductor.patch({"triton.cudagraphs": True, "fx_graph_cache": False}):
         settings = config.current().runtime
@@ -172,7 +170,7 @@ def test_the_guides_last_names_act(tmp_path, monkeypatch):
     assert made.capture.capture_scalar_outputs
 
 
-def test_what_changes_nothing_is_said_once(said, capsys):
+def test_what_changes_nothing_is_said_once(logs_over, capsys):
     with torch._inductor.config.patch(max_autotune=True):
         assert torch._inductor.config.max_autotune is True
     torch._inductor.config.max_autotune = True
@@ -184,7 +182,7 @@ def test_what_changes_nothing_is_said_once(said, capsys):
     )
 
 
-def test_what_is_added_to_a_field_is_a_request_too(said, capsys):
+def test_what_is_added_to_a_field_is_a_request_too(logs_over, capsys):
     torch._inductor.config.pre_grad_fusion_options["batch_linear"] = {}
     lines = capsys.readouterr().err.splitlines()
     assert [line.partition(" is not honoured here; nearest: ")[0] for line in lines] == [
@@ -203,7 +201,7 @@ def test_no_field_of_torchs_is_left_without_an_answer(module):
 
 
 @pytest.mark.parametrize("module", torch_fields.FIELDS)
-def test_every_field_reads_writes_and_patches(module, said):
+def test_every_field_reads_writes_and_patches(module, logs_over):
     found = torch._dynamo.config if "dynamo" in module else getattr(torch, module.split(".")[1]).config
     for name in torch_fields.known(module):
         group = found
@@ -255,7 +253,7 @@ def test_a_configuration_file_and_object(tmp_path):
     assert config.current().runtime.cache
 
 
-def test_options_of_compile_by_torchs_names(said, capsys, tmp_path):
+def test_options_of_compile_by_torchs_names(logs_over, capsys, tmp_path):
     options = {
         "trace.enabled": True,
         "trace.debug_dir": str(tmp_path),

@@ -1,5 +1,6 @@
 """Modules inside a function: made, changed, walked, hooked, called in every way."""
 
+import copy
 import functools
 import types
 
@@ -119,6 +120,7 @@ def reset():
     """One tree for both runs of a program, made anew."""
     STATE.clear()
     STATE.update(scale=Scale(), running=Running(), linear=linear(), many=Many(), hooked=hooked())
+    STATE["saved"] = STATE["linear"].state_dict()
 
 
 @program()
@@ -245,6 +247,23 @@ def state_kept_and_put_back(x):
     z = running(x)
     running.load_state_dict(best)
     return y, z, running.mean, best
+
+
+@program()
+def state_with_metadata(x):
+    state = STATE["linear"].state_dict()
+    mark()
+    copied, deeper = copy.copy(state), copy.deepcopy(state._metadata)
+    same = copied._metadata is state._metadata, deeper is state._metadata, deeper == state._metadata
+    return state["weight"] + x, state, copied, same, hasattr(state.copy(), "_metadata")
+
+
+@program()
+def state_kept_outside(x):
+    saved = STATE["saved"]
+    mark()
+    known = hasattr(saved, "_metadata"), hasattr(saved, "_more"), getattr(saved, "_more", 3)
+    return saved["weight"] + x, known, saved._metadata[""], copy.copy(saved)._metadata
 
 
 @program()
