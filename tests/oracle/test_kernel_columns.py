@@ -16,11 +16,18 @@ FEW = ("add", "cumsum", "embedding", "max_pool2d", "softmax")
 
 @pytest.mark.parametrize("name", FEW)
 def test_a_row_agrees_with_every_column(name):
-    if not pytest.importorskip("triton"):
-        return
+    pytest.importorskip("triton")
     found = walk(name, full=False)
     assert not [f"{column}: {text}" for column, outcome in found.items() for text in outcome.failures]
     assert [found[column.name].passed for column in KERNEL_COLUMNS] == [1] * len(KERNEL_COLUMNS)
+
+
+@pytest.mark.parametrize("name", ["linalg_cross", "floor_divide"])
+def test_triton_takes_it(name):
+    """A masked load of one element, and a number divided by a tensor: both were refused."""
+    pytest.importorskip("triton")
+    (triton,) = (column for column in KERNEL_COLUMNS if column.name == "Triton")
+    assert not check(triton, ROWS[name], full=True).failures
 
 
 @pytest.mark.parametrize("column", [column for column in KERNEL_COLUMNS if column.name in ("lowered", "C++")])
