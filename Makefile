@@ -41,6 +41,7 @@
 #   make profiler-cost   what the profiler costs a training step: off, idle, recording
 #   make capture-time    how long capture of the language model takes, beside torch's Dynamo
 #   make against-tree TREE=path  import, capture and calls beside another checkout of this repository
+#   make regions         what nested_compile_region saves: 24 equal blocks beside one
 #   make capture-coverage  which small programs are captured whole here and by torch's Dynamo
 #   make saved-bytes     what is saved for the backward here and by torch, on the four models
 #   make partition-times what each partitioner costs in time, forward and backward
@@ -74,6 +75,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: gpu-speed oracle names numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
 .PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
 .PHONY: oracle-kernels fuzz-kernels growth against-tree distributed libraries planted-faults minified-faults profiler-cost
+.PHONY: regions
 .NOTPARALLEL:
 
 install: $(VENV)/installed-dev
@@ -237,6 +239,9 @@ profiler-cost: $(VENV)/installed-test | build
 
 capture-time: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.capture_time $(KEEP)
+
+regions: $(VENV)/installed-test | build
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.regions $(KEEP)
 
 # TREE=path of another checkout, of the tag `start` say; what it is stands in the report.
 against-tree: $(VENV)/installed-test | build

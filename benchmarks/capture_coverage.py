@@ -53,6 +53,11 @@ def programs_on_torch() -> dict[str, Any]:
         "stage0_eager.nn": torch.nn,
         "stage0_eager.nn.functional": torch.nn.functional,
         "stage0_eager.state": torch.autograd.grad_mode,
+        "stage0_eager.amp": torch.amp,
+        "stage0_eager.amp.autocast": torch,
+        "stage0_eager.defaults": torch,
+        "stage0_eager.functions": types.SimpleNamespace(creation=torch),
+        "stage0_eager.functions.creation": torch,
         "stage1_capture.tests.harness": harness,
     }
     package = importlib.import_module(PROGRAMS)

@@ -59,7 +59,7 @@ def _key(half: HalfArtifacts, target: Target) -> Any:
     settings, passes = config.current().runtime, config.current().autograd
     if passes.verify_passes or passes.dump_passes:  # passes that are to be verified or printed have to run
         return None
-    if not settings.cache or settings.force_disable_caches or half.subgraphs or not _told_by_text(core):
+    if not settings.cache or settings.force_disable_caches or not _told_by_text(core):
         return None
     if any(getattr(half.pipeline, seam) is not getattr(ours, seam) for seam in MADE_BY):
         return None

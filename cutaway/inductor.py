@@ -26,9 +26,11 @@ from cutaway.targets import device_of_graph, target_for
 from cutaway.verify_steps import compares_values, graphs_verified, pass_that_fails, verify_step
 from stage0_eager import is_grad_enabled
 from stage0_eager.core_interpreter import interpreter
+from stage2_autograd.regions import cut_regions
 from stage2_autograd.runtime.runtime_wrapper import make_runtime_wrapper, raise_it
 from stage2_autograd.size_inputs import save_hidden_sizes, without_size_inputs
 from stage4_runtime.runtime import launch_on_numpy, report_once
+from stage4_runtime.runtime.layout import laid_out
 from stage_contracts import config, events
 from stage_contracts.device import CPU, Device
 from stage_contracts.errors import BuildError, CompilerMissing
@@ -46,6 +48,7 @@ STEPS: tuple[tuple[str, int, str], ...] = (
     ("capture", 1, "a graph of public operators, guards, the code that remains (compile_frame.py calls it)"),
     ("without_size_inputs", 2, "the graph on tensors alone: sizes travel as shapes"),
     ("functionalize", 2, "a graph without writes, and what to write back"),
+    ("cut_regions", 2, "the same; each nested_compile_region cut into a forward and a backward once"),
     ("differentiate", 2, "the joint graph: forward and backward"),
     ("decompose", 2, "core operators only, cleaned up"),
     ("partition", 2, "a forward and a backward graph, and what is saved between"),
@@ -210,7 +213,9 @@ def two_graphs(
     verify_step("functionalize", graph, functional)
     metas = [n.val for n in functional.graph.placeholders]
     if is_grad_enabled() and any(isinstance(m, TensorMeta) and m.requires_grad for m in metas):
-        joint = artifacts.joint = step("differentiate", pipeline.differentiate, functional).verify()
+        seams = pipeline.differentiate, pipeline.decompose, pipeline.partition
+        cut = step("cut_regions", cut_regions, functional, *seams)
+        joint = artifacts.joint = step("differentiate", pipeline.differentiate, cut).verify()
         verify_step("differentiate", functional, joint)
         core = step("decompose", pipeline.decompose, joint.graph)
         verify_step("decompose", joint.graph, core)
@@ -244,15 +249,16 @@ def lower_and_build(
     """Stages 3 and 4 for one core-operator graph. Returns a function that waits for the build. Without a C++ compiler,
     the graph itself runs on NumPy.
 
-    The subgraphs of control flow come first. Each becomes a program of its own, which a step of this program calls.
+    The subgraphs of control flow come first. Each becomes a program of its own, which a step of this program calls;
+    all are built at the same time.
     """
     inner = {
-        name: lower_and_build(value.graph, device, pipeline)()
+        name: lower_and_build(value.graph, device, pipeline)
         for name, value in core.attributes.items()
         if isinstance(value, GraphModule)
     }
     events.record("phase", f"Step 3: inductor compiling {core.name} of {len(core.calls)} calls for {device}")
-    half = HalfArtifacts(core, pipeline, target_for(device), updates, subgraphs=inner)
+    half = HalfArtifacts(core, pipeline, target_for(device), updates)
     program, constants = emitted_program(half, half.target)
     is_built, built = in_background(build_all, program, pipeline)
 
@@ -269,12 +275,17 @@ def lower_and_build(
             report_once(f"cutaway: {core.name} runs op by op on {device}: {refused}")
             events.record("fallback", "eager kernels", reason=str(refused))
             return launch_on_numpy(core)
-        runs = {name: part.run for name, part in inner.items()}
+        runs = {
+            name: laid_out(part.run, [n.val for n in part.core.placeholders])
+            for name, part in half.subgraphs.items()
+            if part.run is not None
+        }
         run = step("launch", pipeline.launch, program, kernels, {**constants, **runs})
         events.record("phase", f"Step 3: inductor done compiling {core.name}")
         return run
 
     def finish() -> HalfArtifacts:
+        half.subgraphs.update((name, part()) for name, part in inner.items())
         if builds_in_background() and device == CPU:
             half.run = until_ready(launch_on_numpy(core), is_built, launched)
         else:

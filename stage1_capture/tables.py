@@ -27,6 +27,7 @@ from stage1_capture.higher_order import (  # noqa: F401
     control_flow,
     hooks,
     nonstrict,
+    regions,
     transforms,
     triton,
 )

@@ -21,10 +21,11 @@ from stage_contracts.graph import Graph, meta_of
 from stage_contracts.graph_module import GraphModule
 
 
-def within(graph: Graph, change: Callable[[Graph], Graph]) -> Graph:
-    """`graph` with `change` applied to each of its subgraphs. The argument and the result may share attributes."""
+def within(graph: Graph, change: Callable[[Graph], Graph], but: tuple[type, ...] = ()) -> Graph:
+    """`graph` with `change` applied to each of its subgraphs, except for those of the classes `but`. The argument and
+    the result may share attributes."""
     for name, value in graph.attributes.items():
-        if isinstance(value, GraphModule):
+        if isinstance(value, GraphModule) and not isinstance(value, but):
             graph.attributes[name] = GraphModule(change(value.graph))
     return graph
 

@@ -117,6 +117,7 @@ class DebugConfig:
     trace_folder: str = ""  # write every event to a file in this folder, one JSON object per line
     folder: bool = False  # each compile writes its artifacts into a debug folder (TORCH_COMPILE_DEBUG)
     folder_root: str = ""  # the parent of the run_<time> debug folders; "" is ./torch_compile_debug
+    folder_without: str = ""  # files that a debug folder lacks, by name: "graph_diagram.*,memory.txt"
     # as folder, and each kernel becomes a file that runs alone and prints its bandwidth
     benchmark_kernel: bool = False
     # "Eq(s0, 10)", or as it stands in Python: print where this guard is added, in the user's code and in the compiler

@@ -24,6 +24,7 @@ RULE_KINDS: dict[str, str] = {
     "disallow": "its calls stay out of the graph: capture breaks at each",
     "allow": "its call is one node of the graph; what it does inside is not looked at",
     "nonstrict": "as allow, for any arguments and results: modules, nested containers",
+    "region": "as if there were no rule, but its graph is compiled once for all calls with an equal graph",
     "constant": "it is called now, and what it returns is a constant",
     "substitute": "another Python function is followed in its place",
     "break": "the program asks for a break here",
@@ -32,6 +33,7 @@ RULE_KINDS: dict[str, str] = {
     "forbid": "calling it in compiled code is an error of the program's (`detail` says which)",
     "reorder": "its calls, in order, are made after the graph has run: reorderable_logging_functions",
     "ignore": "its calls are left out: ignore_logging_functions",
+    "comptime": "`detail` runs now, on the frame under way, and adds no node: comptime's functions",
     "follow": "an object that stands for a Python function (its attribute `detail`), which is followed",
 }
 
@@ -172,13 +174,18 @@ def forbid_in_graph(fn: Any) -> Any:
     )
 
 
-def nested_compile_region(fn: Any = None, **options: Any) -> Any:
-    """In torch: says that `fn` is called often, and may be compiled once for all calls. It has no effect here: capture
-    follows each call.
+@checks_options
+def nested_compile_region(fn: Any = None) -> Any:
+    """Compile a function that is called often once: calls whose graphs are equal (a model's blocks) share one set of
+    kernels. Returns `fn`; without `fn`, a decorator. The results stay eager's.
 
-    Without `fn`, it returns a decorator.
+    Capture follows each call. A call that cannot be a graph of its own is followed as if there were no mark: one with
+    a side effect, a write to an argument, random numbers, a graph break, open sizes, or a result that is a view or
+    that is not row-major. `explain()` and the log "fallback" name the reason.
     """
-    return (lambda function: function) if fn is None else fn
+    if fn is None:
+        return nested_compile_region
+    return _each(fn, "nested_compile_region", lambda f: Rule("region"))
 
 
 def nonstrict_trace(traceable_fn: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from stage_contracts.graph_text import print_graph
@@ -81,6 +82,13 @@ class Graph:
         node = self._insert(Node(self, "get_attr", name, name, (), {}))
         node.meta["val"] = val
         return node
+
+    def subgraph(self, module: Any) -> Node:
+        """The node of a subgraph (a GraphModule). The same object is one attribute, however often it is called."""
+        for node in self._nodes:
+            if node.op == "get_attr" and self.attributes[node.target] is module:
+                return node
+        return self.get_attr(module.graph.name, module)
 
     def call_function(
         self,
@@ -227,14 +235,18 @@ class Graph:
         return node
 
     def _fresh(self, base: str) -> str:
-        base = "".join(c if c.isascii() and c.isalnum() else "_" for c in base).strip("_") or "value"
-        base = f"_{base}" if base[0].isdigit() else f"{base}_" if keyword.iskeyword(base) else base
-        name = base
+        name = base = _identifier(base)
         while name in self._names or name == "output":  # which the last node has
             self._suffix[base] = self._suffix.get(base, 0) + 1
             name = f"{base}_{self._suffix[base]}"
         self._names.add(name)
         return name
+
+
+@cache
+def _identifier(text: str) -> str:
+    base = "".join(c if c.isascii() and c.isalnum() else "_" for c in text).strip("_") or "value"
+    return f"_{base}" if base[0].isdigit() else f"{base}_" if keyword.iskeyword(base) else base
 
 
 class _InsertionPoint:

@@ -49,3 +49,27 @@ class GraphModule:
 
     def __repr__(self) -> str:
         return f"GraphModule({self.graph.name}: {len(self.graph.calls)} calls)"
+
+
+class CoreModule(GraphModule):
+    """A subgraph that is decomposed already: the half of a region."""
+
+
+class ForwardHalf(CoreModule):
+    """A region that stage 2 has cut in two: it returns the region's results, then what its backward reads.
+
+    backward: from the values of `reads`, then gradients of the results `tangents`, to gradients of operands.
+    reads: ("out", k) is the k-th value that the forward half returns, ("operand", k) the k-th operand.
+    gives: for each operand, the number of the value that is its gradient. None: it has no gradient.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        backward: CoreModule,
+        reads: tuple[tuple[str, int], ...],
+        tangents: tuple[int, ...],
+        gives: tuple[int | None, ...],
+    ) -> None:
+        super().__init__(graph)
+        self.backward, self.reads, self.tangents, self.gives = backward, reads, tangents, gives

@@ -72,13 +72,20 @@ def nodes_in(tree: Any) -> list[Node]:
     return found
 
 
+_TREES = (Node, tuple, list, dict, slice)
+
+
 def _collect(tree: Any, found: list[Node]) -> None:
-    if isinstance(tree, Node):
-        found.append(tree)
-    elif isinstance(tree, (tuple, list)):
+    if isinstance(
+        tree, (tuple, list)
+    ):  # first what is most frequent: this runs for every node that is made or checked
         for item in tree:
-            if isinstance(item, (Node, tuple, list, dict, slice)):
+            if type(item) is Node:
+                found.append(item)
+            elif isinstance(item, _TREES):
                 _collect(item, found)
+    elif isinstance(tree, Node):
+        found.append(tree)
     elif isinstance(tree, dict):
         _collect(list(tree.values()), found)
     elif isinstance(tree, slice):

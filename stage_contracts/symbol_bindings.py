@@ -76,12 +76,19 @@ def size_reader(shown: Sequence[SymbolBinding]) -> Callable[[Sequence[Any]], dic
     return read
 
 
+_WITHOUT = (int, float, bool, str, type(None))  # most leaves
+
+
 def open_sizes_in(tree: Any) -> Iterator[SymInt | SymFloat]:
     """Every open size, and every float made of open sizes, in nested tuples, lists, dicts, slices and metas."""
+    if type(tree) in _WITHOUT:
+        return
     if isinstance(tree, (SymInt, SymFloat)):
         yield tree
     elif isinstance(tree, TensorMeta):
-        yield from open_sizes_in((tree.shape, tree.strides))
+        for size in (*tree.shape, *tree.strides):
+            if type(size) is not int:
+                yield from open_sizes_in(size)
     elif isinstance(tree, slice):
         yield from open_sizes_in((tree.start, tree.stop, tree.step))
     elif isinstance(tree, (tuple, list, dict)):

@@ -12,13 +12,20 @@ from contextlib import contextmanager
 from typing import Any
 
 from stage0_eager.autograd import backward_pass
-from stage0_eager.control_flow.operators import COND, MAP, SCAN, WHILE_LOOP, WHILE_LOOP_BACKWARD
+from stage0_eager.control_flow.operators import (
+    COND,
+    INVOKE_SUBGRAPH,
+    MAP,
+    SCAN,
+    WHILE_LOOP,
+    WHILE_LOOP_BACKWARD,
+)
 from stage0_eager.state import enable_grad, interpreting, no_grad
 from stage0_eager.table.core import core as c
 from stage0_eager.tensor import Tensor
 from stage0_eager.transforms.trace import Tracer
 from stage_contracts.graph import Graph, Node, meta_of
-from stage_contracts.graph_module import GraphModule
+from stage_contracts.graph_module import ForwardHalf, GraphModule
 from stage_contracts.tensor_meta import TensorMeta
 
 # ---- graphs made from a subgraph -------------------------------------------------------------------------------------
@@ -192,6 +199,18 @@ def _map(g: Any, graph: Any, operands: list, scanned: int) -> list:
     return _scan(g, graph, operands, 0, scanned, False)
 
 
+def _invoke_subgraph(g: Any, out: Any, graph: Any, operands: list) -> list:
+    """By the region's own backward half if stage 2 made one, else by all of it once more."""
+    g, out = (v if isinstance(v, tuple) else (v,) for v in (g, out))
+    if not isinstance(graph, ForwardHalf):
+        tangents = _tangents(g, [n.val for n in graph.graph.outputs])
+        return _spread(INVOKE_SUBGRAPH(pullback(graph), [*tangents, *operands]), operands)
+    values = {"out": out, "operand": operands}
+    given = [values[kind][which] for kind, which in graph.reads]
+    found = INVOKE_SUBGRAPH(graph.backward, [*given, *_pick(g, graph.tangents)])
+    return [None if which is None else found[which] for which in graph.gives]
+
+
 def _attach(op: Any, rule: Callable[..., Any]) -> None:
     """The rule of all operands at once. Eagerly the tape sees the operators inside: the body stays what runs."""
     op.derivative(operands=rule)
@@ -203,3 +222,4 @@ _attach(WHILE_LOOP, _while_loop)
 _attach(WHILE_LOOP_BACKWARD, _while_loop_twice)
 _attach(SCAN, _scan)
 _attach(MAP, _map)
+_attach(INVOKE_SUBGRAPH, _invoke_subgraph)

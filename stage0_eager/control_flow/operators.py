@@ -16,6 +16,7 @@ from stage0_eager.table.core import core as c
 from stage0_eager.table.opaque import OpaqueOperator
 from stage0_eager.tensor import Tensor
 from stage_contracts.graph import meta_of
+from stage_contracts.layouts import is_dense
 from stage_contracts.tensor_meta import TensorMeta
 
 Step = Callable[..., Sequence[Any]]
@@ -98,6 +99,11 @@ def _map(graph, operands, scanned):
     return _settled(scan_loop(graph, operands, 0, scanned, False, shape.stack), operands)
 
 
+def _invoke_subgraph(graph, operands):
+    """`graph(*operands)`: a region that is compiled once and called often."""
+    return _settled(list(graph(*operands)), operands)
+
+
 def _settled(results: list[Any], operands: Sequence[Any]) -> tuple:
     return tuple(map(c.contiguous, apart(results, operands)))
 
@@ -129,6 +135,12 @@ def _on_arrays(function: Callable[..., list[Any]], **words: Any) -> Callable[...
         return tuple([a.copy() if id(a) in given else a for a in made])
 
     return kernel
+
+
+def _invoke_kernel(xp: Any, graph: Step, operands: Sequence[Any]) -> tuple:
+    """The graph takes operands in any layout, and no result is an operand's own memory."""
+    given = set(map(id, operands))
+    return tuple([a.copy() if id(a) in given else a for a in graph(*operands)])
 
 
 def _row_major(array: Any) -> Any:
@@ -171,6 +183,16 @@ def _map_meta(graph: Any, operands: Any, scanned: int) -> tuple:
     return _scan_meta(graph, operands, 0, scanned)
 
 
+def _invoke_meta(graph: Any, operands: Any) -> tuple:
+    """The results are laid out as the graph's own outputs are."""
+    metas = [meta_of(node) for node in graph.graph.outputs]
+    dense = [is_dense(m.shape, m.strides) for m in metas]
+    return tuple(
+        m.with_(requires_grad=False, strides=m.strides if kept else None)
+        for m, kept in zip(metas, dense, strict=True)
+    )
+
+
 # ---- the rows --------------------------------------------------------------------------------------------------------
 
 
@@ -189,3 +211,4 @@ MAP = _row(
     "map", _map, _map_meta,
     _on_arrays(lambda graph, operands, rows, stack: scan_loop(graph, operands, 0, rows, False, stack), stack=True),
 )  # fmt: skip
+INVOKE_SUBGRAPH = _row("invoke_subgraph", _invoke_subgraph, _invoke_meta, _invoke_kernel)

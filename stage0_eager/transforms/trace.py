@@ -73,7 +73,7 @@ class Tracer:
             return wrap_metas(result)
         words, named = map_tensors((words, named), self.node_of)
         if op.opaque:
-            words = tuple(self._subgraph(w) if isinstance(w, GraphModule) else w for w in words)
+            words = tuple(self.graph.subgraph(w) if isinstance(w, GraphModule) else w for w in words)
         node = self.graph.call_function(op, words, named, val=result, origins=self.origins, **self.marks)
         if result is None:  # setitem
             return None
@@ -94,11 +94,6 @@ class Tracer:
             if value is tensor:
                 return next(n for n in self.graph.nodes if n.op == "get_attr" and n.target == name)
         return self.graph.get_attr("constant", tensor, tensor.meta)
-
-    def _subgraph(self, module: GraphModule) -> Node:
-        """The node of a subgraph, which is an attribute of the graph."""
-        assert self.graph is not None
-        return self.graph.get_attr(module.graph.name, module)
 
     def next_random(self, device: Device) -> tuple[Tensor, int]:
         """The random state, which is an input of the graph made once, and the offset of the next call from its counter.

@@ -218,10 +218,17 @@ def _enter_grad_mode(output: OutputGraph) -> None:
 def _record(
     tx: Tx, op: OpaqueOperator, first: Tensors, modules: list[GraphModule], operands: Tensors, numbers: tuple
 ) -> list[Variable]:
-    """One node for `op(*first, *modules, operands, *numbers)`; gives its results."""
-    output = tx.output
+    """The same as record_call, for subgraphs that must not draw random numbers."""
     if any(draws_random_numbers(module.graph) for module in modules):
         tx.unsupported("GB0013", f"random numbers inside {op.name}")
+    return record_call(tx, op, first, modules, operands, numbers)
+
+
+def record_call(
+    tx: Tx, op: OpaqueOperator, first: Tensors, modules: list[GraphModule], operands: Tensors, numbers: tuple
+) -> list[Variable]:
+    """One node for `op(*first, *modules, operands, *numbers)`; gives its results."""
+    output = tx.output
     _enter_grad_mode(output)
     if output.graph_mode and not output.grad_enabled:
         operands = [cast(TensorVariable, detached_of(tx, t)) for t in operands]
@@ -231,7 +238,7 @@ def _record(
         m.with_(requires_grad=wants and m.dtype.is_differentiable, strides=m.strides) for m in metas
     )
     nodes = [[output.node_of(t) for t in group] for group in (first, operands)]
-    subgraphs = [output.graph.get_attr(m.graph.name, m) for m in modules]
+    subgraphs = [output.graph.subgraph(m) for m in modules]
     node = output.graph.call_function(
         op, (*nodes[0], *subgraphs, nodes[1], *numbers), val=metas, origins=(output.origin(),)
     )

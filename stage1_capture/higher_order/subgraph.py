@@ -50,6 +50,19 @@ def follow(
     graph_name: str = "",
 ) -> Subgraph:
     """Follow `function` on tensors of these metas, which `arguments` puts into the form of its arguments."""
+    call = lambda flat: tx.call(function, arguments(flat), {})  # noqa: E731
+    return follow_call(tx, call, metas, name, graph_name, tensors_of)
+
+
+def follow_call(
+    tx: Tx,
+    call: Callable[[list[Variable]], Variable],
+    metas: Sequence[TensorMeta],
+    name: str,
+    graph_name: str,
+    leaves_of_result: Callable[[Tx, Variable, str], Iterator[TensorVariable]],
+) -> Subgraph:
+    """Follow `call` on tensors of these metas."""
     output = tx.output
     before = len(output.effects.changed), len(output.effects.globals)
     written = set(output.mutated)
@@ -58,8 +71,8 @@ def follow(
         tensors: list[Variable] = [
             TensorVariable(m, graph.placeholder(f"a{i}", m)) for i, m in enumerate(metas)
         ]
-        result = tx.call(function, arguments(tensors), {})
-        leaves = list(tensors_of(tx, result, name))
+        result = call(tensors)
+        leaves = list(leaves_of_result(tx, result, name))
         graph.output([output.node_of(t) for t in leaves])
     for tensor in [t for t in output.mutated if t not in written]:
         node = tensor.node  # whose memory may be an input's, or a constant's

@@ -28,6 +28,7 @@ from stage_contracts.breaks import Unsupported
 from stage_contracts.class_guards import facts_of
 from stage_contracts.class_lookup import made_by_python
 from stage_contracts.graph import Graph, Node
+from stage_contracts.graph_module import GraphModule
 from stage_contracts.guard_constants import computes, lacks
 from stage_contracts.guards import Guard
 from stage_contracts.origin import Origin
@@ -59,6 +60,7 @@ class Options:
     plain: the frame runs in Python, an instruction at a time; what it calls is compiled on its own.
     data_is_written: the frame reads `.data` and writes to a tensor, or lets a view out: it breaks at the read.
     dropped: generator functions whose generators are dropped inside a try or with block, which then runs its end.
+    inlined: regions (nested_compile_region) that cannot be graphs of their own.
     """
 
     stop_at: int | None = None
@@ -67,6 +69,7 @@ class Options:
     plain: bool = False
     data_is_written: bool = False
     dropped: frozenset[types.CodeType] = frozenset()
+    inlined: frozenset[Any] = frozenset()
 
 
 class Restart(Exception):
@@ -129,6 +132,8 @@ class OutputGraph:
         self.follows_since: int | None = None
         # what runs in the backward: its name, and whether it still reads the same
         self.followed: list[tuple[str, Callable[[], bool]]] = []
+        self.regions: dict[Any, GraphModule] = {}  # higher_order/regions.py: equal graphs are one
+        self.known_results: dict[tuple, Any] = {}  # of operators inside of followed functions
         self.written: list[TensorVariable] = []  # every write to a tensor, in order
         self.hooked: dict[TensorVariable, Node] = {}  # the node that computes it, under those of its hooks
         self.effects = SideEffects()

@@ -30,6 +30,7 @@ from stage1_capture.variables.tensor import TensorVariable, note_write
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Node
 from stage_contracts.source import ArraySource, AttrSource, RegisteredSource
+from stage_contracts.symbol_bindings import open_sizes_in
 from stage_contracts.tensor_meta import TensorMeta
 from stage_contracts.unbacked import DataDependentError
 
@@ -97,7 +98,7 @@ def _call(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> Variable:
     try:
         if op.opaque:
             return _call_opaque(tx, op, args, kwargs, op.meta(*metas, **kwmetas))
-        result, same = op.meta_and_returned(*op.bind(*metas, **kwmetas))
+        result, same = _result_of(tx, op, op.bind(*metas, **kwmetas))
     except Unsupported as refusal:
         broken = refusal.graph_break
         tx.unsupported(broken.code, broken.reason)
@@ -111,6 +112,16 @@ def _call(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> Variable:
     if same is not None:
         return op.bind(*args, **kwargs)[same]
     return results_of(tx, _record(tx, op, args, kwargs, result), result)
+
+
+def _result_of(tx: Tx, op: Operator, arguments: tuple) -> tuple[Any, int | None]:
+    """The meta of the result. A region's body, which is followed again and again, asks the same questions."""
+    if tx.output.taken is None or any(open_sizes_in(arguments)):
+        return op.meta_and_returned(*arguments)
+    known, key = tx.output.known_results, (op, is_grad_enabled(), repr(arguments))
+    if key not in known:
+        known[key] = op.meta_and_returned(*arguments)
+    return known[key]
 
 
 def _call_into_out(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> Variable:

@@ -7,20 +7,17 @@ rules of its operator. The rules run under a Tracer and so append the backward h
 from __future__ import annotations
 
 import operator as python
-from collections.abc import Sequence
 from typing import Any
 
 from stage0_eager.state import interpreting, no_grad
 from stage0_eager.table.core import core as c
-from stage0_eager.table.operator import Derivative
 from stage0_eager.tensor import Tensor
 from stage0_eager.transforms.trace import TracedArray, Tracer
+from stage2_autograd.on_tape import Edges, metas_of, on_tape
 from stage_contracts.breaks import Unsupported
-from stage_contracts.graph import Graph, GraphError, Node, map_args
+from stage_contracts.graph import Node, map_args
 from stage_contracts.joint import FunctionalGraph, JointGraph, tangent_meta
 from stage_contracts.tensor_meta import TensorMeta
-
-Edges = list[tuple[Derivative, Any]]  # (rule, the argument that it is for: a node, or a sequence of nodes)
 
 
 def differentiate(functional: FunctionalGraph) -> JointGraph:
@@ -35,7 +32,7 @@ def differentiate(functional: FunctionalGraph) -> JointGraph:
     primals, outputs = graph.placeholders, graph.outputs
     graph.erase_node(graph.output_node)
     forward = graph.calls
-    recorded = _on_tape(graph)
+    recorded = on_tape(graph)
     for node in primals:
         node.meta.setdefault("role", "primal")
     for node in forward:
@@ -76,35 +73,6 @@ def differentiate(functional: FunctionalGraph) -> JointGraph:
     return JointGraph(graph, len(primals), len(outputs), tangents).verify()
 
 
-def _on_tape(graph: Graph) -> dict[Node, Edges | None]:
-    """The nodes that eager would record: inputs that require grad, and calls through which a gradient flows to one.
-
-    The value is a list of rules to run; None for an input, and for one result of a call with several results.
-    """
-    recorded: dict[Node, Edges | None] = {p: None for p in graph.placeholders if p.val.requires_grad}
-    for node in graph.calls:
-        if node.target is python.getitem:
-            if node.args[0] in recorded and node.val.dtype.is_differentiable:
-                recorded[node] = None
-            continue
-        if not node.target.whole:
-            raise GraphError(f"{node.name}: {node.target.qualname} has no derivative that could be applied")
-        if node.meta.get("no_grad") or not any(m.dtype.is_differentiable for m in _metas(node)):
-            continue
-        arguments = node.target.bind(*node.args, **node.kwargs)
-        edges = [(rule, arguments[rule.position]) for rule in node.target.rules]
-        edges = [(rule, a) for rule, a in edges if any(n in recorded for n in _several(a))]
-        if edges:
-            recorded[node] = edges
-    return recorded
-
-
-def _several(argument: Any) -> Sequence[Any]:
-    """The tensors of an argument: the items of a list, or the argument itself."""
-    items = argument if isinstance(argument, (list, tuple)) else (argument,)
-    return [item for item in items if isinstance(item, Node)]
-
-
 def _gradient_of_results(node: Node, gradients: dict[Node, Tensor]) -> Any:
     """The gradient to pass to the rules of a call: a tensor or, with several results, one per result, with zeros for a
     result without a gradient. None: no result has a gradient."""
@@ -117,13 +85,8 @@ def _gradient_of_results(node: Node, gradients: dict[Node, Tensor]) -> Any:
         return None
     return tuple(
         c.full(m.shape, 0.0, m.dtype, m.device) if g is None and m.dtype.is_differentiable else g
-        for g, m in zip(slot, _metas(node), strict=True)
+        for g, m in zip(slot, metas_of(node), strict=True)
     )
-
-
-def _metas(node: Node) -> tuple[TensorMeta, ...]:
-    """The metas of all results of a call."""
-    return (node.val,) if isinstance(node.val, TensorMeta) else node.val
 
 
 def _items(node: Node) -> list[Node]:
@@ -169,7 +132,7 @@ def _needed(node: Node, arguments: tuple, what: str, position: int) -> Any:
     if what in ("out", "out_meta"):
         value = node if isinstance(node.val, TensorMeta) else tuple(_items(node))
     if what == "out_meta":
-        return _metas(node)[0]
+        return metas_of(node)[0]
     if isinstance(value, Node) and value.op == "get_attr" and value.val is None:  # a subgraph
         return value.graph.attributes[value.target]
     return map_args(value, (lambda n: n.val) if what.endswith("meta") else _traced)

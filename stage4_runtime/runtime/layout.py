@@ -5,6 +5,7 @@ Input: TensorMetas whose sizes are ints, or expressions of a program's open size
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from stage_contracts.breaks import Unsupported
@@ -45,3 +46,25 @@ def span(meta: TensorMeta) -> Any:
 def byte_strides(meta: TensorMeta) -> tuple[Any, ...]:
     """Strides in bytes, as NumPy and CuPy count them."""
     return tuple(stride * meta.dtype.itemsize for stride in meta.strides)
+
+
+def laid_out(run: Callable[..., tuple], metas: Sequence[TensorMeta]) -> Callable[..., tuple]:
+    """`run` for arrays in any layout: those that are not laid out as `metas` say are copied first."""
+    wanted = [byte_strides(meta) for meta in metas]
+    orders = [sorted(range(meta.ndim), key=lambda d: -meta.strides[d]) for meta in metas]
+
+    def call(*arrays: Any) -> tuple:
+        return run(
+            *[
+                a if a.strides == strides else _in_order(a, order)
+                for a, strides, order in zip(arrays, wanted, orders, strict=True)
+            ]
+        )
+
+    return call
+
+
+def _in_order(array: Any, order: list[int]) -> Any:
+    """A copy whose dimensions lie in memory in this order, the outermost first."""
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return array.transpose(order).copy(order="C").transpose(back)

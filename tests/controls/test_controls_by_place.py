@@ -127,7 +127,7 @@ def test_what_is_forbidden_raises_where_it_is_called():
         torch.compile(calls, backend="eager")(torch.ones(1))
 
 
-def test_a_region_and_an_address_change_nothing():
+def test_a_region_and_an_address_change_no_result():
     @torch.compiler.nested_compile_region
     def twice(x):
         return x * 2

@@ -56,6 +56,7 @@ SMALL_TARGETS = {
     "numpy": "QUICK=1",
     "partition-times": "QUICK=1",
     "profiler-cost": "QUICK=1",
+    "regions": "QUICK=1",
     "random-bits": "QUICK=1 JOBS=1",
     "distributed": "QUICK=1",
 }
