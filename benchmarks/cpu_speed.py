@@ -202,6 +202,13 @@ def measure_all(
     one_by_one("all cores", steady, whole, rounds, clock, found["all cores"])
 
 
+def said(arguments: list[str]) -> str:
+    """The arguments as make takes them, without where on this machine a peer's Python is."""
+    pairs = zip(["", *arguments], arguments)
+    kept = [word for before, word in pairs if not before.endswith("-python") and not word.endswith("-python")]
+    return f" SPEED_ARGS='{' '.join(kept)}'" if kept else ""
+
+
 def wanted(row: Row, options: argparse.Namespace) -> bool:
     if options.rows:
         return any(word in row.name for word in options.rows)
@@ -230,7 +237,7 @@ def main(arguments: list[str] | None = None) -> int:
         if pythons[library] == sys.executable and not importlib.util.find_spec(library):
             absent[library] = "not installed"
     asked = {library: python for library, python in pythons.items() if library not in absent}
-    given = f" SPEED_ARGS='{' '.join(sys.argv[1:])}'" if sys.argv[1:] else ""
+    given = said(sys.argv[1:])
     found: dict[str, Found] = {what: {} for what in ("first calls", "1 thread", "all cores")}
     versions: list[str] = []
 
