@@ -227,7 +227,7 @@ cpu-speed: $(VENV)/installed-bench | build
 	$(if $(SPEED_ARGS),,mv build/$@.txt reports/$@.txt)
 
 growth: $(VENV)/installed-oracle | build
-	$(BIN)/python -m benchmarks.cpu_speed --rows operators layers lines --peers torch > build/$@.txt
+	$(BIN)/python -m benchmarks.cpu_speed --target growth --rows operators layers lines --peers torch > build/$@.txt
 	cat build/$@.txt
 	mv build/$@.txt reports/$@.txt
 

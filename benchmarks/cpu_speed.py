@@ -168,7 +168,7 @@ def header(versions: list[str], absent: dict[str, str], load: tuple[float, ...],
     missing = [f"{library} {why}" for library, why in absent.items()]
     return (
         "Compiled programs on a CPU, beside their peers\n"
-        f"make cpu-speed{said}; seed {SEED}; {datetime.now(UTC):%Y-%m-%d %H:%M} UTC\n"
+        f"make {said}; seed {SEED}; {datetime.now(UTC):%Y-%m-%d %H:%M} UTC\n"
         f"{', '.join(versions + missing)}; numpy {np.__version__}, Python {platform.python_version()}, "
         f"{builder.splitlines()[0] if builder else 'no C++ compiler'}.\n"
         f"{cpu}, {len(CPUS)} cores; load average at the start {', '.join(f'{x:.1f}' for x in load)}"
@@ -224,6 +224,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="alternated runs (default: %(default)s)")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no row after this time; say which")
     parser.add_argument("--peers", nargs="*", default=["torch", "jax"], choices=["torch", "jax"])
+    parser.add_argument("--target", default="cpu-speed", help="make's name for this run")
     parser.add_argument("--torch-python", default=sys.executable, help="the Python that has the torch to ask")
     parser.add_argument("--jax-python", default=sys.executable, help="the same for jax")
     options = parser.parse_args(arguments)
@@ -237,7 +238,7 @@ def main(arguments: list[str] | None = None) -> int:
         if pythons[library] == sys.executable and not importlib.util.find_spec(library):
             absent[library] = "not installed"
     asked = {library: python for library, python in pythons.items() if library not in absent}
-    given = said(sys.argv[1:])
+    given = options.target + (said(sys.argv[1:]) if options.target == "cpu-speed" else "")
     found: dict[str, Found] = {what: {} for what in ("first calls", "1 thread", "all cores")}
     versions: list[str] = []
 
