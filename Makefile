@@ -15,6 +15,7 @@
 #
 # These measure, and keep what they find as reports/NAME.txt:
 #   make oracle          every operator against NumPy, torch and its own derivatives; the table goes to build/oracle.md
+#   make oracle-kernels  the same rows as loop nests, C++ and Triton, which is interpreted, and compiled to PTX (JOBS=)
 #   make programs        ten thousand composed programs against an interpreter in float64
 #   make pairs           every pair of operators compiled by stage 2 against eager (PAIRS=3000: so many)
 #   make names           torch's documented names: same, differing, not here (the extra `oracle`)
@@ -25,6 +26,7 @@
 #   make fuzz-capture    20,000 random programs on each Python, compiled against eager
 #   make fuzz-attributes  20,000 random programs of attributes, compiled against eager
 #   make fuzz-autograd   20,000 random tensor programs through AOT autograd, against eager
+#   make fuzz-kernels    20,000 random tensor programs as kernels: fused, unfused, eager, with poisoned buffers
 #   make fuzz-rewrites   20,000 random programs over operators' attributes, on every backend
 #   make lab-walk        the labs as a new user takes them, step by step, with minutes
 #   make planted-faults  faults planted in small models: does the bisector name each?
@@ -37,6 +39,7 @@
 #   make gpu-compiled    compiled operators in three dtypes and random programs on an NVIDIA GPU, against eager there
 #   make gpu-speed       compiled programs on an NVIDIA GPU beside torch.compile, where torch is installed
 #   make cpu-speed       compiled programs beside torch.compile, jax.jit, NumPy, eager (the extra `bench`)
+#   make growth          how the first call's time grows with the graph, beside torch.compile's (the extra `oracle`)
 #   make training-step   a whole training step beside torch's: eager, model compiled, step compiled
 #   make call-overhead   what a compiled call costs, beside torch.compile (the extra `oracle`)
 #   make profiler-cost   what the profiler costs a training step: off, idle, recording
@@ -76,6 +79,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: gpu-compiled gpu-speed oracle names numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
 .PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
 .PHONY: against-tree distributed libraries planted-faults minified-faults profiler-cost regions site-check explorer-check lab-walk
+.PHONY: oracle-kernels fuzz-kernels growth
 .NOTPARALLEL:
 
 install: $(VENV)/installed-dev
@@ -130,6 +134,11 @@ fuzz-autograd: $(VENV)/installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.tensor_programs.fuzz --programs $(AUTOGRAD_PROGRAMS) --seed $(or $(SEED),0) \
 	    --report reports/fuzz-autograd.txt
 
+KERNEL_PROGRAMS ?= 20000
+fuzz-kernels: $(VENV)/installed-test
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.tensor_programs.fuzz_kernels --programs $(KERNEL_PROGRAMS) --seed $(or $(SEED),0) \
+	    --report reports/fuzz-kernels.txt
+
 # REWRITE_PROGRAMS=... so many; FUZZ_COMPILER=0 leaves out the C++ compiler, which takes a third of the time.
 REWRITE_PROGRAMS ?= 20000
 fuzz-rewrites: $(VENV)/installed-test
@@ -171,6 +180,10 @@ gpu-speed: | build
 
 oracle: $(VENV)/installed-oracle | build
 	$(BIN)/python -m tests.oracle.report $(if $(QUICK),add)
+
+oracle-kernels: $(VENV)/installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.oracle.kernel_columns $(if $(JOBS),--jobs $(JOBS)) \
+	    $(if $(QUICK),add,--report reports/$@.txt)
 
 PROGRAMS ?= 10000
 programs: $(VENV)/installed-test
@@ -223,6 +236,11 @@ cpu-speed: $(VENV)/installed-bench | build
 	    $(if $(SPEED_JAX),--jax-python $(SPEED_JAX)) $(SPEED_ARGS) > build/$@.txt
 	cat build/$@.txt
 	$(if $(SPEED_ARGS),,mv build/$@.txt reports/$@.txt)
+
+growth: $(VENV)/installed-oracle | build
+	$(BIN)/python -m benchmarks.cpu_speed --target growth --rows operators layers lines --peers torch > build/$@.txt
+	cat build/$@.txt
+	mv build/$@.txt reports/$@.txt
 
 distributed: $(VENV)/installed-dev | build
 	$(BIN)/python -m tests.distributed.large_runs --programs $(or $(PROGRAMS),200) --seed $(or $(SEED),0) $(KEEP)

@@ -8,6 +8,7 @@ body, beside C++ and Triton.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -178,7 +179,7 @@ class _NumpyOps:
         return wrapped
 
     def scan(self, kind: str, value: np.ndarray) -> np.ndarray:
-        flat = np.broadcast_to(value, self.sizes).reshape(*self.sizes[: self.rank], -1)
+        flat = np.broadcast_to(value, self.sizes).reshape(self.rows)
         wide = np.float64 if self.dtype.is_floating_point else self.dtype.numpy
         with np.errstate(all="ignore"):
             return np.cumsum(flat, axis=-1, dtype=wide).astype(self.dtype.numpy).reshape(self.sizes)
@@ -190,7 +191,7 @@ class _NumpyOps:
         axes = tuple(range(self.rank, len(self.sizes)))
         with np.errstate(all="ignore"):
             if kind in ("argmax", "argmin"):
-                flat = full.reshape(*self.sizes[: self.rank], -1)
+                flat = full.reshape(self.rows)
                 return getattr(np, kind)(flat, axis=-1).reshape(*self.sizes[: self.rank], *(1,) * len(axes))
             if kind in ("sum", "prod"):  # float32 sums are accumulated in float64, as kernels may
                 wide = np.float64 if kind == "sum" and self.dtype.is_floating_point else self.dtype.numpy
@@ -206,6 +207,11 @@ class _NumpyOps:
             return np.zeros(flat.shape, np.int64)
         state = np.array([seed.flat[0], counter.flat[0]], np.int64)
         return philox_words(np, state, 0, (int(flat.max()) + 1,))[flat]
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The sizes with the reduced ones as one. Of an empty array NumPy cannot infer it."""
+        return (*self.sizes[: self.rank], math.prod(self.sizes[self.rank :]))
 
     @property
     def dtype(self) -> DType:
