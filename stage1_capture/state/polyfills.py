@@ -214,19 +214,33 @@ def count(start: Any = 0, step: Any = 1) -> Any:
 
 
 def cycle(iterable: Any) -> Any:
+    return cycle_items(
+        iter(iterable)
+    )  # itertools asks for the iterators at the call: what has none raises there
+
+
+def cycle_items(iterator: Any) -> Any:
     saved = []
-    for item in iterable:
+    for item in iterator:
         yield item
         saved.append(item)
     while saved:
         yield from saved
 
 
-def repeat(value: Any, times: Any = None) -> Any:
-    if times is None:
-        while True:
-            yield value
-    for _ in range(times):
+def repeat(object: Any, times: Any = MISSING) -> Any:
+    if times is MISSING:
+        return repeated_for_ever(object)
+    return repeated(object, range(times))
+
+
+def repeated_for_ever(value: Any) -> Any:
+    while True:
+        yield value
+
+
+def repeated(value: Any, turns: Any) -> Any:
+    for _ in turns:
         yield value
 
 
@@ -256,7 +270,10 @@ def slice_items(iterator: Any, start: Any, stop: Any, step: Any) -> Any:
 
 
 def accumulate(iterable: Any, func: Any = None, *, initial: Any = None) -> Any:
-    iterator = iter(iterable)
+    return accumulated(iter(iterable), func, initial)
+
+
+def accumulated(iterator: Any, func: Any, initial: Any) -> Any:
     total = initial
     if initial is None:
         try:
@@ -297,15 +314,22 @@ def starmap(function: Any, iterable: Any) -> Any:
         yield function(*args)
 
 
-def takewhile(predicate: Any, iterable: Any) -> Any:
-    for item in iterable:
+def takewhile(predicate: Any, iterable: Any, /) -> Any:
+    return taken_while(predicate, iter(iterable))
+
+
+def taken_while(predicate: Any, iterator: Any) -> Any:
+    for item in iterator:
         if not predicate(item):
             return
         yield item
 
 
-def dropwhile(predicate: Any, iterable: Any) -> Any:
-    iterator = iter(iterable)
+def dropwhile(predicate: Any, iterable: Any, /) -> Any:
+    return dropped_while(predicate, iter(iterable))
+
+
+def dropped_while(predicate: Any, iterator: Any) -> Any:
     for item in iterator:
         if not predicate(item):
             yield item
@@ -313,8 +337,12 @@ def dropwhile(predicate: Any, iterable: Any) -> Any:
     yield from iterator
 
 
-def filterfalse(predicate: Any, iterable: Any) -> Any:
-    for item in iterable:
+def filterfalse(function: Any, iterable: Any, /) -> Any:
+    return filtered_false(function, iter(iterable))
+
+
+def filtered_false(predicate: Any, iterator: Any) -> Any:
+    for item in iterator:
         if not (item if predicate is None else predicate(item)):
             yield item
 
@@ -326,7 +354,10 @@ def compress(data: Any, selectors: Any) -> Any:
 
 
 def zip_longest(*iterables: Any, fillvalue: Any = None) -> Any:
-    iterators = [iter(iterable) for iterable in iterables]
+    return longest_rows([iter(iterable) for iterable in iterables], fillvalue)
+
+
+def longest_rows(iterators: Any, fillvalue: Any) -> Any:
     while iterators:
         row = []
         alive = 0
