@@ -219,6 +219,7 @@ def test_elementwise(name, dtype):
 def test_all_other_operators(name, dtype):
     ran = [check(getattr(core, name), *args) for args in cases(name, dtype)]
     refused = (CORE_OPS[name].kind == "contraction" or name == "bitcast") and dtype is dt.bool_  # as in torch
+    refused = refused or (name == "average" and not dtype.is_differentiable)  # it divides
     assert sum(ran) >= 8 or (refused and len(ran) > 8), (
         "too few of the cases gave a value for this to be a test"
     )

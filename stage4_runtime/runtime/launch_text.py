@@ -263,9 +263,10 @@ def _input_lines(buffer: Buffer, out: LaunchText, written: bool) -> Iterable[str
         f"{name}.strides != {out.tuple(byte_strides(meta))}",
         f"address({name}) % {max(meta.dtype.itemsize, out.kernel_alignment)}",
     )
+    read_only = written and meta.device.type == "cpu"  # an array of CuPy can always be written
     yield f"# {buffer.name}: {meta}"
     yield f"if ({' or '.join(checks[:2])}"
-    yield f"        or {' or '.join(checks[2:])}{f' or not {name}.flags.writeable' * written}):"
+    yield f"        or {' or '.join(checks[2:])}{f' or not {name}.flags.writeable' * read_only}):"
     yield f"    {name} = accept({buffer.name!r}, {name}{out.at(meta)})"
     if buffer.name in out.addresses:
         yield f"{out.pointer(buffer.name)} = address({name})"
