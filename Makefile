@@ -10,11 +10,12 @@
 #   make labs            every lab: its starter fails, its reference passes, wrong answers are told why
 #   make wheel           build the wheel, and use it outside the repository
 #   make stubs           what editors complete after `cutaway.` and `Tensor.`, written anew
-#   make site            the documentation, as a folder that works offline
+#   make site            the documentation, as a folder that works offline (SITE_DRAFT=1: without running its commands)
 #   make clean           remove everything made here
 #
 # These measure, and keep what they find as reports/NAME.txt:
 #   make oracle          every operator against NumPy, torch and its own derivatives; the table goes to build/oracle.md
+#   make oracle-kernels  the same rows as loop nests, C++ and Triton, which is interpreted, and compiled to PTX (JOBS=)
 #   make programs        ten thousand composed programs against an interpreter in float64
 #   make pairs           every pair of operators compiled by stage 2 against eager (PAIRS=3000: so many)
 #   make names           torch's documented names: same, differing, not here (the extra `oracle`)
@@ -25,14 +26,20 @@
 #   make fuzz-capture    20,000 random programs on each Python, compiled against eager
 #   make fuzz-attributes  20,000 random programs of attributes, compiled against eager
 #   make fuzz-autograd   20,000 random tensor programs through AOT autograd, against eager
+#   make fuzz-kernels    20,000 random tensor programs as kernels: fused, unfused, eager, with poisoned buffers
 #   make fuzz-rewrites   20,000 random programs over operators' attributes, on every backend
+#   make lab-walk        the labs as a new user takes them, step by step, with minutes
 #   make planted-faults  faults planted in small models: does the bisector name each?
 #   make minified-faults the same faults: how small is the program that the minifier leaves?
+#   make site-check      every page of the site in Chromium: axe-core, console, requests, width, links, search
+#   make explorer-check  the explorer's pages of six programs in Chromium, a walk by keyboard, a thousand nodes
 #   make random-bits     a million draws of every distribution, every build, bit for bit (DRAWS=, JOBS=)
 #   make vector-math     the errors of the generated C++'s mathematical functions
 #   make gpu             every operator, the skeleton, users' kernels, the profiler, on an NVIDIA GPU (CuPy, Triton)
+#   make gpu-compiled    compiled operators in three dtypes and random programs on an NVIDIA GPU, against eager there
 #   make gpu-speed       compiled programs on an NVIDIA GPU beside torch.compile, where torch is installed
 #   make cpu-speed       compiled programs beside torch.compile, jax.jit, NumPy, eager (the extra `bench`)
+#   make growth          how the first call's time grows with the graph, beside torch.compile's (the extra `oracle`)
 #   make training-step   a whole training step beside torch's: eager, model compiled, step compiled
 #   make call-overhead   what a compiled call costs, beside torch.compile (the extra `oracle`)
 #   make profiler-cost   what the profiler costs a training step: off, idle, recording
@@ -69,9 +76,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Every command: none of them is the name of a file it makes.
 .PHONY: install tour test lint stubs labs wheel test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
-.PHONY: gpu-speed oracle names numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
+.PHONY: gpu-compiled gpu-speed oracle names numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
 .PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
-.PHONY: against-tree distributed libraries planted-faults minified-faults profiler-cost regions
+.PHONY: against-tree distributed libraries planted-faults minified-faults profiler-cost regions site-check explorer-check lab-walk
+.PHONY: oracle-kernels fuzz-kernels growth
 .NOTPARALLEL:
 
 install: $(VENV)/installed-dev
@@ -126,6 +134,11 @@ fuzz-autograd: $(VENV)/installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.tensor_programs.fuzz --programs $(AUTOGRAD_PROGRAMS) --seed $(or $(SEED),0) \
 	    --report reports/fuzz-autograd.txt
 
+KERNEL_PROGRAMS ?= 20000
+fuzz-kernels: $(VENV)/installed-test
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.tensor_programs.fuzz_kernels --programs $(KERNEL_PROGRAMS) --seed $(or $(SEED),0) \
+	    --report reports/fuzz-kernels.txt
+
 # REWRITE_PROGRAMS=... so many; FUZZ_COMPILER=0 leaves out the C++ compiler, which takes a third of the time.
 REWRITE_PROGRAMS ?= 20000
 fuzz-rewrites: $(VENV)/installed-test
@@ -158,11 +171,19 @@ gpu: | build
 	    $(GPU_PYTHON) benchmarks/gpu/$$name.py > build/gpu.txt || { cat build/gpu.txt; exit 1; }; \
 	    mv build/gpu.txt reports/gpu-$$name.txt; tail -n 1 reports/gpu-$$name.txt; done
 
+gpu-compiled: | build
+	$(GPU_PYTHON) -m benchmarks.gpu.compiled $(if $(QUICK),--programs 8 --every 100) > build/$@.txt; status=$$?; \
+	$(if $(QUICK),,mv build/$@.txt reports/$@.txt;) exit $$status
+
 gpu-speed: | build
 	$(GPU_PYTHON) -m benchmarks.gpu.speed $(if $(QUICK),--rows tiny,> build/$@.txt || { cat build/$@.txt; exit 1; }; mv build/$@.txt reports/$@.txt)
 
 oracle: $(VENV)/installed-oracle | build
 	$(BIN)/python -m tests.oracle.report $(if $(QUICK),add)
+
+oracle-kernels: $(VENV)/installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.oracle.kernel_columns $(if $(JOBS),--jobs $(JOBS)) \
+	    $(if $(QUICK),add,--report reports/$@.txt)
 
 PROGRAMS ?= 10000
 programs: $(VENV)/installed-test
@@ -190,6 +211,9 @@ vector-math: $(VENV)/installed-test | build
 planted-faults: $(VENV)/installed-test | build
 	$(BIN)/python -m tests.debug.planted_faults $(KEEP)
 
+lab-walk: $(VENV)/installed-test | build
+	$(BIN)/python -m labs.walk $(KEEP)
+
 minified-faults: $(VENV)/installed-test | build
 	$(BIN)/python -m tests.debug.minified_faults $(KEEP)
 
@@ -212,6 +236,11 @@ cpu-speed: $(VENV)/installed-bench | build
 	    $(if $(SPEED_JAX),--jax-python $(SPEED_JAX)) $(SPEED_ARGS) > build/$@.txt
 	cat build/$@.txt
 	$(if $(SPEED_ARGS),,mv build/$@.txt reports/$@.txt)
+
+growth: $(VENV)/installed-oracle | build
+	$(BIN)/python -m benchmarks.cpu_speed --target growth --rows operators layers lines --peers torch > build/$@.txt
+	cat build/$@.txt
+	mv build/$@.txt reports/$@.txt
 
 distributed: $(VENV)/installed-dev | build
 	$(BIN)/python -m tests.distributed.large_runs --programs $(or $(PROGRAMS),200) --seed $(or $(SEED),0) $(KEEP)
@@ -247,6 +276,13 @@ numpy: $(VENV)/installed-test | build
 site: $(VENV)/installed-site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "The site is in site/; open site/index.html"
+
+# The extra `browser`, a Chromium of the system, and npm's axe-core: what is missing is said.
+site-check: $(VENV)/installed-browser site | build
+	$(BIN)/python -m tests.browser.site_report $(KEEP)
+
+explorer-check: $(VENV)/installed-browser | build
+	$(BIN)/python -m tests.browser.explorer_report $(KEEP)
 
 clean:
 	rm -rf .venv .venv-3.* site build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

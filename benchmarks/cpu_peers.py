@@ -6,16 +6,19 @@ The fork is fresh (nothing compiled, no threads, no caches in memory), yet impor
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
 from multiprocessing.connection import Client
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -68,13 +71,41 @@ def names(library: str) -> tuple[Any, Any]:
     return importlib.import_module(library), importlib.import_module(f"{library}.nn.functional")
 
 
-def program(row: Row, library: str, compiles: bool) -> Callable[[], Any]:
+COPY = """extern "C" void copy(const float* from, float* to, long count) {
+    #pragma omp parallel for simd schedule(static)
+    for (long k = 0; k < count; ++k) to[k] = from[k];
+}
+"""
+
+
+def plain_copy(moves: int) -> Callable[[], Any]:
+    """A copy by OpenMP that reads and writes `moves` bytes in all; stores are plain: the compiler calls no memcpy."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, made = Path(folder) / "copy.cpp", Path(folder) / "copy.so"
+        source.write_text(COPY)
+        flags = ["-O3", "-march=native", "-fopenmp", "-fno-tree-loop-distribute-patterns", "-shared", "-fPIC"]
+        subprocess.run(["c++", *flags, str(source), "-o", str(made)], check=True)
+        library = ctypes.CDLL(str(made))
+    count = moves // 8
+    ones, to = np.ones(count, np.float32), np.zeros(count, np.float32)
+    arguments = ctypes.c_void_p(ones.ctypes.data), ctypes.c_void_p(to.ctypes.data), ctypes.c_long(count)
+
+    def call() -> Any:
+        library.copy(*arguments)
+        return to
+
+    return call
+
+
+def program(row: Row, library: str, runs: str) -> Callable[[], Any]:
     """One call of the row in this framework, results ready when it returns."""
+    if runs == "copy":
+        return plain_copy(row.moves)
     arrays = row.inputs(np.random.default_rng(SEED))
     if library == "jax":
         return in_jax(row, arrays)
     m, f = names(library)
-    compiled = m.compile if compiles else lambda function: function
+    compiled = m.compile if runs == "compiled" else lambda function: function
     if row.group == "numpy":
         run = compiled(lambda *args: row.function(np, None, *args))
         return lambda: run(*arrays)
@@ -90,9 +121,7 @@ def program(row: Row, library: str, compiles: bool) -> Callable[[], Any]:
         return row.function(m, compiled, *tensors)
     function = row.function
     if row.group == "growth":
-        from benchmarks.cpu_rows import growing
-
-        function = growing(int(row.name.split()[0]))
+        function = row.function()
     run = compiled(lambda *args: function(m, f, *args))
     if not row.gradients:
         return lambda: run(*tensors)
@@ -179,11 +208,13 @@ def measure(library: str, request: dict[str, Any]) -> None:
         try:
             row = next(row for row in ROWS if row.name == request["row"])
             use_cache(library, request["cache"])
-            call = program(row, library, request["compiles"])
+            call = program(row, library, request["runs"])
             started = time.perf_counter()
             result = call()
             cold = time.perf_counter() - started
             talk.send({"cold": cold, "result": fingerprint(result), "passes": longest_passes(library)})
+            for task in Path("/proc/self/task").iterdir() if request["pinned"] else ():
+                os.sched_setaffinity(int(task.name), request["pinned"])
             call()
             call()
             once = timed_run(call, 1)
@@ -197,17 +228,17 @@ def measure(library: str, request: dict[str, Any]) -> None:
 
 
 def prime(library: str, cache: str) -> None:
-    """Compile once in a process of its own; print the modules that it took."""
+    """Compile once in a process of its own; keep the names of the modules that it took."""
     use_cache(library, cache)
-    program(PRIME, library, True)()
-    print(json.dumps([name for name in sys.modules if name != "__main__"]))
+    program(PRIME, library, "compiled")()
+    names = [name for name in sys.modules if name != "__main__"]
+    Path(f"{cache}.modules").write_text(json.dumps(names))
 
 
-def import_all(library: str, threads: str, cache: str) -> str:
+def import_all(library: str, cache: str) -> str:
     """Import what a compile imports, early or late; gives the library's version."""
-    command = [sys.executable, "-m", "benchmarks.cpu_peers", library, threads, cache, "prime"]
-    primed = subprocess.run(command, capture_output=True, text=True, check=False)
-    modules = json.loads(primed.stdout.splitlines()[-1]) if primed.returncode == 0 else []
+    kept = Path(f"{cache}.modules")
+    modules = json.loads(kept.read_text()) if kept.exists() else []
     for name in (*IMPORTS[library], *modules):
         try:
             importlib.import_module(name)
@@ -218,7 +249,7 @@ def import_all(library: str, threads: str, cache: str) -> str:
 
 
 def main(library: str, threads: str, cache: str) -> None:
-    version = import_all(library, threads, cache)
+    version = import_all(library, cache)
     if library == "torch":
         importlib.import_module("torch").set_num_threads(int(threads))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for

@@ -6,17 +6,16 @@ or the same names in jax (cpu_peers.py), so that all run one text. For a NumPy p
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from benchmarks import cpu_models as models
+
 SEED = 0
-SIZES = {"n_layer": 6, "n_head": 6, "n_embd": 384, "block_size": 128, "vocab_size": 256, "dropout": 0.0}
-BATCH = 4
 
 
 @dataclass(frozen=True)
@@ -33,6 +32,9 @@ class Row:
     in_mean: bool = True  # counts in the geometric means
     same: bool = True  # every framework gives the same numbers: false where it draws at random
     quick: bool = False
+    moves: int = 0  # bytes read and written by what is little more than a copy
+    copy: float = 1.25  # ours over an OpenMP copy of as many bytes: at most
+    weight: float = 1.0  # how long a row takes to measure, about: the longest begin first
 
 
 def floats(*shape: int) -> Callable[[np.random.Generator], np.ndarray]:
@@ -165,76 +167,16 @@ def numpy_distances(np: Any, f: Any, x: Any) -> Any:
     return np.sqrt(np.sum((x[:, None, :] - x[None, :, :]) ** 2, axis=2))
 
 
-# ---- models, and graphs that grow ------------------------------------------------------------------------------------
+def growth(name: str, function: Callable[[], Any], inputs: Any, **more: Any) -> Row:
+    return Row(name, function, inputs, torch=0.25, group="growth", in_jax=False, **more)
 
 
-def language_model(m: Any) -> Any:
-    """The published model of tests/models, its weights drawn by NumPy: the same in both frameworks."""
-    path = Path(__file__).parent.parent / "tests/models/gpt2.py"
-    spec = importlib.util.spec_from_file_location("gpt2", path)
-    assert spec is not None and spec.loader is not None
-    file = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(file)  # `import torch` in it is whichever framework stands there
-    model = file.GPT2(file.GPT2Config(**SIZES))
-    rng = np.random.default_rng(SEED)
-    with m.no_grad():
-        for parameter in model.parameters():
-            if len(parameter.shape) > 1:
-                drawn = rng.standard_normal(tuple(parameter.shape), np.float32) * np.float32(0.02)
-                parameter.copy_(m.from_numpy(drawn))
-    return model
-
-
-def inference(m: Any, compiled: Callable, tokens: Any, targets: Any) -> Callable[[], Any]:
-    model = language_model(m).eval()
-    run = compiled(lambda x: model(x)[0])
-
-    def call() -> Any:
-        with m.no_grad():
-            return run(tokens)
-
-    return call
-
-
-def training(m: Any, compiled: Callable, tokens: Any, targets: Any) -> Callable[[], Any]:
-    model = language_model(m)
-    optimizer = m.optim.AdamW(model.parameters(), lr=1e-4)
-    loss_of = compiled(lambda x, y: model(x, y)[1])
-    update = compiled(optimizer.step)
-
-    def call() -> Any:
-        optimizer.zero_grad()
-        loss = loss_of(tokens, targets)
-        loss.backward()
-        update()
-        return loss
-
-    return call
-
-
-def growing(count: int) -> Callable[..., Any]:
-    """A function of `count` pointwise operators."""
-    lines = "".join(f"    x = x {'*+-'[k % 3]} {0.5 + k % 7}\n" for k in range(count))
-    scope: dict[str, Any] = {}
-    exec(f"def grown(m, f, x):\n{lines}    return x\n", scope)
-    return scope["grown"]
-
-
-def growth(count: int, **more: Any) -> Row:
-    return Row(
-        f"{count} operators",
-        lambda *args: growing(count)(*args),
-        of(floats(1000)),
-        torch=0.25,
-        group="growth",
-        in_jax=False,
-        **more,
-    )
-
-
+NORM_BYTES = 4 * 4096 * 1024
 NORM = of(floats(4096, 1024), floats(1024), floats(1024))
-MODEL = of(integers(256, BATCH, 128), integers(256, BATCH, 128))
+TOKENS = of(integers(256, 4, 128), integers(256, 4, 128))
+IMAGES = of(floats(4, 3, 128, 128), integers(1000, 4))
 HALF = {"group": "half"}
+MODEL = {"group": "model", "in_jax": False, "weight": 60.0}
 NUMPY = {"group": "numpy", "eager": 1.0}
 
 ROWS = (
@@ -244,9 +186,15 @@ ROWS = (
     Row("chain of five 1M", chain, of(floats(1_000_000)), torch=0.6, jax=1.05, quick=True),
     Row("softmax 4096x4096", softmax, of(floats(4096, 4096)), torch=0.9),
     Row("log_softmax 4096x4096", log_softmax, of(floats(4096, 4096)), torch=0.9),
-    Row("layer norm 4096x1024", layer_norm, NORM, torch=0.95),
+    Row("layer norm 4096x1024", layer_norm, NORM, torch=0.95, moves=2 * NORM_BYTES),
     Row("layer norm fwd+bwd", layer_norm, NORM, torch=0.6, gradients=3, quick=True),
-    Row("rms norm 4096x1024", rms_norm, of(floats(4096, 1024), floats(1024)), torch=0.9),
+    Row(
+        "rms norm 4096x1024",
+        rms_norm,
+        of(floats(4096, 1024), floats(1024)),
+        torch=0.9,
+        moves=2 * NORM_BYTES,
+    ),
     Row("cross entropy 4096x8192", cross_entropy, of(floats(4096, 8192), integers(8192, 4096)), torch=0.6),
     Row(
         "cross entropy fwd+bwd",
@@ -257,10 +205,20 @@ ROWS = (
     ),
     Row("sum over rows 4096x4096", sum_rows, of(floats(4096, 4096)), torch=0.4),
     Row("sum over columns 4096x4096", sum_columns, of(floats(4096, 4096)), torch=0.4),
-    Row("transposed add 4096x4096", transposed_add, of(floats(4096, 4096), floats(4096, 4096)), torch=0.9),
+    Row(
+        "transposed add 4096x4096",
+        transposed_add,
+        of(floats(4096, 4096), floats(4096, 4096)),
+        torch=0.9,
+        moves=3 * 4 * 4096 * 4096,
+    ),
     Row("attention 8x8x512x64", attention, of(*[floats(8, 8, 512, 64)] * 3), torch=0.6),
     Row(
-        "embedding 32000x512, 8192 rows", embedding, of(integers(32000, 8192), floats(32000, 512)), torch=0.95
+        "embedding 32000x512, 8192 rows",
+        embedding,
+        of(integers(32000, 8192), floats(32000, 512)),
+        torch=0.95,
+        moves=2 * 4 * 8192 * 512,
     ),
     Row("gather 4096x1024", gather, of(floats(4096, 1024), integers(1024, 4096, 1024)), torch=0.95),
     Row("sum of outer product 1024x64", outer_sum, of(floats(1024), floats(64))),
@@ -274,7 +232,14 @@ ROWS = (
         of(floats(512, 512), floats(512, 2048), floats(2048), floats(2048, 512), floats(512)),
         jax=1.05,
     ),
-    Row("integer chain 1M", integer_chain, of(integers(1 << 30, 1_000_000)), torch=0.1, in_mean=False),
+    Row(
+        "integer chain 1M",
+        integer_chain,
+        of(integers(1 << 30, 1_000_000)),
+        torch=0.1,
+        in_mean=False,
+        moves=2 * 8 * 1_000_000,
+    ),
     Row("tiny, 4 elements", tiny, of(floats(4)), torch=0.3, in_mean=False, quick=True),
     Row("rms norm bfloat16", rms_norm, of(floats(4096, 1024), floats(1024)), **HALF),
     Row("gelu bfloat16 1M", gelu, of(floats(1_000_000)), **HALF),
@@ -284,12 +249,25 @@ ROWS = (
     Row("np: polynomial 1M", numpy_polynomial, of(doubles(1_000_000)), quick=True, **NUMPY),
     Row("np: normalise 4096x512", numpy_normalise, of(doubles(4096, 512)), **NUMPY),
     Row("np: pairwise distances 1,000", numpy_distances, of(doubles(1000, 3)), **NUMPY),
-    Row("language model, inference", inference, MODEL, group="model", in_jax=False),
-    Row("language model, training", training, MODEL, group="model", in_jax=False),
-    growth(50, quick=True),
-    growth(200),
-    growth(800),
-    growth(3200),
+    Row("language model, inference", models.language_model_inference, TOKENS, **MODEL),
+    Row("language model, training", models.language_model_training, TOKENS, **MODEL),
+    Row("ResNet-50, inference", models.resnet_inference, IMAGES, **MODEL),
+    Row("ResNet-50, training", models.resnet_training, IMAGES, torch=1.1, **MODEL),
+    Row("vision transformer, inference", models.vit_inference, IMAGES, **MODEL),
+    *(
+        growth(f"{count} operators", partial(models.pointwise, count), of(floats(1000)), quick=count == 50)
+        for count in (50, 200, 800, 3200)
+    ),
+    *(
+        growth(
+            f"{count} layers", partial(models.layers, count), of(floats(16, 64), floats(64, 64)), gradients=2
+        )
+        for count in (4, 16, 64)
+    ),
+    *(
+        growth(f"{count} lines", partial(models.branches, count), of(floats(1000)))
+        for count in (100, 400, 1600)
+    ),
 )
 
 # What every first compile on a machine pays once (precompiled headers, modules imported late) is paid by this one.

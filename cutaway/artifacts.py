@@ -150,6 +150,9 @@ class Artifacts:
     backend: str = "inductor"
     pipeline: Pipeline | None = None  # the seams that made all this
     fullgraph: bool = False
+    parts: list[Artifacts] = field(
+        default_factory=list
+    )  # of a graph that was compiled in parts (optimize_ddp)
     events: list[Event] = field(default_factory=list)  # what the event log recorded during this compile
 
     def named(self) -> list[tuple[str, Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,10 +23,11 @@ from stage0_eager import set_grad_enabled
 from stage0_eager.state import ordinary_modes
 from stage0_eager.utils.break_errors import errors_on_graph_break
 from stage_contracts import config, events
+from stage_contracts.around_backend import around_backend
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.errors import BackendFailed
-from stage_contracts.graph import GraphError
+from stage_contracts.graph import Graph, GraphError
 from stage_contracts.guards import Guard
 from stage_contracts.messages import say
 from stage_contracts.pipeline import Entry, Pipeline
@@ -129,6 +130,18 @@ def _place(fn: types.FunctionType) -> str:
     return f"{fn.__qualname__} {fn.__code__.co_filename}:{fn.__code__.co_firstlineno}"
 
 
+def _compile_part(
+    backend: Backend, pipeline: Pipeline, artifacts: Artifacts, graph: Graph, inputs: Sequence[Any]
+) -> Callable[..., tuple]:
+    """The backend on the captured graph, or on a part of it, which gets artifacts of its own."""
+    if graph is not artifacts.captured:
+        part = Artifacts(f"{artifacts.function_name}.{graph.name}", artifacts.frame, graph)
+        part.backend, part.pipeline = artifacts.backend, pipeline
+        artifacts.parts.append(part)
+        artifacts = part
+    return backend.compile(graph, list(inputs), pipeline, artifacts)
+
+
 @dataclass
 class Compiled:
     """One attempt to compile a frame: what was captured, and what the backend made of its graph."""
@@ -193,7 +206,8 @@ def _captured_and_compiled(
             inputs = example_inputs(frame, fn, args, kwargs)
             _phase(f"Step 2: calling compiler function {backend.name}")
             with set_grad_enabled(frame.graph_grad_mode), ordinary_modes():
-                compile_graph = functools.partial(backend.compile, frame.graph, inputs, pipeline, artifacts)
+                compile_part = functools.partial(_compile_part, backend, pipeline, artifacts)
+                compile_graph = functools.partial(around_backend, compile_part, frame.graph, inputs)
                 made.run = repro.compiled(
                     "dynamo", fn.__qualname__, backend, frame.graph, inputs, compile_graph
                 )

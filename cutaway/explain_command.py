@@ -24,8 +24,26 @@ _HOOK = "__cutaway_explain__"
     "--html", type=click.Path(dir_okay=False, path_type=Path), default="explain.html", show_default=True,
     help="Where the page goes.",
 )  # fmt: skip
-def explain(target: str, arguments: tuple[str, ...], html: Path) -> None:
+@click.option(
+    "--beside",
+    metavar="SCRIPT.PY:FUNCTION",
+    help="Another function, or another version of it, shown side by side.",
+)
+def explain(target: str, arguments: tuple[str, ...], html: Path, beside: str | None) -> None:
     """Run a script with one of its functions compiled; write a page that shows how it was compiled."""
+    if not html.resolve().parent.is_dir():
+        raise click.ClickException(
+            f"--html {html}: there is no folder {html.resolve().parent}; make it first"
+        )
+    from cutaway.explorer import side_by_side  # the page's parts, which the other commands do not need
+
+    found = {each: _compiled(each, arguments) for each in (target, beside) if each is not None}
+    written = side_by_side(found, html) if len(found) > 1 else found[target].explain_html(html)
+    click.echo(f"The page is {written}")
+
+
+def _compiled(target: str, arguments: tuple[str, ...]) -> Any:
+    """The function that a target names, after its script ran. An error says what is wrong with the target."""
     script, _, name = target.rpartition(":")
     if not script or not all(part.isidentifier() for part in name.split(".")):
         raise click.ClickException(
@@ -34,18 +52,14 @@ def explain(target: str, arguments: tuple[str, ...], html: Path) -> None:
     path = Path(script)
     if not path.is_file():
         raise click.ClickException(f"there is no file {script}; expected the path of a Python script")
-    if not html.resolve().parent.is_dir():
-        raise click.ClickException(
-            f"--html {html}: there is no folder {html.resolve().parent}; make it first"
-        )
     compiled = run_with_compiled(path, name, list(arguments))
     if compiled is None:
         raise click.ClickException(f"{script} has no function or compiled object {name!r}; {_defined(path)}")
     try:
-        written = compiled.explain_html(html)
+        compiled.artifacts[-1]  # where there are none, its error says why
     except IndexError as error:
         raise click.ClickException(f"{name} was not compiled while {script} ran: {error}") from error
-    click.echo(f"The page is {written}")
+    return compiled
 
 
 def run_with_compiled(path: Path, name: str, arguments: list[str]) -> Any:

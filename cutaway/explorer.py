@@ -1,4 +1,4 @@
-"""`fn.explain_html(path)` and `cutaway explain script.py:function`: the tour's page, of your own function.
+"""`fn.explain_html(path)`, `cutaway explain script.py:function`, `side_by_side`: the tour's page of your functions.
 
 Input: a compiled function that was called. Each frame that was compiled for it has a tab: a version for each kind of
 call, and, where its graph broke, what comes after the break.
@@ -7,6 +7,7 @@ call, and, where its graph broke, what comes after the break.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,35 @@ from cutaway.artifacts import Artifacts
 from cutaway.page import Specimen, emit_for_both_targets, write_page
 
 
-def explain_html(compiled: Any, path: Path) -> Path:
+def explain_html(compiled: Any, path: Path, *, site: bool = False) -> Path:
     """Write the page, and return its path. Raises IndexError where nothing was compiled yet."""
+    write_page(path, _specimens(compiled), site=site)
+    return path.resolve()
+
+
+def side_by_side(compiled: Mapping[str, Any], path: str | Path) -> Path:
+    """One page of several programs, or of one program compiled in several ways: name -> the compiled function.
+
+    Two are shown beside each other. What came from the same expression of yours lights up in both.
+    """
+    if len(compiled) < 2:
+        raise ValueError(f"side_by_side shows two compiled functions or more, but got {len(compiled)}")
+    shown = [
+        Specimen(f"{name}: {specimen.title}" if specimen.title != name else name, specimen.artifacts)
+        for name, each in compiled.items()
+        for specimen in _specimens(each)[-1:]
+    ]
+    write_page(Path(path), shown, both=True)
+    return Path(path).resolve()
+
+
+def _specimens(compiled: Any) -> list[Specimen]:
     found: list[Artifacts] = list(compiled.artifacts) or [
         compiled.artifacts[0]
     ]  # which says why there are none
     for artifacts in found:
         emit_for_both_targets(artifacts)
-    write_page(path, [Specimen(title, a) for title, a in zip(_titles(found), found, strict=True)])
-    return path.resolve()
+    return [Specimen(title, a) for title, a in zip(_titles(found), found, strict=True)]
 
 
 def _titles(found: list[Artifacts]) -> list[str]:

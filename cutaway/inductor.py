@@ -28,6 +28,7 @@ from stage0_eager import is_grad_enabled
 from stage0_eager.core_interpreter import interpreter
 from stage2_autograd.regions import cut_regions
 from stage2_autograd.runtime.runtime_wrapper import make_runtime_wrapper, raise_it
+from stage2_autograd.runtime.saved_outputs import returned_once
 from stage2_autograd.size_inputs import save_hidden_sizes, without_size_inputs
 from stage4_runtime.runtime import launch_on_numpy, report_once
 from stage4_runtime.runtime.layout import laid_out
@@ -223,8 +224,10 @@ def two_graphs(
         cut = step("partition", pipeline.partition, joint).verify()
         verify_step("partition", joint, cut)
         partition = artifacts.partition = step("save_hidden_sizes", save_hidden_sizes, cut)
-        halves = compile_half(partition.forward), compile_half(partition.backward)
+        shorter, whole = returned_once(partition, functional)
+        halves = compile_half(shorter), compile_half(partition.backward)
         (forward, artifacts.forward), (backward, artifacts.backward) = (finish() for finish in halves)
+        forward = whole(forward)
         recover = (
             recover_forward(graph, artifacts),
             recover_backward(partition.backward, artifacts),

@@ -23,7 +23,14 @@ from stage0_eager.tensor import Tensor
 from stage0_eager.utils.pytree import leaves_of
 from stage_contracts import config, events
 from stage_contracts.breaks import Unsupported
-from stage_contracts.errors import BackendFailed, ForbiddenInGraph, RecompileError, SeamError, VerifyError
+from stage_contracts.errors import (
+    BackendFailed,
+    ComptimeError,
+    ForbiddenInGraph,
+    RecompileError,
+    SeamError,
+    VerifyError,
+)
 from stage_contracts.messages import say
 from stage_contracts.pipeline import DEFAULT_SEAMS, Pipeline
 from stage_contracts.sizes import ConstraintViolationError
@@ -34,6 +41,7 @@ if TYPE_CHECKING:
 # Errors about the user's program or settings: raised as they are.
 FOR_THE_USER = (
     BackendFailed,
+    ComptimeError,
     ConstraintViolationError,
     ForbiddenInGraph,
     RecompileError,

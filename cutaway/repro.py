@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from cutaway.as_captured import ran_silently
+from cutaway.debug.backend_source import imported_backend
 from cutaway.repro_calls import lifted, name_of
 from cutaway.version import __version__
 from stage0_eager import arrays
@@ -226,7 +227,7 @@ def _program(
     inputs = [
         _input(node.name, value, numbers) for node, value in zip(graph.placeholders, tensors, strict=True)
     ]
-    imported, named = _backend(backend)
+    imported, named = imported_backend(backend)
     roots = sorted({_root(n.target) for g in _all_graphs(graph) for n in g.calls} | {"cutaway"})
     text = PROGRAM.format(
         heading=heading.replace("\\", "\\\\").replace('"""', "'''"),
@@ -279,18 +280,6 @@ def _input(name: str, value: Any, numbers: dict[str, Tensor]) -> str:
     numbers[name] = value.detach()
     layout = "" if value.is_contiguous() else f", stride={tuple(map(int, value.stride()))}"
     return f'saved.tensor("{name}"{layout}{", requires_grad=True" * value.requires_grad})'
-
-
-def _backend(backend: Any) -> tuple[str, str]:
-    """What the program imports for its backend, and what it calls it. A name will do for those that have one."""
-    function = getattr(backend, "function", None)
-    name = getattr(backend, "name", backend)
-    if function is None:
-        return "", repr(name)
-    module, path = getattr(function, "__module__", "__main__"), getattr(function, "__qualname__", "<locals>")
-    if module == "__main__" or "." in path:
-        return f"\n# {name} is a backend of yours: import or define it here\n", name
-    return f"from {module} import {path}\n", path
 
 
 def _all_graphs(graph: Graph) -> list[Graph]:

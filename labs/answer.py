@@ -161,12 +161,12 @@ def _check_function(module: ModuleType, name: str, package: Path, lab: Lab) -> N
         raise Refused(
             f"{lab.package}/{lab.file} has no function {name!r}: the checks call it, so it keeps its name."
         )
-    code = getattr(found, "__code__", None)
-    file = Path(code.co_filename).resolve() if code is not None else None
+    parts = vars(found).values() if isinstance(found, type) else [found]
+    codes = [part.__code__ for part in parts if hasattr(part, "__code__")]
+    files = [Path(code.co_filename) for code in codes if code.co_filename != "<string>"]  # a dataclass's own
+    file = files[0].resolve() if files else None
     if file is None or not file.is_relative_to(package):
-        raise Refused(
-            f"{name} is not written in {package} but comes from {file}: expected a `def {name}` there."
-        )
+        raise Refused(f"{name} is not written in {package} but comes from {file}: expected `{name}` there.")
 
 
 def where(error: BaseException, package: Path) -> str:

@@ -34,6 +34,7 @@ def _load(path):
 
 
 drawings = _load(HERE / "drawings.py")
+source_pages = _load(HERE / "source_pages.py")
 
 
 @cache
@@ -167,7 +168,9 @@ def _drawing(name):
 def _source(name):
     """A function of a tiny, without the marks of the labs."""
     lines = inspect.getsource(SOURCES[name]).splitlines()
-    return _fence("python", "\n".join(line for line in lines if not line.strip().startswith("# lab:")))
+    page, path, line = source_pages.link_to(SOURCES[name])
+    shown = _fence("python", "\n".join(line for line in lines if not line.strip().startswith("# lab:")))
+    return f'{shown}\n\n<p class="source-of"><a href="../{page}">{path}, line {line}</a></p>'
 
 
 def _texts(word, names, make):

@@ -103,6 +103,12 @@ def inner(x):
 torch._dynamo.allow_in_graph(inner)
 
 @torch.compile(fullgraph=True)
+def said_inside(x):
+    return torch._dynamo.allow_in_graph(torch.vmap(torch.sum))(x)
+
+print(tuple(said_inside(torch.randn(2, 3)).shape))
+
+@torch.compile(fullgraph=True)
 def outer(x):
     return inner(x) + 1
 
@@ -143,6 +149,20 @@ Z = numpy_fn(X, Y)
 assert isinstance(Z, torch.Tensor)
 Z.backward()
 print(tuple(X.grad.shape))
+
+@torch.compile
+@torch.compiler.wrap_numpy
+def numpy_fn(X, Y):
+    prod = X[:, :, None] * Y[:, None, :]
+    print("oops, a graph break!")
+    return np.sum(prod, axis=(-2, -1))
+
+X = torch.randn(1024, 64, device="cpu")
+Y = torch.randn(1024, 64, device="cpu")
+with torch.device("cpu"):
+    Z = numpy_fn(X, Y)
+assert isinstance(Z, torch.Tensor)
+print(tuple(Z.shape), Z.device.type)
 """,
     "numpy_eager.py": """\
 import torch
@@ -155,6 +175,12 @@ def numpy_fn(X, Y):
 
 Z = numpy_fn(np.ones((4, 3)), np.asarray(torch.ones(4, 3)))
 print(Z, Z.tensor.dtype)
+
+# or leave NumPy's functions to NumPy
+import numpy
+torch._dynamo.config.trace_numpy = False
+doubled = torch.compile(lambda x: numpy.add(x, x))
+print(doubled(numpy.ones(2)), "graph:", doubled.artifacts[0].captured)
 """,
     "fine_grain.py": """\
 import torch
@@ -228,6 +254,6 @@ SHOWN = {
     "breaks": (f"{RUN} toy_example.py", 25),
     "memory": (f"TORCHDYNAMO_DYNAMIC_SHAPES=0 {RUN} memory.py", 5),
     "functional": (f"{RUN} functional.py", 10),
-    "numpy": (f"{RUN} numpy_fn.py numpy_gradient.py numpy_eager.py", 8),
+    "numpy": (f"{RUN} numpy_fn.py numpy_gradient.py numpy_eager.py", 10),
     "fine grain": (f"{RUN} fine_grain.py", 12),
 }

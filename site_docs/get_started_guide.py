@@ -51,6 +51,9 @@ print(tuple(opt_model(torch.randn(1, 3, 64, 64)).shape))
 import torch
 
 print(torch.compiler.list_backends())
+
+x = torch.randn(100)
+print("cudagraphs:", torch.allclose(torch.compile(torch.sin, backend="cudagraphs")(x), torch.sin(x)))
 """,
     "transformers.py": '''\
 """Planted for the package transformers: a tokenizer of letters and an encoder of two layers, with drawn weights."""

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from mkdocs.structure.files import File
+from mkdocs.structure.nav import Navigation
 
 from stage_contracts.core_ops import CORE_OPS, KINDS
 from stage_contracts.dtype import DTYPES, promote
@@ -25,16 +26,29 @@ PACKAGES = (
     "stage3_lowering",
     "stage4_runtime",
 )
+DRAFT = os.environ.get("SITE_DRAFT")  # for whoever writes a page: no command runs, and its place stays empty
+ARABIC = "العربية"  # the title of its part of the navigation
 # not `kernel[grid](...)`, which is code
 LINK = re.compile(r"(?<!\w)\[([^\]]+)\]\((?!https?:|#)([^)]+)\)")
+
+
+def on_config(config):
+    (labs,) = [part["Labs"] for part in config.nav if "Labs" in part]
+    labs[:0] = _beside("lab_pages").navigation()
+    return config
 
 
 def on_files(files, config):
     for package in PACKAGES:
         readme = ROOT / package / "README.md"
         if readme.exists():
-            page = LINK.sub(_for_the_site, readme.read_text(encoding="utf-8"))
-            files.append(File.generated(config, f"stages/{package}.md", content=page))
+            files.append(
+                File.generated(config, f"stages/{package}.md", content=_with_site_links(readme, "../"))
+            )
+    contributing = _with_site_links(ROOT / "CONTRIBUTING.md", "")
+    files.append(File.generated(config, "contributing.md", content=contributing))
+    files.append(File.generated(config, "benchmarks.md", content=_beside("report_pages").reports_page()))
+    files.append(File.generated(config, "features.md", content=_beside("features").features_page()))
     report = _oracle_page()
     wide = "---\nhide: [toc]\n---\n\n"  # eleven columns need the room
     files.append(File.generated(config, "oracle.md", content=wide + report))
@@ -47,6 +61,7 @@ def on_files(files, config):
     fields = _beside("dynamo_config_page").dynamo_config_page()
     files.append(File.generated(config, "dynamo_config.md", content=fields))
     files.append(File.generated(config, "glossary.md", content=_beside("glossary").glossary_page()))
+    files.append(File.generated(config, "ar/glossary.md", content=_beside("glossary_ar").glossary_page()))
     files.append(File.generated(config, "tour.html", content=_beside("live_pages").tour_html()))
     for path, text in _beside("lab_pages").lab_files().items():
         files.append(File.generated(config, path, content=text))
@@ -72,10 +87,13 @@ def _beside(name):
     return module
 
 
-def on_page_markdown(markdown, **_):
+def on_page_markdown(markdown, page, **_):
+    markdown = _beside("languages").with_shared_code(markdown, page.file.src_uri)
     pages = "dynamic_page", "debug_page", "guide_page", "names_page", "chapter_page"
     texts = (_beside("numpy_page").TABLES, *(_beside(page).TEXTS for page in pages))
     wanted = {mark: make for table in texts for mark, make in table.items() if mark in markdown}
+    if DRAFT:
+        wanted = {mark: make for mark, make in wanted.items() if " shown: " not in mark}
     commands = [make for mark, make in wanted.items() if " shown: " in mark]
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # each is a process of its own, and is kept
         list(pool.map(lambda make: make(), commands))
@@ -83,7 +101,30 @@ def on_page_markdown(markdown, **_):
         markdown = markdown.replace(mark, make())
     markdown = markdown.replace("<!-- promotion table -->", _promotion_table())
     markdown = markdown.replace("<!-- core operators -->", _core_operators())
-    return f"{markdown}\n\n{_beside('glossary').abbreviations()}\n"
+    words = "glossary_ar" if _beside("languages").is_arabic(page.file.src_uri) else "glossary"
+    return f"{markdown}\n\n{_beside(words).abbreviations()}\n"
+
+
+def on_page_context(context, page, config, nav):
+    """An Arabic page has the theme's Arabic words, is read from the right, and has its own navigation."""
+    languages = _beside("languages")
+    arabic = languages.is_arabic(page.file.src_uri)
+    config.theme["language"] = "ar" if arabic else "en"
+    other = languages.counterpart(page.file.src_uri).replace(".md", ".html")
+    here = page.file.src_uri.replace(".md", ".html")
+    config.extra["alternate"] = [
+        {"name": "English", "link": other if arabic else here, "lang": "en"},
+        {"name": "العربية", "link": here if arabic else other, "lang": "ar"},
+    ]
+    own = [item for item in nav.items if item.title == ARABIC]
+    context["nav"] = Navigation(
+        own[0].children if arabic else [i for i in nav.items if i not in own], nav.pages
+    )
+    if page.next_page and languages.is_arabic(page.next_page.file.src_uri) is not arabic:
+        page.next_page = None
+    if page.previous_page and languages.is_arabic(page.previous_page.file.src_uri) is not arabic:
+        page.previous_page = None
+    return context
 
 
 def _core_operators():
@@ -115,10 +156,31 @@ def _promotion_table():
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
-def _for_the_site(link):
-    """A link to another README leads to its page; a link to a file of the source is only its name here."""
-    text, target = link.groups()
-    for package in PACKAGES:
-        if target.rstrip("/").endswith((package, f"{package}/README.md")):
-            return f"[{text}]({package}.md)"
-    return text if text.startswith("`") else f"`{text}`"
+def _with_site_links(readme, up):
+    """A page of the repository, for the site: links to READMEs lead to their pages, those to files to their source."""
+
+    def there(link):
+        text, target = link.groups()
+        for package in PACKAGES:
+            if target.rstrip("/").endswith((package, f"{package}/README.md")):
+                return f"[{text}]({up}stages/{package}.md)"
+        path = os.path.relpath((readme.parent / target.partition("#")[0]).resolve(), ROOT)
+        page = _beside("source_pages").page_of(path)
+        if page:
+            return f'<a href="{up}{page}">{_code(text)}</a>'
+        return text if text.startswith("`") else f"`{text}`"
+
+    return LINK.sub(there, readme.read_text(encoding="utf-8"))
+
+
+def _code(text):
+    return f"<code>{text.strip('`')}</code>" if text.startswith("`") else text
+
+
+def on_post_page(output, **_):
+    """Without these links, from which the theme would look for a sitemap of each language: a folder has none."""
+    return re.sub(r'\s*<link rel="alternate"[^>]*>', "", output)
+
+
+def on_post_build(config):
+    _beside("source_pages").write_pages(Path(config["site_dir"]))

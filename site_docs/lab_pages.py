@@ -1,37 +1,37 @@
-"""The labs on the site: a page with all of them, and each lab's own page with its drawings.
+"""The labs on the site: a page with all of them, each lab's own page with its drawings, and each as a notebook.
 
 Input: the folders of labs/. What a learner reads in his folder and what the site shows is the same file.
 """
 
-import tomllib
-from pathlib import Path
-
-LABS = Path(__file__).parent.parent / "labs"
-
-
-def labs():
-    """(folder, lab.toml as a dict), in the order of their numbers."""
-    found = [
-        (path.parent, tomllib.loads(path.read_text(encoding="utf-8"))) for path in LABS.glob("lab*/lab.toml")
-    ]
-    return sorted(found, key=lambda lab: lab[1]["number"])
+from labs.catalogue import all_labs
+from labs.notebook import notebook
 
 
 def lab_files():
     """The site's files: path -> text."""
     files = {"labs/index.md": index_page()}
-    for folder, _ in labs():
-        files[f"labs/{folder.name}/index.md"] = (folder / "page.md").read_text(encoding="utf-8")
-        for drawing in folder.glob("*.svg"):
-            files[f"labs/{folder.name}/{drawing.name}"] = drawing.read_text(encoding="utf-8")
+    for lab in all_labs():
+        place = f"labs/{lab.package}"
+        page = lab.page.read_text(encoding="utf-8")
+        below = f"\n\nThis lab [as a notebook]({lab.package}.ipynb)\n"
+        files[f"{place}/index.md"] = page.rstrip() + below
+        files[f"{place}/{lab.package}.ipynb"] = notebook(lab)
+        for drawing in lab.folder.glob("*.svg"):
+            files[f"{place}/{drawing.name}"] = drawing.read_text(encoding="utf-8")
     return files
+
+
+def navigation():
+    """The labs' part of the navigation."""
+    pages = [{f"{lab.number} {lab.title}": f"labs/{lab.package}/index.md"} for lab in all_labs()]
+    return [{"All labs": "labs/index.md"}, *pages]
 
 
 def index_page():
     rows = [
-        f"| {lab['number']} | [{lab['title']}]({folder.name}/index.md) | {lab['hours']} | "
-        f"{', '.join(map(str, lab['needs']))} | {'`' + lab['seam'] + '`' if lab['seam'] else ''} |"
-        for folder, lab in labs()
+        f"| {lab.number} | [{lab.title}]({lab.package}/index.md) | {lab.hours:g} | "
+        f"{', '.join(map(str, lab.needs))} | {'`' + lab.seam + '`' if lab.seam else ''} |"
+        for lab in all_labs()
     ]
     return (
         "# Labs\n\n"
@@ -42,6 +42,7 @@ def index_page():
         "    cutaway lab check       # how far you are\n"
         "    cutaway lab hint        # the next of three hints\n"
         "    cutaway lab solution    # how we wrote it\n\n"
-        "You can begin with any of them. No GPU is needed, and no network.\n\n"
+        "You can begin with any of them. No GPU is needed, and no network. Each page ends with a link to the same "
+        "lab as a notebook.\n\n"
         "| lab | title | hours | after | seam |\n| --- | --- | --- | --- | --- |\n" + "\n".join(rows) + "\n"
     )

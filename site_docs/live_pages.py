@@ -24,4 +24,4 @@ def tour_html():
     weights = (cutaway.randn(48, 64) * 0.1, cutaway.zeros(48), cutaway.randn(48, 10) * 0.1)
     loss_of(x, *(w.requires_grad_() for w in weights), target).backward()
     with tempfile.TemporaryDirectory() as folder:
-        return explain_html(loss_of, Path(folder) / "tour.html").read_text(encoding="utf-8")
+        return explain_html(loss_of, Path(folder) / "tour.html", site=True).read_text(encoding="utf-8")

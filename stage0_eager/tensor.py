@@ -244,9 +244,11 @@ class Tensor(Methods):
 
     # ---- reading the data ----------------------------------------------------------------------------------
 
-    def numpy(self) -> np.ndarray:
+    def numpy(self, *, force: bool = False) -> np.ndarray:
         """The tensor's array, which shares its memory. As in torch, raises for a tensor on a GPU, or one that requires
-        grad while gradients are recorded."""
+        grad while gradients are recorded; `force` detaches it and copies it to the CPU first."""
+        if force:
+            return self.detach().cpu().numpy()
         if self.requires_grad and STATE.grad_enabled:
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."

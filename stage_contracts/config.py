@@ -83,6 +83,16 @@ class LoweringConfig:
 
 @checks_fields
 @dataclass(frozen=True)
+class DistributedConfig:
+    # How compiled code averages the gradients of DistributedDataParallel. "in_graph": collectives in the backward
+    # graph, one for each bucket; "ddp_optimizer": a graph for each bucket, and hooks between them, as in torch; "off":
+    # one graph, and all collectives after it
+    optimize_ddp: str = "in_graph"
+    prefetch: int = 1  # how many parameters of fully_shard are gathered ahead of the one in use
+
+
+@checks_fields
+@dataclass(frozen=True)
 class RuntimeConfig:
     cxx: str = ""  # the C++ compiler; "" looks for $CXX, g++, clang++, c++ on the path
     # -O3 -march=native     SIMD of this CPU; the code runs only on this machine, and the cache's key includes the CPU
@@ -117,6 +127,7 @@ class DebugConfig:
     trace_folder: str = ""  # write every event to a file in this folder, one JSON object per line
     folder: bool = False  # each compile writes its artifacts into a debug folder (TORCH_COMPILE_DEBUG)
     folder_root: str = ""  # the parent of the run_<time> debug folders; "" is ./torch_compile_debug
+    folder_without: str = ""  # files that a debug folder lacks, by name: "graph_diagram.*,memory.txt"
     # as folder, and each kernel becomes a file that runs alone and prints its bandwidth
     benchmark_kernel: bool = False
     # "Eq(s0, 10)", or as it stands in Python: print where this guard is added, in the user's code and in the compiler
@@ -140,6 +151,7 @@ class Config:
     capture: CaptureConfig = field(default_factory=CaptureConfig)
     autograd: AutogradConfig = field(default_factory=AutogradConfig)
     lowering: LoweringConfig = field(default_factory=LoweringConfig)
+    distributed: DistributedConfig = field(default_factory=DistributedConfig)
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
     debug: DebugConfig = field(default_factory=DebugConfig)
 

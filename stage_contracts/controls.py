@@ -33,6 +33,7 @@ RULE_KINDS: dict[str, str] = {
     "forbid": "calling it in compiled code is an error of the program's (`detail` says which)",
     "reorder": "its calls, in order, are made after the graph has run: reorderable_logging_functions",
     "ignore": "its calls are left out: ignore_logging_functions",
+    "comptime": "`detail` runs now, on the frame under way, and adds no node: comptime's functions",
     "follow": "an object that stands for a Python function (its attribute `detail`), which is followed",
 }
 

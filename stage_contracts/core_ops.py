@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from stage_contracts import complex_metas, convolution_metas, view_metas
+from stage_contracts import collective_ops, complex_metas, convolution_metas, view_metas
 from stage_contracts import core_metas as m
 from stage_contracts.external_ops import EXTERNAL
 from stage_contracts.fft_metas import FOURIER
@@ -28,6 +28,7 @@ KINDS = {
     "random": "bits from (seed, counter, flat index)",
     "scan": "running reductions along one dimension",
     "external": "a routine of the array library, several results or one; lowering calls its eager kernel",
+    "collective": "exchanges data with the other ranks of a process group; runs once, in the order of the graph",
     "identity": "same value; matters to autograd or to placement",
 }
 
@@ -198,9 +199,12 @@ _TABLE: list[CoreOp] = [
            "word flat index % 4"),
     CoreOp("clone", "input", "identity", m.clone, "a copy in new storage, dense layout kept"),
     CoreOp("contiguous", "input", "identity", m.contiguous, "row-major; input itself when it already is"),
+    CoreOp("average_gradient", "input, limit, group", "identity", collective_ops.copied,
+           "the same values; their gradient is the mean over the group, which travels with others up to limit bytes"),
     CoreOp("detach", "input", "identity", m.same, "shares storage; no gradient flows"),
     CoreOp("to_device", "input, device", "identity", m.to_device, "a copy on another device; input itself if there"),
     *(row for params, meta, text in (*EXTERNAL, *FOURIER) for row in _rows("external", params, meta, text)),
+    *(row for params, meta, text in collective_ops.COLLECTIVE for row in _rows("collective", params, meta, text)),
 ]  # fmt: skip
 
 CORE_OPS: dict[str, CoreOp] = {row.name: complex_metas.refused_unless_listed(row) for row in _TABLE}

@@ -24,6 +24,10 @@ class ForbiddenInGraph(RuntimeError):
     """A call that is forbidden in compiled code (by forbid_in_graph, or set_stance itself)."""
 
 
+class ComptimeError(RuntimeError):
+    """A function that the program gave to comptime raised while the program was compiled; the cause is chained."""
+
+
 class RecompileError(RuntimeError):
     """A call needs a compile, but the stance, error_on_recompile, or a limit under fullgraph=True forbids it."""
 

@@ -272,8 +272,27 @@ class WaitEvent:
 
 @dataclass(frozen=True)
 class Collective:
+    """Start a core operator of kind "collective". Until its Await, `source` stays as it is and `destination` has no
+    value.
+
+    All ranks start the same ones in the order of their tokens, which count from 0.
+    """
+
+    token: int
     operation: str
-    buffers: tuple[str, ...]
+    source: str
+    destination: str
+    words: tuple[Any, ...]  # the arguments after the tensor; the last one names the group
+    origins: tuple[Origin, ...] = ()
+
+
+@dataclass(frozen=True)
+class Await:
+    """Return when the collective with this token has written its destination."""
+
+    token: int
+    source: str
+    destination: str
 
 
 @dataclass(frozen=True)
@@ -301,6 +320,7 @@ Step = (
     | RecordEvent
     | WaitEvent
     | Collective
+    | Await
     | HostCallback
     | Free
     | Return
@@ -314,6 +334,7 @@ STEP_TYPES = (
     RecordEvent,
     WaitEvent,
     Collective,
+    Await,
     HostCallback,
     Free,
     Return,
@@ -359,6 +380,7 @@ class Program:
         GraphError."""
         ready = {b.name for b in self.buffers.values() if b.role in ("input", "constant")}
         live: set[str] = set()
+        under_way: dict[int, Collective] = {}
         for kernel in self.kernels.values():
             kernel.verify()
         if not self.steps or not isinstance(self.steps[-1], Return):
@@ -369,7 +391,7 @@ class Program:
                 if name not in self.buffers:
                     raise GraphError(f"program {self.name}: {step} names the unknown buffer {name!r}")
             for name in reads:
-                if name not in ready:
+                if name not in ready and not isinstance(step, Await):
                     raise GraphError(
                         f"program {self.name}: {step} reads {name}, which no earlier step writes"
                     )
@@ -380,8 +402,35 @@ class Program:
                 case Free(buffer=name):
                     live.discard(name)
                     ready.discard(name)
+            if isinstance(step, Collective):
+                self._check_started(step, under_way)
+                continue
+            self._check_untouched(step, writes, under_way)
             ready.update(writes)
+        if under_way:
+            raise GraphError(f"program {self.name}: nothing awaits {[*under_way.values()][0]}")
         return self
+
+    def _check_started(self, step: Collective, under_way: dict[int, Collective]) -> None:
+        """Tokens rise by one: that is the order that the ranks share."""
+        tokens = [s.token for s in self.steps if isinstance(s, Collective)]
+        if tokens != [*range(len(tokens))]:
+            raise GraphError(
+                f"program {self.name}: collectives start in the order {tokens}, not by their tokens"
+            )
+        under_way[step.token] = step
+
+    def _check_untouched(self, step: Any, writes: Sequence[str], under_way: dict[int, Collective]) -> None:
+        """Nobody writes to what a collective reads, nor frees what it uses, before its Await."""
+        if isinstance(step, Await):
+            started = under_way.pop(step.token, None)
+            if started is None or (started.source, started.destination) != (step.source, step.destination):
+                raise GraphError(f"program {self.name}: {step} awaits what was not started")
+            return
+        touched = {*writes, step.buffer} if isinstance(step, Free) else {*writes}
+        for other in under_way.values():
+            if touched & {other.source, other.destination}:
+                raise GraphError(f"program {self.name}: {step} touches what {other} still uses")
 
     def _check_no_overlap(self, name: str, live: set[str]) -> None:
         slot = self.buffers[name].slot
@@ -439,6 +488,10 @@ def step_accesses(step: Any, kernels: Mapping[str, Kernel]) -> tuple[tuple[str, 
             return (source,), (destination,)
         case Return(values=values):
             return tuple(r.name for r in buffer_refs(values)), ()
-        case Collective(buffers=buffers) | HostCallback(buffers=buffers):
+        case Collective(source=source, destination=destination):
+            return (source,), (destination,)
+        case Await(source=source, destination=destination):
+            return (source, destination), (destination,)
+        case HostCallback(buffers=buffers):
             return buffers, buffers
     return (), ()

@@ -21,6 +21,7 @@ from stage_contracts.origin import Origin
 from stage_contracts.program import (
     BUFFER_ROLES,
     Allocate,
+    Await,
     Buffer,
     Collective,
     Copy,
@@ -123,6 +124,12 @@ def _product(step: Product, buffers: Mapping[str, Buffer]) -> list[str]:
     return [call("product", list(map(print_argument, (step.a, step.b, step.out))), **words)]
 
 
+def _collective(step: Collective) -> list[str]:
+    words = [_quoted(step.operation), step.source, step.destination, *map(print_argument, step.words)]
+    lines = [f"# {' '.join(o.describe().split())}" for o in step.origins]
+    return [*lines, call("collective", words, token=step.token)]
+
+
 def _on_stream(stream: int) -> dict[str, int]:
     return {"stream": stream} if stream else {}
 
@@ -136,7 +143,8 @@ _PRINTERS: dict[type, Callable[[Any, Mapping[str, Buffer]], list[str]]] = {
     Copy: lambda s, _: [call("copy", [s.source, s.destination], **_on_stream(s.stream))],
     RecordEvent: lambda s, _: [call("record_event", [str(s.event)], stream=s.stream)],
     WaitEvent: lambda s, _: [call("wait_event", [str(s.event)], stream=s.stream)],
-    Collective: lambda s, _: [call("collective", [_quoted(s.operation), *s.buffers])],
+    Collective: lambda s, _: _collective(s),
+    Await: lambda s, _: [call("await_collective", [s.source, s.destination], token=s.token)],
     HostCallback: lambda s, _: [call("host_callback", [_quoted(s.name), *s.buffers])],
     Free: lambda s, _: [call("free", [s.buffer])],
     Return: lambda s, _: [f"return {print_argument(s.values)}"],
@@ -230,6 +238,12 @@ def parse_step(statement: ast.stmt, origins: tuple[Origin, ...]) -> Any:
         case ast.Expr(value=ast.Call(func=ast.Name(id="external")) as entry):
             (out,) = (k.value for k in entry.keywords if k.arg == "out")
             return _read_external(entry, _names(out), True, origins)
+        case ast.Expr(value=ast.Call(func=ast.Name(id="collective"), args=args, keywords=found)):
+            operation, source, destination, *further = map(read_value, args)
+            token = _keywords(found)["token"]
+            return Collective(token, operation, source.name, destination.name, tuple(further), origins)
+        case ast.Expr(value=ast.Call(func=ast.Name(id="await_collective"), args=args, keywords=found)):
+            return Await(_keywords(found)["token"], *_all_names(args))
         case ast.Expr(value=ast.Call(func=ast.Name(id=function)) as entry) if function in _READERS:
             words = {k.arg: read_value(k.value) for k in entry.keywords if k.arg}
             return _READERS[function](entry.args, words.get("stream", 0))
@@ -286,7 +300,6 @@ _READERS: dict[str, Callable[[list[ast.expr], int], Any]] = {
     "copy": lambda args, stream: Copy(_all_names(args)[0], _all_names(args)[1], stream),
     "record_event": lambda args, stream: RecordEvent(read_value(args[0]), stream),
     "wait_event": lambda args, stream: WaitEvent(read_value(args[0]), stream),
-    "collective": lambda args, stream: Collective(read_value(args[0]), _all_names(args[1:])),
     "host_callback": lambda args, stream: HostCallback(read_value(args[0]), _all_names(args[1:])),
     "free": lambda args, stream: Free(*_all_names(args)),
 }

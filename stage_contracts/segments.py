@@ -12,7 +12,17 @@ from typing import Any
 
 from stage_contracts.blas import contraction
 from stage_contracts.device import CPU
-from stage_contracts.program import Allocate, Copy, External, Free, Launch, Program, RowBlocks, step_accesses
+from stage_contracts.program import (
+    Allocate,
+    Collective,
+    Copy,
+    External,
+    Free,
+    Launch,
+    Program,
+    RowBlocks,
+    step_accesses,
+)
 
 
 @dataclass(frozen=True)
@@ -52,7 +62,7 @@ def segments(program: Program) -> tuple[Any, ...]:
             found += steps
             continue
         number = sum(isinstance(f, Segment) for f in found)
-        first = not any(isinstance(f, External | Copy) for f in found)
+        first = not any(isinstance(f, External | Copy | Collective) for f in found)
         found.append(_segment(program, f"run_{number}" if number else "run", steps, first and not number))
     return tuple(found)
 

@@ -38,7 +38,7 @@ def makes_symbol(node: Node) -> bool:
 
 
 def has_effect(node: Node) -> bool:
-    """Whether a node must run though nothing reads its result: a check of what the data must be."""
+    """Whether a node must run once though nothing reads its result: a check of the data, or what other ranks await."""
     return getattr(node.target, "has_effect", False)
 
 

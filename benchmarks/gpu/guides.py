@@ -1,4 +1,4 @@
-"""The guides' blocks that ask for a GPU, on one: getting started, troubleshooting, questions, profiling.
+"""The guides' blocks that ask for a GPU, on one: getting started, troubleshooting, questions, profiling; kernels alone.
 
 Input: a machine with an NVIDIA GPU, CuPy and Triton. Weights are drawn, nothing is downloaded. Usage, from the root:
     python3 benchmarks/gpu/guides.py > reports/gpu-guides.txt
@@ -22,6 +22,8 @@ from stage_contracts.tests.report_heading import heading  # noqa: E402
 ON_CUDA = (
     ('device="cpu"', 'device="cuda"'),
     ('torch.device("cpu")', 'torch.device("cuda")'),
+    ("torch.randn(rows, 64)", 'torch.randn(rows, 64, device="cuda")'),
+    ("torch.randn(100)", 'torch.randn(100, device="cuda")'),
     ("torch.randn(10000)", 'torch.randn(10000).to(device="cuda:0")'),
     ("small_resnet())", "small_resnet().cuda())"),
     ("ModelWithBreaks())", "ModelWithBreaks().cuda())"),
@@ -58,23 +60,54 @@ args = [rand_strided(sh, st, dt, dev).requires_grad_(rg) for (sh, st, dt, dev, r
 with torch.cuda.amp.autocast(enabled=False):
     ref = run_fwd_maybe_bwd(mod, args)
     res = run_fwd_maybe_bwd(opt_mod, args)
-print(torch.equal(mod(*args), opt_mod(*args)))
+print(torch.equal(mod(*args)[0], opt_mod(*args)[0]))
 """
 # (guide, programs, what is printed)
 RUNS = (
     ("get_started", ("example.py",), "True"),
+    ("get_started", ("backends.py",), "cudagraphs: True"),
     ("get_started", ("bert.py",), "(1, 36, 32)"),
     ("troubleshooting", ("repro.py",), "True"),
     ("faq", ("numpy_fn.py",), "float32"),
-    ("faq", ("numpy_gradient.py",), "(1024, 64)"),
+    ("faq", ("numpy_gradient.py",), "(1024,) cuda"),
     ("profiling", ("basics.py",), "Self CUDA time total"),
     ("profiling", ("cuda_graphs.py",), "nothing to start"),
     ("profiling", ("compiling.py",), "compilation metrics"),
     ("profiling", ("breaks.py",), "3 calls side by side, 12 regions"),
+    ("profiling", ("gaps.py",), "4096 rows: kernels take "),
+    ("kernels", ("kernel_files.py",), "roofline: "),
 )
+# Every kernel of a program as a file, each run alone; the first also under ncu, where it is installed.
+KERNEL_FILES = """\
+import glob
+import shutil
+import subprocess
+import sys
+
+import torch
+
+torch._inductor.config.benchmark_kernel = True
+
+@torch.compile
+def f(x, w):
+    return torch.softmax((x @ w).relu(), 1).sum(0) * 2
+
+f(torch.randn(4096, 512, device="cuda"), torch.randn(512, 1024, device="cuda"))
+files = sorted(glob.glob("torch_compile_debug/**/kernels/*.py", recursive=True))
+assert files
+for file in files:
+    subprocess.run([sys.executable, file], check=True)
+if shutil.which("ncu"):
+    counted = subprocess.run([sys.executable, files[0], "--perf"], capture_output=True, text=True)
+    lines = [" ".join(line.split()) for line in counted.stdout.splitlines()]
+    print("ncu:", [line for line in lines if line.startswith(("Duration", "Memory Throughput"))][-3:])
+"""
+SHOWN = ("kernel_files.py", "basics.py")  # what these print stands in the report
 
 
 def programs_of(guide: str) -> dict[str, str]:
+    if guide == "kernels":
+        return {"kernel_files.py": KERNEL_FILES}
     path = ROOT / "site_docs" / f"{guide}_guide.py"
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
@@ -109,7 +142,8 @@ def main() -> None:
             for name, text in {**programs_of(guide), "runner.py": RUNNER}.items():
                 (Path(folder) / name).write_text(on_cuda(text), encoding="utf-8")
             for name in names:
-                changed = name == "repro.py" or on_cuda(programs_of(guide)[name]) != programs_of(guide)[name]
+                text = programs_of(guide)[name]
+                changed = "cuda" in text or on_cuda(text) != text
                 path = os.pathsep.join([str(ROOT), folder, os.environ.get("PYTHONPATH", "")])
                 ran = subprocess.run(
                     [sys.executable, "runner.py", name], cwd=folder, env={**os.environ, "PYTHONPATH": path},
@@ -123,6 +157,8 @@ def main() -> None:
                 )
                 if not good:
                     print((ran.stdout + ran.stderr)[-1500:])
+                elif name in SHOWN:
+                    print("\n".join(f"     {line}"[:120] for line in ran.stdout.splitlines()))
     print(f"{failed} failed" if failed else "all hold")
     sys.exit(bool(failed))
 

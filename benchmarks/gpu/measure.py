@@ -88,7 +88,7 @@ def inputs(m: Any, row: Row) -> list[Any]:
         if isinstance(one[0], tuple):
             made.append(m.randint(0, one[1], one[0], device="cuda"))
         else:
-            tensor = m.randn(*one, device="cuda").to(getattr(m, row.dtype))
+            tensor = (row.scale * m.randn(*one, device="cuda")).to(getattr(m, row.dtype))
             made.append(tensor.requires_grad_() if k < row.gradients else tensor)
     return made
 

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.gpu.transformer import parameters, transformer
+
 
 @dataclass(frozen=True)
 class Row:
@@ -19,6 +21,7 @@ class Row:
     dtype: str = "float32"
     gradients: int = 0  # so many inputs want a gradient; the backward is part of the call
     wanted: float = 1.0  # torch.compile's time over ours: at least
+    scale: float = 1.0  # of the inputs' normal values
     moves: int = 0  # bytes that any program must read and write; 0: arithmetic decides
 
 
@@ -59,6 +62,26 @@ def causal(m: Any, f: Any, q: Any, k: Any, v: Any) -> Any:
     return f.softmax(masked, -1) @ v
 
 
+def window(m: Any, f: Any, q: Any, k: Any, v: Any) -> Any:
+    scores = (q @ k.transpose(-1, -2)) * 0.125
+    places = m.arange(q.shape[-2], device=q.device)
+    row, column = places[:, None], places[None, :]
+    seen = (row >= column) & (row - column < 256)
+    return f.softmax(m.where(seen, scores, float("-inf")), -1) @ v
+
+
+def alibi(m: Any, f: Any, q: Any, k: Any, v: Any) -> Any:
+    places = m.arange(q.shape[-2], device=q.device)
+    row, column = places[:, None], places[None, :]
+    slopes = 2.0 ** (-0.5 * (m.arange(q.shape[1], device=q.device) + 1))
+    scores = (q @ k.transpose(-1, -2)) * 0.125 + slopes[:, None, None] * (column - row)
+    return f.softmax(m.where(row >= column, scores, float("-inf")), -1).to(v.dtype) @ v
+
+
+def sdpa(m: Any, f: Any, q: Any, k: Any, v: Any) -> Any:
+    return f.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
 def outer_sum(m: Any, f: Any, x: Any, y: Any) -> Any:
     return (x[:, :, None] * y[:, None, :]).sum((1, 2))
 
@@ -93,6 +116,19 @@ def tiny(m: Any, f: Any, x: Any) -> Any:
 
 M = 1 << 20
 HEADS = (16, 16, 1024, 64)
+GPT2 = parameters(6, 768, 32000, 512)
+BERT = parameters(12, 768, 30522, 256)
+
+
+def _model(
+    name: str, shapes: list, batch: tuple[int, int], dtype: str, layers: int, causal: bool, trains: bool
+) -> Row:
+    """A transformer; with `trains`, the gradients of all parameters."""
+    words = (batch, shapes[0][0])
+    function = transformer(layers, 12, causal, trains)
+    return Row(name, function, (*shapes, words, words), dtype, gradients=len(shapes) * trains, scale=0.02)
+
+
 ROWS = (
     Row("tiny", tiny, ((4,),)),
     Row("sin cos 64M", sin_cos, ((64 * M,),), moves=2 * 256 * M),
@@ -112,10 +148,19 @@ ROWS = (
     Row("gelu MLP bfloat16", gelu_mlp, ((4096, 1024), (1024, 4096), (4096, 1024)), "bfloat16"),
     Row("attention bfloat16", attention, (HEADS, HEADS, HEADS), "bfloat16", wanted=0.95),
     Row("causal attention bfloat16", causal, (HEADS, HEADS, HEADS), "bfloat16", wanted=4.0),
+    Row("attention bfloat16, window of 256", window, (HEADS, HEADS, HEADS), "bfloat16", wanted=4.0),
+    Row("attention bfloat16, ALiBi", alibi, (HEADS, HEADS, HEADS), "bfloat16", wanted=4.0),
+    Row("attention bfloat16, SDPA causal", sdpa, (HEADS, HEADS, HEADS), "bfloat16", wanted=0.95),
     Row("softmax 8192x8192, backward", softmax, ((8192, 8192),), gradients=1),
     Row("layer norm 16384x4096, backward", layer_norm, ((16384, 4096), (4096,), (4096,)), gradients=3),
     Row("cross entropy 8192x32000, backward", cross_entropy, ((8192, 32000), ((8192,), 32000)), gradients=1),
     Row("embedding 32000x512, backward", embedding, ((32000, 512), ((8192,), 32000)), gradients=1),
     Row("rms norm bfloat16, backward", rms_norm, ((16384, 4096), (4096,)), "bfloat16", gradients=2),
     Row("causal attention bfloat16, backward", causal, (HEADS, HEADS, HEADS), "bfloat16", gradients=3),
+    Row("attention bfloat16, backward", attention, (HEADS, HEADS, HEADS), "bfloat16", gradients=3),
+    Row("attention bfloat16, SDPA causal, backward", sdpa, (HEADS, HEADS, HEADS), "bfloat16", gradients=3),
+    _model("GPT-2, 6 layers, 8x512, bfloat16, inference", GPT2, (8, 512), "bfloat16", 6, True, False),
+    _model("GPT-2, 6 layers, 8x512, bfloat16, training", GPT2, (8, 512), "bfloat16", 6, True, True),
+    _model("GPT-2, 6 layers, 8x512, float32, training", GPT2, (8, 512), "float32", 6, True, True),
+    _model("BERT-base, 16x256, bfloat16, training", BERT, (16, 256), "bfloat16", 12, False, True),
 )  # fmt: skip

@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def write_event(event: Event) -> None:
     """Write what an event says, and at the end of a compile what it made."""
     texts = [(name, text_of(name, event)) for name in IN_DEBUG_LOG]
     lines = [line for name, text in texts if text is not None for line in lines_of(name, text)]
-    if lines:
+    if lines and _is_wanted("debug.log"):
         append(run_folder() / "torchdynamo" / "debug.log", lines)
     artifacts = artifacts_of(event)
     if artifacts is not None:
@@ -163,8 +164,15 @@ def _schedule(half: Any) -> str:
     )
 
 
+def _is_wanted(name: str) -> bool:
+    left_out = config.current().debug.folder_without
+    return not any(fnmatchcase(name, pattern.strip()) for pattern in left_out.split(","))
+
+
 def _write(path: Path, text: Callable[[], str]) -> None:
-    """One file. A text that cannot be made, or a folder that cannot be written, is said and the program goes on."""
+    """One file, if it is wanted. A text that cannot be made or written is said, and the program goes on."""
+    if not _is_wanted(path.name):
+        return
     try:
         made = text()
     except Exception as error:

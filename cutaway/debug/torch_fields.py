@@ -97,6 +97,34 @@ _SHOWN = "CUTAWAY_LOGS=output_code,schedule shows what is generated"
 _PARTITION = "autograd.partitioner and autograd.activation_memory_budget decide what is saved"
 _DDP = "DistributedDataParallel sends gradients in buckets, and no graph is split for it"
 
+# torch's switches for single files of the debug folder -> the files. Off, they are in our field FILES_LEFT_OUT.
+FILES_LEFT_OUT = "debug.folder_without"
+FILES: dict[str, tuple[str, ...]] = {
+    "trace.debug_log": ("debug.log",),
+    "trace.fx_graph": ("fx_graph_readable.py", "fx_graph_runnable.py"),
+    "trace.fx_graph_transformed": ("fx_graph_transformed.py",),
+    "trace.ir_pre_fusion": ("ir_pre_fusion.txt",),
+    "trace.ir_post_fusion": ("ir_post_fusion.txt",),
+    "trace.output_code": ("output_code*.py",),
+    "trace.graph_diagram": ("graph_diagram.dot", "graph_diagram.svg"),
+}
+
+
+def is_written(name: str, without: str) -> bool:
+    """Whether the files of a switch are written, by the field's value."""
+    return not set(FILES[name]) & set(without.split(","))
+
+
+def left_out(name: str, written: bool, without: str) -> str:
+    """The field's value once the files of a switch are written, or not."""
+    names = dict.fromkeys(filter(None, without.split(",")))
+    rest = [n for n in names if n not in FILES[name]]
+    return ",".join(rest if written else [*rest, *FILES[name]])
+
+
+# Of those below, what asks for what is so here anyway: nothing is said.
+ALREADY = frozenset({"fallback_random"})
+
 # Names that are kept and change nothing: their value, and the nearest equivalent, said once when another is set.
 KEPT: dict[str, dict[str, tuple[Any, str]]] = {
     "torch._dynamo.config": DYNAMO_KEPT,
@@ -142,14 +170,7 @@ KEPT: dict[str, dict[str, tuple[Any, str]]] = {
         "cpp.threads": (-1, "OMP_NUM_THREADS sets the number of threads"),
         "cpp.simdlen": (None, "runtime.cxx_flags sets the compiler's flags"),
         "cpp.enable_kernel_profile": (False, "CUTAWAY_LOGS=compile_times shows each pass"),
-        "trace.debug_log": (True, _WRITTEN),
         "trace.info_log": (True, _WRITTEN),
-        "trace.fx_graph": (True, _WRITTEN),
-        "trace.fx_graph_transformed": (True, _WRITTEN),
-        "trace.ir_pre_fusion": (True, _WRITTEN),
-        "trace.ir_post_fusion": (True, _WRITTEN),
-        "trace.output_code": (True, _WRITTEN),
-        "trace.graph_diagram": (True, _WRITTEN),
         "trace.draw_orig_fx_graph": (True, _WRITTEN),
         "trace.compile_profile": (False, "CUTAWAY_LOGS=compile_times shows each pass"),
         "trace.upload_tar": (None, "the debug folder stays where it is written"),
@@ -217,9 +238,11 @@ def our_options(options: Mapping[str, Any]) -> dict[str, Any]:
     module = "torch._inductor.config"
     found: dict[str, Any] = {}
     for name, value in options.items():
-        if name in kept(module):
+        if name in FILES:
+            found[FILES_LEFT_OUT] = left_out(name, bool(value), found.get(FILES_LEFT_OUT, ""))
+        elif name in kept(module):
             before, nearest = kept(module)[name]
-            if value != before:
+            if value != before and name not in ALREADY:
                 report_once(f"cutaway: the option {name!r} is not honoured here; nearest: {nearest}")
         else:
             found[FIELDS[module].get(name, name)] = value
@@ -228,4 +251,5 @@ def our_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def known(module: str) -> list[str]:
     """Every name that a module has."""
-    return [*FIELDS[module], *FIXED[module], *kept(module), *LOGGED.get(module, ())]
+    files = FILES if module == "torch._inductor.config" else ()
+    return [*FIELDS[module], *FIXED[module], *kept(module), *LOGGED.get(module, ()), *files]

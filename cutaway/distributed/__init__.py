@@ -4,10 +4,13 @@ Input: processes that `cutaway run --nproc N script.py` or `mpiexec` started. MP
 `distributed`); nothing here is imported by `import cutaway`.
 
     group.py          which ranks talk to each other
-    collectives.py    all_reduce, broadcast, ...: on tensors
+    collectives.py    all_reduce, broadcast, ...: on tensors, in place
+    functional.py     the same as operators of graphs; lane.py runs them beside the program
     agreement.py      ranks compare what they are about to do; a wait that ends
     mpi.py            the only file that touches MPI
     data_parallel.py  DistributedDataParallel, with buckets.py (what travels together) and reducer.py (when)
+    fully_shard.py    parameters, gradients and optimizer state in parts; checkpoint.py saves and loads the parts
+    split_graphs.py   a compiled DistributedDataParallel as a graph for each bucket
     sampler.py        each rank's share of the data
 """
 
@@ -37,6 +40,7 @@ from cutaway.distributed.collectives import (
     send,
 )
 from cutaway.distributed.data_parallel import DistributedDataParallel
+from cutaway.distributed.fully_shard import fully_shard
 from cutaway.distributed.group import (
     GroupMember,
     ProcessGroup,
@@ -65,7 +69,8 @@ __all__ = [
     "DistBackendError", "DistError", "DistributedDataParallel", "DistributedSampler", "GradBucket", "GroupMember",
     "ProcessGroup", "ReduceOp", "Work", "all_gather", "all_gather_into_tensor", "all_gather_object", "all_reduce",
     "all_to_all", "all_to_all_single", "barrier", "broadcast", "broadcast_object_list", "destroy_process_group",
-    "gather", "gather_object", "get_backend", "get_global_rank", "get_group_rank", "get_process_group_ranks",
+    "fully_shard", "gather", "gather_object", "get_backend", "get_global_rank", "get_group_rank",
+    "get_process_group_ranks",
     "get_rank", "get_world_size", "group", "init_process_group", "irecv", "is_available", "is_gloo_available",
     "is_initialized", "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "isend", "new_group",
     "recv", "reduce", "reduce_scatter", "reduce_scatter_tensor", "scatter", "send",

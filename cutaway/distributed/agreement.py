@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 
-HERE = str(Path(__file__).parent)
+OURS = tuple(
+    str(Path(__file__).parents[2] / name) for name in ("cutaway", "stage")
+)  # the folders of the package: a user's line is outside
 SPIN, NAP = (
     200,
     50e-6,
@@ -31,9 +33,9 @@ class DistBackendError(DistError):
 
 
 def asking_line() -> str:
-    """`file:line` of the code outside this package that asked for the collective."""
+    """`file:line` of the user's code that asked for the collective."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(HERE):
+    while frame is not None and frame.f_code.co_filename.startswith((*OURS, "<")):
         frame = frame.f_back
     return "an unknown line" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
@@ -53,15 +55,15 @@ def await_request(request: Any, seconds: float, waiting: str) -> None:
             time.sleep(NAP)
 
 
-def agree(comm: Any, intent: str, ranks: tuple[int, ...], seconds: float) -> None:
+def agree(comm: Any, intent: str, ranks: tuple[int, ...], seconds: float, where: str = "") -> None:
     """Return when every rank of `comm` has come with the same `intent`. DistBackendError, on every rank, where not."""
     digest = np.frombuffer(hashlib.blake2b(intent.encode(), digest_size=8).digest(), np.int64)
     every = np.empty(comm.Get_size(), np.int64)
-    await_request(comm.Iallgather(digest, every), seconds, f"{intent} at {asking_line()}")
+    await_request(comm.Iallgather(digest, every), seconds, f"{intent} at {where or asking_line()}")
     if (every == every[0]).all():
         return
     stories = comm.allgather(
-        (intent, asking_line())
+        (intent, where or asking_line())
     )  # all ranks see the difference, so all of them come here
     told = "\n".join(f"  rank {ranks[i]}: {what} at {where}" for i, (what, where) in enumerate(stories))
     raise DistBackendError(

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cutaway.distributed import mpi
+from cutaway.distributed import functional, mpi
 from cutaway.distributed.agreement import agree, asking_line, await_request
 from cutaway.distributed.group import GroupMember, ProcessGroup, resolve
 from cutaway.distributed.mpi import ReduceOp
@@ -64,6 +64,15 @@ def issue(
     return None
 
 
+def at_once(tensor: Any, chosen: Any, make: Callable[[ProcessGroup], Tensor]) -> Work | None:
+    """Write what an operator on the group gives into `tensor`. Captured code keeps both, so graphs have no break."""
+    if chosen is not GroupMember.NON_GROUP_MEMBER:
+        members = resolve(chosen)
+        with no_grad():
+            tensor.copy_(make(members).reshape(tensor.shape))
+    return None  # no Work: it is done
+
+
 def array_of(tensor: Any, name: str = "tensor") -> np.ndarray:
     """The memory of a CPU tensor as an array."""
     if not isinstance(tensor, Tensor):
@@ -96,6 +105,8 @@ def all_reduce(
     tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
     """Every rank's `tensor` becomes the reduction of all of them. In place; shapes and dtypes must be equal."""
+    if not async_op:
+        return at_once(tensor, group, lambda members: functional.all_reduce(tensor, op, members))
     array = array_of(tensor)
     how = mpi.operation(op, array.dtype)
 
@@ -130,6 +141,8 @@ def reduce_scatter_tensor(
     output: Tensor, input: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
     """`input`, (n * k, ...) on each of n ranks, is reduced; rank i gets its i-th part, (k, ...), in `output`."""
+    if not async_op and fits(input, output, group):
+        return at_once(output, group, lambda members: functional.reduce_scatter_tensor(input, op, 0, members))
     array, part = array_of(input, "input"), array_of(output, "output")
     how = mpi.operation(op, array.dtype)
 
@@ -159,6 +172,8 @@ def reduce_scatter(
 
 def broadcast(tensor: Tensor, src: int, group: Any = None, async_op: bool = False) -> Work | None:
     """Every rank's `tensor` becomes rank `src`'s. In place."""
+    if not async_op:
+        return at_once(tensor, group, lambda members: functional.broadcast(tensor, src, members))
     array = array_of(tensor)
 
     def post(members: ProcessGroup) -> tuple[Any, Callable[[], None]]:
@@ -176,6 +191,8 @@ def all_gather_into_tensor(
     output: Tensor, input: Tensor, group: Any = None, async_op: bool = False
 ) -> Work | None:
     """`output`, (n * k, ...) or (n, k, ...), becomes the `input`s of all n ranks, (k, ...), one after another."""
+    if not async_op and fits(output, input, group):
+        return at_once(output, group, lambda members: functional.all_gather_tensor(input, 0, members))
     part, array = array_of(input, "input"), array_of(output, "output")
 
     def post(members: ProcessGroup) -> tuple[Any, Callable[[], None]]:
@@ -259,6 +276,10 @@ def all_to_all_single(
     async_op: bool = False,
 ) -> Work | None:
     """Part j of rank i's `input` becomes part i of rank j's `output`. Parts are of dimension 0, equal without sizes."""
+    if not async_op and output_split_sizes is None is input_split_sizes and output.shape == input.shape:
+        return at_once(
+            output, group, lambda members: functional.all_to_all_single(input, None, None, members)
+        )
     array, target = array_of(input, "input"), array_of(output, "output")
 
     def post(members: ProcessGroup) -> tuple[Any, Callable[[], None]]:
@@ -395,6 +416,15 @@ def _joined(parts: Sequence[Tensor], like: Tensor, name: str) -> Tensor:
                 f"but one is {describe(array_of(part, name))}"
             )
     return from_numpy(np.stack([array_of(part, name) for part in parts]))
+
+
+def fits(whole: Tensor, part: Tensor, group: Any) -> bool:
+    """Whether `whole` is the parts of all ranks along dimension 0: else the longer way says what is wrong."""
+    if group is GroupMember.NON_GROUP_MEMBER or not part.dim() or not whole.dim():
+        return False
+    rows = part.shape[0] * resolve(group).size()
+    stacked = whole.shape[1:] == part.shape and whole.shape[0] * part.shape[0] == rows
+    return whole.dtype is part.dtype and (whole.shape == (rows, *part.shape[1:]) or stacked)
 
 
 def _whole_parts(whole_name: str, whole: np.ndarray, part_name: str, part: np.ndarray, size: int) -> None:

@@ -1,12 +1,14 @@
 """Process groups: which ranks talk to each other, by torch.distributed's names.
 
 Input: MPI's communicator of the processes that `mpiexec` (or `cutaway run --nproc`) started. A group holds two
-communicators: one for the collectives, one on which ranks first compare what they are about to do.
+communicators: one for the collectives, one on which ranks first compare what they are about to do. Collectives in
+graphs go by the group's name to its lane (lane.py).
 """
 
 from __future__ import annotations
 
 import atexit
+import itertools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +16,8 @@ from datetime import timedelta
 from typing import Any
 
 from cutaway.distributed import mpi
+from cutaway.distributed.lane import Lane
+from stage_contracts import communicators
 
 DEFAULT_TIMEOUT = timedelta(minutes=30)  # torch's
 BACKENDS = ("mpi", "gloo")  # gloo is torch's name for the processes' CPU memory; here MPI moves it
@@ -28,6 +32,7 @@ class ProcessGroup:
     ranks: tuple[int, ...]
     rank: int
     timeout: float
+    name: str = "world"
 
     def size(self) -> int:
         return len(self.ranks)
@@ -112,7 +117,7 @@ def init_process_group(
             raise ValueError(f"{what} is {given}, but MPI started this process with {what} {truth}")
     limit = (timeout or DEFAULT_TIMEOUT).total_seconds()
     ranks = tuple(range(world.Get_size()))
-    group.WORLD = ProcessGroup(world.Dup(), world.Dup(), ranks, world.Get_rank(), limit)
+    group.WORLD = _entered(ProcessGroup(world.Dup(), world.Dup(), ranks, world.Get_rank(), limit))
     if len(ranks) > 1:
         mpi.end_all_on_an_error(world.Get_rank())
     atexit.register(destroy_process_group)
@@ -121,6 +126,10 @@ def init_process_group(
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
     """Forget the group, or with no group all of them. Every one of its ranks must call it."""
     world = _World.WORLD
+    ended = list(_LANES) if group is None or group is world else [group.name]
+    for name in ended:
+        communicators.leave(name)
+        _LANES.pop(name).close()
     if group is None or group is world:
         _World.WORLD = None
     atexit.unregister(destroy_process_group)
@@ -136,10 +145,24 @@ def new_group(ranks: Sequence[int] | None = None, timeout: timedelta | None = No
     if len(set(members)) != len(members) or not set(members) <= set(world.ranks):
         raise ValueError(f"ranks must be different numbers below {world.size()}, but they are {[*members]}")
     comm = world.comm.Create(world.comm.Get_group().Incl(members))
+    number = next(_NUMBERS)
     if world.rank not in members:
         return GroupMember.NON_GROUP_MEMBER
     limit = timeout.total_seconds() if timeout else world.timeout
-    return ProcessGroup(comm, comm.Dup(), members, members.index(world.rank), limit)
+    name = f"group {number} of {', '.join(map(str, members))}"
+    return _entered(ProcessGroup(comm, comm.Dup(), members, members.index(world.rank), limit, name))
+
+
+def _entered(made: ProcessGroup) -> ProcessGroup:
+    """The group, which graphs may name from now on."""
+    lane = Lane(made.comm.Dup(), made.comm.Dup(), made.ranks, made.rank, made.timeout)
+    communicators.enter(made.name, lane)
+    _LANES[made.name] = lane
+    return made
+
+
+_LANES: dict[str, Lane] = {}  # the open groups' lanes
+_NUMBERS = itertools.count(1)  # all processes make all groups in the same order
 
 
 def resolve(chosen: Any) -> ProcessGroup:

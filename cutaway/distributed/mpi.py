@@ -117,6 +117,12 @@ def is_half(dtype: np.dtype) -> bool:
     return dtype.name in ("float16", "bfloat16")
 
 
+def threads_may_call() -> bool:
+    """Whether several threads may call MPI at once: mpi4py asks the library for that, and most can."""
+    MPI = library()
+    return MPI.Query_thread() >= MPI.THREAD_MULTIPLE
+
+
 def started_by_mpiexec() -> bool:
     """Whether a launcher of MPI started this process: MPICH, Open MPI and Slurm each say so in the environment."""
     return any(

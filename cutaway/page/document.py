@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cutaway.artifacts import Artifacts
+from cutaway.page.guide import guide
 from cutaway.page.markup import Html, el, text
 from cutaway.page.origins import HUES, Origins
 from cutaway.page.panes import gutter_rules
@@ -41,21 +42,30 @@ def emit_for_both_targets(artifacts: Artifacts) -> None:
                     continue
 
 
-def write_page(path: Path, specimens: Sequence[Specimen], head: Html | None = None) -> int:
-    """Write the page and return its size in bytes. Emits Triton source too where it was not yet."""
-    page = render(specimens, head)
+def write_page(
+    path: Path,
+    specimens: Sequence[Specimen],
+    head: Html | None = None,
+    *,
+    site: bool = False,
+    both: bool = False,
+) -> int:
+    """Write the page and return its size in bytes. site: it stands among the site's pages; both: side by side."""
+    page = render(specimens, head, site=site, both=both)
     path.write_text(page, encoding="utf-8")
     return len(page.encode())
 
 
-def render(specimens: Sequence[Specimen], head: Html | None = None) -> str:
+def render(
+    specimens: Sequence[Specimen], head: Html | None = None, *, site: bool = False, both: bool = False
+) -> str:
     """The page as text."""
     if not specimens:
         raise ValueError(
             "the page needs at least one compiled function that ran, but got none; call one first"
         )
-    shown = [_specimen(f"s{k}", specimen) for k, specimen in enumerate(specimens)]
-    body = text([_top(head), _choice(specimens), *shown, _footer()])
+    shown = [_specimen(f"s{k}", specimen, site) for k, specimen in enumerate(specimens)]
+    body = text([_top(head), _choice(specimens, both), el("div", *shown, class_="floors"), _footer()])
     parts = {
         "<!--style-->": el("style", Html(_read("page.css") + _hue_rules() + gutter_rules(_gutters(body)))),
         "<!--body-->": body,
@@ -100,7 +110,7 @@ def _top(head: Html | None) -> Html:
     )
 
 
-def _choice(specimens: Sequence[Specimen]) -> Html | None:
+def _choice(specimens: Sequence[Specimen], both: bool) -> Html | None:
     if len(specimens) == 1:
         return None
     buttons = [
@@ -108,16 +118,20 @@ def _choice(specimens: Sequence[Specimen]) -> Html | None:
            aria_selected="true" if k == 0 else "false")
         for k, s in enumerate(specimens)
     ]  # fmt: skip
-    return el("nav", *buttons, class_="choice", role="tablist", aria_label="the function to look at")
+    tabs = el("div", *buttons, role="tablist", aria_label="the function to look at")
+    beside = el(
+        "button", "side by side", type="button", class_="beside", aria_pressed="true" if both else "false"
+    )
+    return el("nav", tabs, beside, class_="choice", aria_label="which functions")
 
 
-def _specimen(name: str, specimen: Specimen) -> Html:
+def _specimen(name: str, specimen: Specimen, site: bool) -> Html:
     view = View(name, specimen.artifacts, Origins(specimen.artifacts))
     drawn = [(station, station.draw(view)) for station in STATIONS]
     kept: list[tuple[Any, tuple[Html, Html]]] = [(s, d) for s, d in drawn if d is not None]
     stages = []
     for key, (number, title, words) in STAGES.items():
-        stations = [_station(view, s, d) for s, d in kept if s.stage == key]
+        stations = [_station(view, s, d, site) for s, d in kept if s.stage == key]
         if stations:
             head = el("h2", el("span", number), title, el("small", words))
             stages.append(el("section", head, *stations, class_="stage", id=f"{name}-{key}"))
@@ -126,7 +140,14 @@ def _specimen(name: str, specimen: Specimen) -> Html:
         el("kbd", "←"), el("kbd", "→"), " the stations, ", el("kbd", "Esc"), " lets go.", class_="hint",
     )  # fmt: skip
     aside = el(
-        "aside", source_pane(specimen.artifacts, view.origins), hint, class_="python", id=f"{name}-source"
+        "aside",
+        el("h2", specimen.title, class_="of"),
+        source_pane(specimen.artifacts, view.origins),
+        el("div", class_="guide-here"),
+        hint,
+        class_="python",
+        id=f"{name}-source",
+        aria_label=f"{specimen.title}: source",
     )
     floor = el("div", aside, el("div", *stages, class_="stages"), class_="floor")
     read = " ".join(n for n in view.origins.by_id if n not in view.origins.hue)
@@ -150,11 +171,11 @@ def _machine(name: str, stations: list[Any]) -> Html:
     return el("nav", el("div", *chambers, class_="shaft"), class_="machine", aria_label="the machine")
 
 
-def _station(view: View, station: Any, drawn: tuple[Html, Html]) -> Html:
+def _station(view: View, station: Any, drawn: tuple[Html, Html], site: bool) -> Html:
     facts, body = drawn
     head = el("header", el("h3", station.title), el("p", facts, class_="facts") if facts else None)
     return el(
-        "article", head, el("p", station.words, class_="words"), body,
+        "article", head, el("p", station.words, class_="words"), guide(station.key, site), body,
         class_="station", id=f"{view.name}-{station.key}", data_station=station.key,
     )  # fmt: skip
 

@@ -211,7 +211,7 @@ def decision_list(half: HalfArtifacts, origins: Origins) -> Html:
                 ids=ids, origins=origins, class_="yes" if d.fused else "no", title=str(d),
             )
         )  # fmt: skip
-    return el("ol", *rows, class_="decisions")
+    return el("ol", *rows, class_="decisions", tabindex="0")
 
 
 def _short(group: str) -> str:

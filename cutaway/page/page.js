@@ -1,6 +1,7 @@
 // Pointing, pinning, walking. Every line carries the ids of the expressions it came from (data-origins); to light an
 // id is to light every element that has it. Nothing else of the compiler is known here.
 "use strict";
+document.documentElement.classList.add("scripted");
 
 const one = (selector, root = document) => root.querySelector(selector);
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
@@ -43,6 +44,7 @@ function specimen(root) {
   const lines = all(".source .ln[data-origins]", root).filter((line) => line.dataset.origins);
   const onlyRead = new Set(root.dataset.read.split(" "));  // expressions that guards read and nothing computed
   if (lines.length) lines[0].tabIndex = 0;
+  const panelTabs = all(".tabs [role=tab]", root);
   let lit = new Set();
   let pinned = null;
 
@@ -60,12 +62,18 @@ function specimen(root) {
     }
     if (here && lit.has(here)) here.classList.add("here");
     count();
-    describe(ids);
+    if (here !== "beside") {
+      describe(ids);
+      for (const other of beside) if (other.root !== root) other.light(ids, "beside");
+    }
   }
 
   function count() {
     const counts = new Map();
+    const inPanel = new Map();  // all that is lit is walked once: a search in a page of a thousand nodes takes too long
     for (const element of lit) {
+      const panel = element.closest(".panel");
+      if (panel) inPanel.set(panel.id, (inPanel.get(panel.id) || 0) + 1);
       if (element.matches(".x, .arc, .node")) continue;
       const station = element.closest("[data-station]");
       const key = station ? station.dataset.station : "source";
@@ -76,9 +84,8 @@ function specimen(root) {
       bead.classList.toggle("lit", found > 0);
       one("b", bead).textContent = found || "";
     }
-    for (const button of all(".tabs [role=tab]", root)) {
-      const found = all(".lit", document.getElementById(button.getAttribute("aria-controls"))).length;
-      one(".lit-count", button).textContent = found || "";
+    for (const button of panelTabs) {
+      one(".lit-count", button).textContent = inPanel.get(button.getAttribute("aria-controls")) || "";
     }
   }
 
@@ -182,6 +189,7 @@ function specimen(root) {
       beads.get(target.dataset.station).classList.toggle("active", isIntersecting);
     }
     const active = one(".bead.active", root);
+    guide(active);
     const strip = one(".machine", root);
     if (active && strip.scrollWidth > strip.clientWidth) {
       const middle = active.getBoundingClientRect().left - strip.getBoundingClientRect().left + active.offsetWidth / 2;
@@ -189,6 +197,18 @@ function specimen(root) {
     }
   }, { rootMargin: "-30% 0px -60% 0px" });
   for (const station of all(".station", root)) watcher.observe(station);
+  // In the left column: what to look at in the station that the reader is in.
+  function guide(bead) {
+    const station = bead && one(bead.getAttribute("href"), root);
+    const words = station && one(".guide", station);
+    const here = one(".guide-here", root);
+    if (words && here.dataset.of !== station.id) {
+      here.dataset.of = station.id;
+      const title = one("h3", station).cloneNode(true);
+      here.replaceChildren(title, ...[...words.children].map((each) => each.cloneNode(true)));
+    }
+  }
+  guide(all(".bead", root).find((bead) => bead.dataset.station !== "source"));
   for (const bead of beads.values()) {
     // A lit bead leads to the first lit line of its station, in whichever tab that is.
     bead.addEventListener("click", () => {
@@ -198,7 +218,7 @@ function specimen(root) {
       if (pinned) bringIntoView();
     });
   }
-  return { root, key, pin, has: (id) => byId.has(id), first: (id) => byId.get(id)[0] };
+  return { root, key, pin, light, has: (id) => byId.has(id), first: (id) => byId.get(id)[0] };
 }
 
 function element(name, className, content, color) {
@@ -238,18 +258,28 @@ for (const group of all(".tabs")) {
 
 // ---- specimens --------------------------------------------------------------------------------------------------
 
+let beside = [];  // two specimens that are shown side by side
 const specimens = all(".specimen").map(specimen);
 let current = specimens[0];
+let before = specimens[1] || current;
+const both = one(".beside");
 function choose(name) {
-  for (const each of specimens) {
-    each.root.hidden = each.root.id !== name;
-    if (!each.root.hidden) current = each;
-  }
-  for (const button of all(".choice button")) button.setAttribute("aria-selected", button.dataset.specimen === name);
+  const chosen = specimens.find((each) => each.root.id === name);
+  if (chosen !== current) [current, before] = [chosen, current];
+  beside = both && both.getAttribute("aria-pressed") === "true" ? [current, before] : [];
+  document.body.classList.toggle("both", beside.length > 0);
+  for (const each of specimens) each.root.hidden = each !== current && !beside.includes(each);
+  for (const button of all(".choice [role=tab]")) button.setAttribute("aria-selected", button.dataset.specimen === name);
 }
-for (const button of all(".choice button")) {
+for (const button of all(".choice [role=tab]")) {
   button.addEventListener("click", () => { current.pin(null); choose(button.dataset.specimen); });
 }
+if (both) both.addEventListener("click", () => {
+  current.pin(null);
+  both.setAttribute("aria-pressed", both.getAttribute("aria-pressed") !== "true");
+  choose(current.root.id);
+});
+if (both && address.has("both")) both.setAttribute("aria-pressed", "true");
 const asked = location.hash.slice(1).split("-")[0];
 choose(specimens.some((each) => each.root.id === asked) ? asked : specimens[0].root.id);
 document.addEventListener("keydown", (event) => current.key(event));

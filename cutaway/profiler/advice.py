@@ -64,7 +64,8 @@ def breaks(spent: TimeSpent) -> Iterator[Advice]:
     if inner:
         broken = {id(e): e for e in (*inner, *(e.parent for e in inner if e.parent))}
         graphs = [child for e in inner for child in e.children if child.category == "graph"]
-        lost = sum(e.self_ns for e in (*broken.values(), *graphs))
+        guards = [child for e in broken.values() for child in e.children if child.category == "guards"]
+        lost = sum(e.self_ns for e in (*broken.values(), *graphs, *guards))
         name = Counter(str(e.args.get("function")) for e in inner).most_common(1)[0][0]
         yield Advice(
             lost / 1e9,

@@ -24,6 +24,8 @@ from stage_contracts.pipeline import Entry
 REGION, FORWARD, BACKWARD = "Torch-Compiled Region", "CompiledFunction", "CompiledFunctionBackward"
 PREPARING = "put timers in"  # the profiler's own time, once for each entry
 RAN = "operators"  # of a region's graph, once it ran
+FRAME, FRAME_COMPILE = "frame id", "frame compile id"  # which function, and which of its entries
+LOOKUP = "TorchDynamo Cache Lookup"  # the guards of a function's entries, until some hold
 INFERENCE = "Call CompiledFxGraph"  # a graph that records nothing for a backward
 
 
@@ -31,12 +33,18 @@ def observe(recorder: Recorder) -> Callable[[], None]:
     """Record calls of compiled functions from here on; what it returns ends that."""
     undo = ExitStack()
     seen: dict[int, Entry] = {}  # kept, so that an id stays its own
+    frames: dict[Any, int] = {}  # code objects, numbered as they come
 
     def instrument(compiled: CompiledFunction, entries: list[Entry]) -> None:
         preparing = recorder.begin(PREPARING, "profiler", function=compiled.name)
+        if compiled.code not in frames:
+            _time_guards(compiled, recorder, undo)
+        frame = frames.setdefault(compiled.code, len(frames))
         for entry in entries:
             seen[id(entry)] = entry
-            _time_graph(entry, recorder, undo)
+            _time_graph(
+                entry, {FRAME: frame, FRAME_COMPILE: _compile_number(compiled, entry)}, recorder, undo
+            )
             for half in _halves(entry):
                 undo.callback(observe_launches(half.run, recorder))
         recorder.end(preparing)
@@ -102,18 +110,40 @@ def _in_region(
             del open_[depth:]
 
 
-def _time_graph(entry: Entry, recorder: Recorder, undo: ExitStack) -> None:
-    """The graph under its name in the globals of the entry's residual code."""
+def _compile_number(compiled: CompiledFunction, entry: Entry) -> int:
+    """Which compile of its code an entry is. Entries change places; artifacts are in order."""
+    made = [a for a in compiled.artifacts if a.frame is not None and a.frame.code is entry.frame.code]
+    own = entry.artifacts.get("artifacts")
+    return next((number for number, artifacts in enumerate(made) if artifacts is own), len(made))
+
+
+def _time_guards(compiled: CompiledFunction, recorder: Recorder, undo: ExitStack) -> None:
+    """The search for an entry whose guards hold, at each call."""
+    plain = compiled._dispatch
+
+    def dispatch(entries: Any, args: tuple, kwargs: dict[str, Any]) -> Entry | None:
+        event = recorder.begin(LOOKUP, "guards", entries=len(entries))
+        try:
+            return plain(entries, args, kwargs)
+        finally:
+            recorder.end(event)
+
+    compiled._dispatch = dispatch
+    undo.callback(setattr, compiled, "_dispatch", plain)
+
+
+def _time_graph(entry: Entry, ids: dict[str, int], recorder: Recorder, undo: ExitStack) -> None:
+    """The graph under its name in the globals of the entry's residual code. Its region gets the ids."""
     run = getattr(entry.run, "compiled", entry.run)  # a Trial has both ways
     names, name = getattr(run, "__globals__", {}), entry.frame.graph_name
     graph = names.get(name)
     if entry.frame.graph is None or entry.frame.residual is None or not callable(graph):
         return
-    size = len(entry.frame.graph.calls)
+    said = {RAN: len(entry.frame.graph.calls), **ids}
 
     def timed(*inputs: Any) -> Any:
         for around in recorder.open_regions()[-1:]:
-            around.args[RAN] = size
+            around.args.update(said)
         event = recorder.begin(INFERENCE, "graph", **_shapes(inputs, recorder))
         try:
             outputs = graph(*inputs)

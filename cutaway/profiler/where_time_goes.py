@@ -23,7 +23,7 @@ PARTS: dict[str, tuple[str, tuple[str, ...]]] = {
         "in a graph, between its kernels: allocations, arrays in and out",
         ("graph", "launch", "cuda_driver", "cuda_runtime"),
     ),
-    "guards": ("around graphs: guards, and the Python that a break leaves", ("region",)),
+    "guards": ("around graphs: guards, and the Python that a break leaves", ("region", "guards")),
     "compiling": ("phases of compiles", ("compile",)),
     "importing": ("modules, the first time that a statement names them", ("import",)),
     "outside": ("outside of compiled functions: eager operators, your Python", ()),

@@ -64,15 +64,12 @@ NAMES: dict[str, str] = {
     "torch._subclasses": "FakeTensor FakeTensorMode",
     "torch.ao.quantization": "DeQuantStub QuantStub quantize_dynamic",
     "torch.cuda": "CUDAGraph Stream StreamContext graph",
-    "torch.distributed._composable.fsdp": "fully_shard",
-    "torch.distributed._functional_collectives": "all_to_all_single_autograd wait_tensor",
     "torch.distributed.checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
     "torch.distributed.device_mesh": "DeviceMesh init_device_mesh",
-    "torch.distributed.fsdp": "CPUOffloadPolicy FullyShardedDataParallel MixedPrecisionPolicy fully_shard",
+    "torch.distributed.fsdp": "CPUOffloadPolicy FullyShardedDataParallel MixedPrecisionPolicy",
     "torch.distributed.tensor": "DTensor distribute_tensor",
     "torch.distributed.tensor._utils": "compute_local_shape_and_global_offset",
     "torch.distributed.tensor.placement_types": "_StridedShard",
-    "torch.nn": "SyncBatchNorm",
     "torch.onnx": "export symbolic_opset11",
 }
 

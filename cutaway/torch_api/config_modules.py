@@ -14,14 +14,25 @@ from types import ModuleType
 from typing import Any
 
 from cutaway.debug.dynamo_fields import accepts
-from cutaway.debug.torch_fields import FIELDS, FIXED, LOGGED, kept, known
+from cutaway.debug.torch_fields import (
+    ALREADY,
+    FIELDS,
+    FILES,
+    FILES_LEFT_OUT,
+    FIXED,
+    LOGGED,
+    is_written,
+    kept,
+    known,
+    left_out,
+)
 from cutaway.subjects import no_attribute
 from stage_contracts import config
 from stage_contracts.controls import LOGGING
 from stage_contracts.report import report_once
 
 # Fields of torch._dynamo.config that are logs: the level of dynamo, aot and inductor together; one log on or off.
-DYNAMO = "torch._dynamo.config"
+DYNAMO, INDUCTOR = "torch._dynamo.config", "torch._inductor.config"
 LEVEL, BREAKS = "log_level", "print_graph_breaks"
 LOGS: dict[str, Any] = {LEVEL: logging.WARNING, BREAKS: False}
 
@@ -88,6 +99,8 @@ def _read(path: str, values: dict[str, Any], name: str) -> Any:
         return getattr(getattr(config.current(), section), field)
     if name in FIXED[path]:
         return FIXED[path][name]
+    if name in FILES and path == INDUCTOR:
+        return is_written(name, config.current().debug.folder_without)
     if name in LOGGED.get(path, ()):
         return LOGGING[LOGGED[path][name]]
     if name in kept(path):
@@ -109,6 +122,9 @@ def _write(path: str, values: dict[str, Any], name: str, value: Any) -> None:
             raise NotImplementedError(
                 f"{path}.{name} is always {before} in Cutaway and cannot be {value!r}; remove this assignment"
             )
+    elif name in FILES and path == INDUCTOR:
+        without = left_out(name, bool(value), config.current().debug.folder_without)
+        config.change(**{FILES_LEFT_OUT: without})
     elif name in LOGGED.get(path, ()):
         LOGGING[LOGGED[path][name]] = value if isinstance(value, set) else set(value)
     elif name in LOGS:
@@ -131,7 +147,8 @@ def _tell(name: str, nearest: str) -> None:
     short = name.removeprefix(f"{DYNAMO}.")
     if short != name and not accepts(short, None):
         raise NotImplementedError(f"{name} cannot be added to: {nearest}")
-    report_once(f"cutaway: {name} is not honoured here; nearest: {nearest}")
+    if name.rpartition(".")[2] not in ALREADY:
+        report_once(f"cutaway: {name} is not honoured here; nearest: {nearest}")
 
 
 # The kinds of containers among the fields, and the methods that add to one.

@@ -18,14 +18,14 @@ def paths(module: type[ModuleType], data: ModuleType) -> dict[str, ModuleType]:
     class Later(module):  # type: ignore[misc, valid-type]
         """A module with names that a first use imports: all of cutaway.distributed, or some."""
 
-        def __init__(self, name: str, source: Any, *names: str) -> None:
+        def __init__(self, name: str, source: Any, *names: str, ours: str = _OURS) -> None:
             super().__init__(name, source)
-            self.__dict__["_later"] = names
+            self.__dict__["_later"], self.__dict__["_ours"] = names, ours
 
         def __getattr__(self, name: str) -> Any:
             later = self.__dict__["_later"]
             if not name.startswith("__") and (name in later or not later):
-                found = vars(importlib.import_module(_OURS))
+                found = vars(importlib.import_module(self.__dict__["_ours"]))
                 self.__dict__.update({n: found[n] for n in later or found["__all__"]})
                 if name in self.__dict__:
                     return self.__dict__[name]
@@ -33,6 +33,14 @@ def paths(module: type[ModuleType], data: ModuleType) -> dict[str, ModuleType]:
 
     return {
         "torch.distributed": Later("torch.distributed", None),
+        "torch.distributed._functional_collectives": Later(
+            "torch.distributed._functional_collectives", None, ours=f"{_OURS}.functional"
+        ),
+        "torch.distributed.fsdp": Later("torch.distributed.fsdp", None, "fully_shard"),
+        "torch.distributed._composable": Later("torch.distributed._composable", None, "fully_shard"),
+        "torch.distributed._composable.fsdp": Later(
+            "torch.distributed._composable.fsdp", None, "fully_shard"
+        ),
         "torch.nn.parallel": Later("torch.nn.parallel", None, "DistributedDataParallel"),
         "torch.nn.parallel.distributed": Later(
             "torch.nn.parallel.distributed", None, "DistributedDataParallel"

@@ -13,6 +13,7 @@ from cutaway import compiler
 from cutaway.debug import logs
 from cutaway.debug.compile_profiler import CompileProfiler
 from cutaway.debug.compile_times import compile_times
+from cutaway.debug.comptime import ComptimeContext, ComptimeVar, comptime
 from cutaway.debug.counters import counters
 from cutaway.torch_api.config_modules import TorchConfig
 from stage0_eager.functions import unbacked
@@ -56,6 +57,12 @@ def compiler_modules(make: Any) -> dict[str, ModuleType]:
             replay=_replay,
             reset_code_caches=compiler.reset,
             OptimizedModule=OptimizedModule,
+        ),
+        "torch._dynamo.comptime": make(
+            "torch._dynamo.comptime",
+            comptime=comptime,
+            ComptimeContext=ComptimeContext,
+            ComptimeVar=ComptimeVar,
         ),
         "torch._dynamo.decorators": make("torch._dynamo.decorators", **shared, **decorators),
         "torch._dynamo.eval_frame": make("torch._dynamo.eval_frame", OptimizedModule=OptimizedModule),

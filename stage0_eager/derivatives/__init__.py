@@ -1,3 +1,3 @@
 """The derivative rules of the core operators, in calls of core operators. Importing this package attaches them all."""
 
-from stage0_eager.derivatives import convolution, fft, linalg, rules, special  # noqa: F401
+from stage0_eager.derivatives import collectives, convolution, fft, linalg, rules, special  # noqa: F401

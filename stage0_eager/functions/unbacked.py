@@ -163,7 +163,7 @@ check = OpaqueOperator(
 )
 for _op in (item, nonzero, unique, bincount, repeated):
     _op.makes_symbol = True  # type: ignore[attr-defined]
-check.has_effect = True  # type: ignore[attr-defined]
+check.has_effect = True
 
 
 # ---- what programs call ----------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from stage0_eager import arrays
+from stage0_eager.kernels import collectives as kernels_collectives
 from stage0_eager.kernels import fft as kernels_fft
 from stage0_eager.kernels import formulas
 from stage0_eager.kernels import linalg as kernels_linalg
@@ -28,7 +29,13 @@ from stage_contracts.core_ops import COPY_, CORE_OPS, CoreOp
 from stage_contracts.dtype import DType
 from stage_contracts.tensor_meta import TensorMeta
 
-KERNELS = {**formulas.KERNELS, **kernels_special.KERNELS, **kernels_linalg.KERNELS, **kernels_fft.KERNELS}
+KERNELS = {
+    **formulas.KERNELS,
+    **kernels_special.KERNELS,
+    **kernels_linalg.KERNELS,
+    **kernels_fft.KERNELS,
+    **kernels_collectives.KERNELS,
+}
 
 
 def run_kernel(op: Any, data: list) -> Any:
@@ -110,7 +117,7 @@ _UNSAFE = ("diagonal", "unfold", "as_strided", "view_as_real", "view_as_complex"
 def _strict(core: CoreOp) -> bool:
     """Whether the library would accept more than the meta rule, so that the rule has to be asked first."""
     unsafe = core.name in _UNSAFE
-    return unsafe or core.kind in ("movement", "indexing", "contraction", "external")
+    return unsafe or core.kind in ("movement", "indexing", "contraction", "external", "collective")
 
 
 def _explained(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]:

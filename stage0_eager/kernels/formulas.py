@@ -85,7 +85,8 @@ def _divmod_on_cuda(xp: Any, x: Any, y: Any) -> tuple[Any, Any]:
     whole = xp.where(ratio - whole > 0.5, whole + 1, whole)
     whole = xp.where(ratio == 0, xp.copysign(0 * whole, x / y), whole)
     rest = xp.where(across, rest + y, xp.where(rest == 0, xp.copysign(rest, y), rest))
-    return xp.where(y == 0, x / y, whole).astype(rest.dtype), rest
+    whole = xp.where(y == 0, x / y, whole)
+    return whole.astype(x.dtype), rest.astype(x.dtype)  # CuPy gives float32 for bfloat16
 
 
 def _fmod(xp: Any, x: Any, y: Any) -> Any:
@@ -476,6 +477,7 @@ KERNELS |= {
     "clone": arrays.copy_as_laid_out,
     "contiguous": lambda xp, x: xp.ascontiguousarray(x).reshape(x.shape),
     "detach": lambda xp, x: x[...],
+    "average_gradient": lambda xp, x, limit, group: arrays.copy_as_laid_out(xp, x),
     "to_device": lambda xp, x, device: arrays.move(x, device),
     "copy_": _copy_,
 }

@@ -15,7 +15,9 @@ from stage_contracts.core_ops import COPY_, CORE_OPS, CoreOp
 
 def _row(row: CoreOp) -> Operator:
     mutates = ("input",) if row is COPY_ else ()
-    return register(Operator(row.name, row.params, core=row, mutates=mutates))
+    made = register(Operator(row.name, row.params, core=row, mutates=mutates))
+    made.has_effect = row.kind == "collective"
+    return made
 
 
 core: Any = SimpleNamespace(**{row.name: _row(row) for row in (*CORE_OPS.values(), COPY_)})

@@ -46,6 +46,7 @@ class Operator:
     """A public function or a core operator. Exactly one of `core` and `body` (composite) is set."""
 
     opaque = False  # whether no stage looks into it (opaque.py)
+    has_effect = False  # whether it runs exactly once, though nothing may read its result
     backward_graph: Any = (
         None  # of one whose derivative is the user's own: that as a graph (autograd/custom_gradient.py)
     )

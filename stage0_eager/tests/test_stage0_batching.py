@@ -72,7 +72,13 @@ SAMPLES = {
     for name in CORE_OPS
 }
 CASES = [(name, i) for name, calls in SAMPLES.items() for i in range(len(calls))]
-LOOPED = {"convolution_weight_gradient"}  # also `convolution` with a weight per example
+# what cuts or joins dimension 0, and
+LOOPED = {
+    "all_gather",
+    "reduce_scatter",
+    "all_to_all",
+    "convolution_weight_gradient",
+}  # also `convolution` with a weight per example
 
 
 def test_every_core_operator_has_a_rule_and_a_sample():

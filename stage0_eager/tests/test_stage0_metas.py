@@ -120,6 +120,17 @@ def cases(name, dtype):
             as_complex = x._data.astype(np.complex64)
             yield from ([Tensor(a)] for a in (x._data, as_complex))
             yield [core.view_as_real(Tensor(as_complex))]
+        elif (
+            CORE_OPS[name].kind == "collective"
+        ):  # of this process alone; the others are in tests/distributed
+            words = {"broadcast": (0,), "all_gather": (1, "sum"), "all_to_all": (1,), "average": (9,)}.get(
+                name
+            )
+            tail = {"reduce": (0,), "reduce_scatter": (1,)}.get(name, ())
+            for given in [words] if words else [(how, *tail) for how in ("sum", "avg", "bxor", "middle")]:
+                yield [x, *given, "self"]
+        elif name == "average_gradient":
+            yield [x, 100, "self"]
         elif name in ("clone", "contiguous", "detach"):
             yield [x]
         elif name == "to_device":
@@ -208,6 +219,7 @@ def test_elementwise(name, dtype):
 def test_all_other_operators(name, dtype):
     ran = [check(getattr(core, name), *args) for args in cases(name, dtype)]
     refused = (CORE_OPS[name].kind == "contraction" or name == "bitcast") and dtype is dt.bool_  # as in torch
+    refused = refused or (name == "average" and not dtype.is_differentiable)  # it divides
     assert sum(ran) >= 8 or (refused and len(ran) > 8), (
         "too few of the cases gave a value for this to be a test"
     )

@@ -289,6 +289,7 @@ RULES: dict[str, Callable[[Call], Any]] = {
     ),
     **dict.fromkeys(("gather", "scatter", "scatter_add", "scatter_reduce"), indexed),
     **dict.fromkeys(("clone", "contiguous", "detach", "to_device"), alone),
+    **dict.fromkeys(("all_reduce", "reduce", "average", "average_gradient", "broadcast"), alone),
     **dict.fromkeys(("cholesky", "inv", "matrix_exp", "det", "slogdet", "qr", "svd", "eigh", "eig"), alone),
     **dict.fromkeys(("matmul", "solve", "triangular_solve"), matrices),
     "convolution": convolution,

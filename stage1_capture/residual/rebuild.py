@@ -204,7 +204,9 @@ def _array(r: Rebuilder, value: NumpyNdarrayVariable) -> str:
     if value.view is not None:
         array, index = value.view
         return f"{r.expression(array)}[{_index(r, realize(index))}]"
-    text = f"{r.expression(value.tensor)}.numpy()"
+    # an array of a graph on a GPU (under a device context) is NumPy's own again once Python has it
+    force = "force=True" if value.meta.device.type == "cuda" else ""
+    text = f"{r.expression(value.tensor)}.numpy({force})"
     return f"{text}[()]" if value.scalar and r.codegen.output.breaks_here else text
 
 

@@ -13,16 +13,17 @@ from typing import Any, NoReturn
 
 from stage0_eager.nn import Module
 from stage0_eager.table.operator import Operator, operator_of
-from stage1_capture.state.machine import CONTROLLED, Args, Kwargs, Tx
+from stage1_capture.state.machine import CONTROLLED, Args, Kwargs, Raised, Tx, builtin
 from stage1_capture.variables.base import Variable, from_constant, realize
 from stage1_capture.variables.builder import wrap
 from stage1_capture.variables.constant import CONSTANT_TYPES, ConstantVariable
 from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.operators import call_operator
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
+from stage_contracts.breaks import Unsupported
 from stage_contracts.class_lookup import class_lookup
-from stage_contracts.controls import Rule, register
-from stage_contracts.errors import ForbiddenInGraph
+from stage_contracts.controls import Rule, allow_in_graph, register
+from stage_contracts.errors import ComptimeError, ForbiddenInGraph
 from stage_contracts.source import RegisteredSource
 
 
@@ -43,6 +44,13 @@ def _allow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -
     if not _plain_signature(rule.detail) or any(_is_nested(a) for a in (*args, *kwargs.values())):
         return CONTROLLED["nonstrict"](tx, rule, function, args, kwargs)
     return call_operator(tx, operator_of(rule.detail), args, kwargs)
+
+
+def _allow_inside(tx: Tx, fn: Variable) -> Variable:
+    """allow_in_graph called in the frame: a function from outside is a node from now on; one made here is followed."""
+    if getattr(fn, "real", None) is not None:
+        allow_in_graph(fn.real)
+    return fn
 
 
 def _plain_signature(function: Callable) -> bool:
@@ -96,6 +104,21 @@ def _follow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) 
     return tx.call(wrap(tx.output, real, place), args, kwargs)
 
 
+def _comptime(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    """`detail(tx, *values, **values)` may return a value of the program; else it is None."""
+    try:
+        found = rule.detail(
+            tx, *map(realize, args), **{name: realize(value) for name, value in kwargs.items()}
+        )
+    except (Unsupported, Raised):
+        raise
+    except Exception as error:
+        raise ComptimeError(
+            f"comptime at {tx.output.origin()} raised {type(error).__name__}: {error}; it ran while this was compiled"
+        ) from error
+    return found if isinstance(found, Variable) else ConstantVariable(None)
+
+
 def _reorder(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
     """The call is made after the graph. What it prints of an object is what that holds then, as in torch."""
     if function.source is None:
@@ -107,6 +130,8 @@ def _reorder(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs)
     return ConstantVariable(None)
 
 
+builtin(allow_in_graph)(_allow_inside)
+CONTROLLED["comptime"] = _comptime
 CONTROLLED["reorder"] = _reorder
 CONTROLLED["ignore"] = lambda tx, rule, function, args, kwargs: ConstantVariable(None)
 CONTROLLED["disable"] = _refuse("disabled")

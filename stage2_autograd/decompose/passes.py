@@ -6,7 +6,16 @@ and tests all use the name in the table. The order is checked at import.
 
 from __future__ import annotations
 
-from stage2_autograd.decompose import casts, constant_folding, identities, patterns, split_cat, views
+from stage2_autograd.decompose import (
+    attention_gradient,
+    buckets,
+    casts,
+    constant_folding,
+    identities,
+    patterns,
+    split_cat,
+    views,
+)
 from stage2_autograd.decompose.common_subexpressions import common_subexpressions
 from stage2_autograd.decompose.core_bodies import core_bodies
 from stage_contracts.graph import Graph
@@ -17,6 +26,11 @@ PASSES: tuple[Pass, ...] = (
     Pass("core_bodies", core_bodies, "composites become their bodies", needed=True),
     Pass("common_subexpressions", common_subexpressions, "equal calls are computed once"),
     Pass(
+        "attention_gradient",
+        attention_gradient.attention_gradient,
+        "attention's row sums add up over its result",
+    ),
+    Pass(
         "constant_folding",
         constant_folding.constant_folding,
         "arithmetic on constants is done now",
@@ -26,6 +40,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("casts", casts.casts, "a widening cast before another cast goes", rules=casts.RULES),
     Pass("views", views.views, "chains of views become one", rules=views.RULES),
     Pass("joins", split_cat.joins, "what was split and joined again is itself", rules=split_cat.RULES),
+    Pass("buckets", buckets.buckets, "means of gradients travel together"),
     Pass("linear", patterns.linear, "products with bias and transposes are marked"),
     Pass("dead_code", Graph.eliminate_dead_code, "what nothing reads goes"),
 )
@@ -38,10 +53,13 @@ PASS_ORDER: tuple[tuple[str, str, str], ...] = (
     ("common_subexpressions", "joins", "the parts of one split must name one tensor"),
     ("constant_folding", "identities", "a folded constant may make an identity"),
     ("identities", "views", "a reshape that changes nothing would stand between two that are one"),
+    ("common_subexpressions", "attention_gradient", "the values are one node in both directions only then"),
+    ("attention_gradient", "views", "the turned values would be views of what the values are views of"),
     ("casts", "linear", "a cast that goes would stand between a product and its bias"),
+    ("joins", "buckets", "a bucket is a join that stays"),
     ("views", "joins", "slices hide behind reads of what was written"),
     *((name, "dead_code", "what it replaced has lost its readers") for name in
-      ("common_subexpressions", "constant_folding", "identities", "casts", "views", "joins")),
+      ("common_subexpressions", "constant_folding", "identities", "casts", "views", "joins", "attention_gradient")),
 )  # fmt: skip
 
 DECOMPOSE = PassTable("decompose", PASSES, PASS_ORDER)

@@ -13,7 +13,8 @@ from stage_contracts.graph import Graph, Node
 
 # The operators that may come between the first product and softmax, and between softmax and the second product.
 _BETWEEN = frozenset(
-    ("mul", "div", "add", "sub", "where", "cast", "masked_fill", "dropout", "reshape", "expand")
+    "mul div add sub neg abs square where cast masked_fill dropout reshape expand tanh sigmoid clamp minimum "
+    "maximum".split()
 )
 _SOFTMAX = frozenset(("softmax",))
 _VIEWS = frozenset(("permute", "reshape", "expand", "cast"))

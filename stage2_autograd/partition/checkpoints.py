@@ -8,14 +8,16 @@ from __future__ import annotations
 from stage2_autograd.aliasing import base
 from stage_contracts.graph import Node, nodes_in
 from stage_contracts.joint import JointGraph
+from stage_contracts.unbacked import has_effect
 
 
 def checkpointed(joint: JointGraph) -> tuple[frozenset[Node], frozenset[Node]]:
     """(inside, results). Values inside a checkpoint are recomputed and never saved; its results are computed once."""
     graph = joint.graph
     marked = [n for n in graph.calls if "checkpoint" in n.meta and n.meta["region"] == "forward"]
+    once = {n for n in marked if has_effect(n)}  # other ranks wait for these once
     owned = set(map(base, nodes_in(graph.outputs[: joint.num_outputs])))
-    results = frozenset(marked) & (owned | {base(n) for n in marked if _leaves(n)})
+    results = frozenset(marked) & (owned | once | {base(n) for n in marked if _leaves(n)})
     return frozenset(marked) - results, results
 
 

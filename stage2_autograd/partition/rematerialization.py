@@ -10,12 +10,13 @@ from collections.abc import Callable, Collection, Iterable
 
 from stage2_autograd.aliasing import copies_an_input
 from stage2_autograd.core_calls import core_name, kind_of
-from stage2_autograd.partition.min_cut import Problem, bytes_of, minimum_cut, problem
+from stage2_autograd.partition.min_cut import Problem, ancestors, bytes_of, minimum_cut, problem
 from stage2_autograd.partition.split import split
 from stage_contracts import config
 from stage_contracts.graph import Node, meta_of
 from stage_contracts.joint import JointGraph, Partition, bytes_at_hints
 from stage_contracts.tensor_meta import TensorMeta
+from stage_contracts.unbacked import has_effect
 
 # Kinds of operators that the lowering fuses into the readers of their results, so that a second run costs a few
 # instructions per element and no memory traffic. All others run once, unless the budget requires more.
@@ -55,7 +56,12 @@ def may_run_again(repeated: Collection[Node] = (), once: Collection[Node] = ()) 
         node.op == "call_function"
         and node not in once
         and not copies_an_input(node)
-        and (kind_of(node) in FUSED_KINDS or node in repeated or is_score_matrix(node))
+        and (
+            kind_of(node) in FUSED_KINDS
+            or node in repeated
+            or is_score_matrix(node)
+            or is_gathered_input(node)
+        )
     )
 
 
@@ -72,7 +78,8 @@ def _spared(task: Problem) -> set[Node]:
     fewest = cut(())
     allowed = (1 + SPARE) * total(fewest)
     again = _run_again(task, fewest)
-    expensive = [n for n in reversed(task.values) if n in again and core_name(n) in TRANSCENDENTAL]
+    expensive = [n for n in reversed(task.values) if n in again and core_name(n) in TRANSCENDENTAL
+                 and not _is_made_of_scores(n)]  # fmt: skip
     low, high = 0, len(expensive)  # the more results are saved, the more bytes
     while low < high:
         middle = (low + high + 1) // 2
@@ -103,6 +110,27 @@ def is_score_matrix(node: Node) -> bool:
     return bytes_of(node) >= SCORES * sum(map(bytes_of, node.all_input_nodes))
 
 
+def is_gathered_input(node: Node) -> bool:
+    """Whether this is an input that all ranks have a part of, gathered: the shards of a parameter.
+
+    To gather it again in the backward costs time on the link, and saves the whole parameter between (ZeRO, stage 3;
+    Rajbhandari et al., 2020). Every rank decides alike, so the order of collectives stays one.
+    """
+    if core_name(node) != "all_gather":
+        return False
+    source = node.all_input_nodes[0]
+    while source.op == "call_function" and core_name(source) in ("cast", "reshape"):
+        source = source.all_input_nodes[0]
+    return source.op == "placeholder"
+
+
+def _is_made_of_scores(node: Node) -> bool:
+    """Whether it belongs to attention whose scores are computed again: saving it would save nothing."""
+    return node.meta.get("pattern", "").startswith("attention") and any(
+        is_score_matrix(n) for n in ancestors([node])
+    )
+
+
 def _within(task: Problem, budget: float) -> set[Node]:
     """The fewest expensive operators to repeat such that the bytes saved stay within the budget.
 
@@ -112,7 +140,7 @@ def _within(task: Problem, budget: float) -> set[Node]:
         (
             n
             for n in task.values
-            if n.op == "call_function" and kind_of(n) not in FUSED_KINDS and not _opaque(n)
+            if n.op == "call_function" and kind_of(n) not in FUSED_KINDS and not _unknown(n)
         ),
         key=lambda n: work(n) / max(1, _result_bytes(n)),
     )
@@ -129,9 +157,10 @@ def _within(task: Problem, budget: float) -> set[Node]:
     return set(expensive[:low])
 
 
-def _opaque(node: Node) -> bool:
-    """Whether it is a user-defined operator, for which the effect and the cost of a second run are unknown."""
-    return getattr(node.target, "opaque", False)
+def _unknown(node: Node) -> bool:
+    """Whether it is a user-defined operator, for which the effect and the cost of a second run are unknown, or one that
+    other ranks wait for."""
+    return getattr(node.target, "opaque", False) or has_effect(node)
 
 
 def work(node: Node) -> int:

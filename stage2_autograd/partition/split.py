@@ -35,13 +35,13 @@ def extract(graph: Graph, name: str, inputs: Sequence[Node], outputs: Iterable[A
     part = Graph(name)
     images: dict[Node, Node] = {}
     outputs = tuple(outputs)
-    checks = [n for n in graph.calls if has_effect(n)] if name == "forward" else []
+    effects = [n for n in graph.calls if has_effect(n) and n.meta.get("region", "forward") == name]
     for node in inputs:
         marks = input_marks(node)
         if name == "backward" and marks.get("role") != "tangent":
             marks |= {"role": "saved", "val": _plain(node)}
         images[node] = part.placeholder(node.name, **marks)
-    for node in _needed(graph, images, (*outputs, *checks), name):
+    for node in _needed(graph, images, (*outputs, *effects), name):
         if node.op == "placeholder":
             raise GraphError(
                 f"the {name} graph reads {node.name}, which is neither its input nor saved for it"
@@ -72,7 +72,29 @@ def _needed(graph: Graph, given: Iterable[Node], outputs: Iterable[Any], name: s
             needed.add(node)
             stack += node.all_input_nodes
             stack += makers_read(node, made) if made else ()
-    return [n for n in graph.nodes if n in needed]
+    found = [n for n in graph.nodes if n in needed]
+    again = name == "backward" and any(has_effect(n) and n.meta.get("region") != name for n in found)
+    return _where_first_read(found) if again else found
+
+
+def _where_first_read(nodes: list[Node]) -> list[Node]:
+    """The same nodes, those of the forward each before its first reader: what is gathered again, is gathered late."""
+    done: dict[Node, None] = {}
+    inside = set(nodes)
+
+    def visit(node: Node) -> None:
+        if node in done or node not in inside:
+            return
+        for read in node.all_input_nodes:
+            visit(read)
+        done[node] = None
+
+    for node in nodes:
+        if node.op != "call_function" or node.meta.get("region") == "backward":
+            visit(node)
+    for node in nodes:  # what only an output reads
+        visit(node)
+    return list(done)
 
 
 def _plain(node: Node) -> Any:

@@ -98,3 +98,24 @@ def conditions_of(term: Term) -> Collection[Term]:
         part.args[0] for part in walk(term) if part.op == "where" and part.dtype is not None
         and part.dtype.is_floating_point
     ]  # fmt: skip
+
+
+def turned(bounds: Bounds) -> Bounds:
+    """The same for a column: the rows that use it. What only bounds the columns themselves is left out."""
+    # column <= row + c is row >= column - c; column <= c - row is row <= c - column; and so on
+    every = [(a, c, "upper") for a, c in bounds.upper] + [(a, c, "lower") for a, c in bounds.lower]
+    lower = tuple((a, -a * c) for a, c, kind in every if (kind, a) in (("upper", 1), ("lower", -1)))
+    upper = tuple((a, -a * c) for a, c, kind in every if (kind, a) in (("upper", -1), ("lower", 1)))
+    return Bounds(lower, upper, bounds.exact and all(a for a, _, _ in every))
+
+
+def no_row_is_empty(bounds: Bounds, rows: int, columns: int) -> bool:
+    """Whether every row uses some column, as far as the bounds say."""
+
+    def least(row: int) -> int:
+        return max([0, *(a * row + c for a, c in bounds.lower)])
+
+    def most(row: int) -> int:
+        return min([columns - 1, *(a * row + c for a, c in bounds.upper)])
+
+    return all(least(row) <= most(row) for row in range(rows))

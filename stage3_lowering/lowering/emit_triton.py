@@ -13,7 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from stage3_lowering.lowering.attention_backward import BY_COLUMNS, BY_ROWS
 from stage3_lowering.lowering.triton_attention import attention_source
+from stage3_lowering.lowering.triton_attention_backward import attention_backward_source
 from stage3_lowering.lowering.triton_blocks import Blocks, blocks_of, is_far
 from stage3_lowering.lowering.triton_ops import HELPERS, POINTERS
 from stage3_lowering.lowering.triton_statements import Statements
@@ -39,6 +41,8 @@ from triton.language.extra import libdevice
 # What writes a kernel that has a template: (kernel, metas, architecture) -> (the function's text, its grid)
 TEMPLATES: dict[str, Callable[[Kernel, Mapping[str, TensorMeta], str], tuple[str, dict[str, Any]]]] = {
     "attention": attention_source,
+    BY_ROWS: attention_backward_source,
+    BY_COLUMNS: attention_backward_source,
 }
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from stage3_lowering.lowering.collectives import called, overlap
 from stage3_lowering.lowering.legality import nests_of, read_by, scheduler_node, written_by
 from stage3_lowering.lowering.merge import build_kernel
 from stage3_lowering.lowering.schedule import Schedule
@@ -22,7 +23,14 @@ from stage_contracts import config
 from stage_contracts.device import CPU
 from stage_contracts.loop_ir import ExternCall, LoopNest, LoweredGraph, buffer_refs
 from stage_contracts.passes import Pass, PassTable, keep_made
-from stage_contracts.program import Buffer, External, Kernel, Launch, Program, Return, step_accesses
+from stage_contracts.program import (
+    Buffer,
+    Kernel,
+    Launch,
+    Program,
+    Return,
+    step_accesses,
+)
 from stage_contracts.scheduler_ir import FusedSchedulerNode, FusionDecision
 from stage_contracts.size_vars import late_sizes
 
@@ -127,7 +135,7 @@ def kernels_of(grouped: Grouped) -> Program:
     for group in ordered:
         node = group.nodes[0].node
         if isinstance(node, ExternCall):
-            steps.append(External(node.target, node.args, node.kwargs, node.outputs, origins=node.origins))
+            steps += called(node, steps)
             continue
         mine = read_by(group)
         needed = outputs | {name for name in written_by(group) if readers[name] > (name in mine)}
@@ -138,7 +146,8 @@ def kernels_of(grouped: Grouped) -> Program:
     roles = {**dict.fromkeys(outputs, "output"), **dict.fromkeys(lowered.constants, "constant")}
     roles |= dict.fromkeys(lowered.inputs, "input")
     alive = {*lowered.inputs, *lowered.constants, *(p for k in kernels.values() for p in k.params)}
-    alive |= {name for step in steps if isinstance(step, External) for name in step.outputs}
+    calls = [step for step in steps if not isinstance(step, Launch)]
+    alive |= {name for step in calls for names in step_accesses(step, kernels) for name in names}
     buffers = {n: Buffer(n, m, roles.get(n, "temporary")) for n, m in lowered.buffers.items() if n in alive}
     device = next((m.device for m in lowered.buffers.values() if m.device != CPU), CPU)
     program = Program(
@@ -157,11 +166,13 @@ FUSE = PassTable(
         Pass(
             "side_by_side", unless_off(side_by_side), "kernels that do the same work become one, over a table"
         ),
+        Pass("overlap", overlap, "collectives start early and are awaited late, in one order"),
     ),
     (
         ("unused_nests", "groups", "a nest that nothing reads would draw others into its group"),
         ("common_loops", "groups", "only loops written alike are seen to be equal"),
         ("groups", "kernels", "a kernel is a group"),
         ("kernels", "side_by_side", "a row of a table is a kernel"),
+        ("side_by_side", "overlap", "a table stands where the last of its rows stood, which may be late"),
     ),
 )

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from stage3_lowering.lowering import convolution, masked, placement
+from stage3_lowering.lowering import collectives, convolution, masked, placement
 from stage3_lowering.lowering.pointwise import pointwise
 from stage3_lowering.lowering.reduction import reduction
 from stage3_lowering.lowering.scan import cumsum
@@ -70,6 +70,7 @@ RULES: dict[str, Callable[[State, Node, dict[str, Any]], Lazy | None]] = {
     "reduction": reduction,
     **dict.fromkeys(VIEWS, placement.lower_view),
     "identity": placement.identity,
+    "collective": collectives.collective,
     "full": placement.full,
     "iota": placement.iota,
     "convolution": convolution.convolution,

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from stage3_lowering.lowering.collectives import tokens
 from stage3_lowering.lowering.legality import (
     clash,
     elements,
@@ -54,6 +55,7 @@ class Schedule:
         calls = [node.node for node in nodes if node.is_extern]
         self.made = {n for call in calls if call.target.startswith(MAKES) for n in call.outputs}  # type: ignore[union-attr]
         self.checks = [node.name for node in nodes if getattr(node.node, "target", "") == CHECK]
+        self.token = tokens(nodes)
         self.position = {node.name: k for k, node in enumerate(nodes)}
         # one each: a call with several results runs once
         alone = [FusedSchedulerNode((node,)) for node in nodes]
@@ -208,6 +210,7 @@ class Schedule:
     def _producers(self, group: FusedSchedulerNode) -> list[FusedSchedulerNode]:
         if id(group) not in self.above:
             needed = read_by(group) | self._showing(group)
+            needed |= {self.token[node.name] for node in group.nodes if node.name in self.token}
             found = (self.group_of[name] for name in sorted(needed) if name in self.group_of)
             self.above[id(group)] = list({id(g): g for g in found if g is not group}.values())
         return self.above[id(group)]

@@ -12,6 +12,7 @@ from typing import Any
 
 from stage3_lowering.lowering.accesses import access_steps, innermost_cost, stride
 from stage3_lowering.lowering.attention import attention
+from stage3_lowering.lowering.attention_backward import attention_backward
 from stage3_lowering.lowering.cpp_ops import COSTS
 from stage3_lowering.lowering.gathers import TILE as TILE_OF_PLACES
 from stage3_lowering.lowering.gathers import in_gather_tiles
@@ -239,6 +240,7 @@ SCHEDULE = PassTable(
     "schedule",
     (
         Pass("attention", attention, "softmax(f(q @ k.T)) @ v is one kernel on a GPU"),
+        Pass("attention_backward", attention_backward, "its gradients are two kernels on a GPU"),
         Pass("rows_in_scratch", rows_in_scratch, "rows that only their kernel reads stay in its scratch"),
         Pass("row_values", row_values, "what all columns of a reduction share is computed once on a GPU"),
         Pass("split_reductions", split_reductions, "few long rows are reduced in two levels on a GPU"),
@@ -246,6 +248,7 @@ SCHEDULE = PassTable(
         Pass("kernel_schedules", kernel_schedules, "loop order, tiles, SIMD and threads of each kernel"),
     ),
     (
+        ("attention_backward", "rows_in_scratch", "the rows between its products are not kept"),
         ("attention", "rows_in_scratch", "the rows between its two products are not kept"),
         ("rows_in_scratch", "kernel_schedules", "a kernel with rows in scratch reduces along its last loop"),
         ("rows_in_scratch", "row_blocks", "a row in scratch is not passed on"),

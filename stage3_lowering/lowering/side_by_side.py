@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from stage3_lowering.lowering.collectives import between_collectives
 from stage3_lowering.lowering.schedule_kernels import PARALLEL_WORK, work_of, written_rows
 from stage3_lowering.lowering.share_kernels import buffer_words, nest_form
 from stage_contracts.device import CPU
@@ -31,6 +32,9 @@ class Row:
     kernel: Kernel
     form: Any  # equal for kernels that differ in buffers and free sizes alone
     numbers: tuple[Any, ...]  # the free sizes
+    between: tuple[
+        int, int
+    ]  # the collectives that it waits for and that wait for it: one table keeps no other waiting
     depth: (
         int  # the steps before it that wait for one another; rows of equal depth never wait for one another
     )
@@ -43,7 +47,7 @@ def side_by_side(program: Program) -> Program:
     tables: dict[Any, list[Row]] = {}
     for row in _rows(program):
         if not refusal_of(row):
-            tables.setdefault((row.form, row.depth), []).append(row)
+            tables.setdefault((row.form, row.depth, row.between), []).append(row)
     merged = [rows for rows in tables.values() if len(rows) > 1]
     if not merged:
         return program
@@ -71,7 +75,7 @@ def refusal(program: Program, a: str, b: str) -> str:
     if first is None or second is None or first.form != second.form:
         shared = first and second and {*first.step.buffers} & {*second.step.buffers}
         return "only_numbers" if shared else "no_shared_buffer"
-    if first.depth != second.depth:
+    if (first.depth, first.between) != (second.depth, second.between):
         return "depth"
     return refusal_of(first) or refusal_of(second) or "no_shared_buffer"
 
@@ -92,11 +96,11 @@ def refusal_of(row: Row) -> str:
 
 def _rows(program: Program) -> Iterable[Row]:
     """Every launch of a kernel that has no table yet. A kernel that is launched twice is shared, and stays."""
-    depths = _depths(program)
+    depths, between = _depths(program), between_collectives(program)
     for number, step in enumerate(program.steps):
         if isinstance(step, Launch) and not (kernel := program.kernels[step.kernel]).rows:
             form, numbers = _form(kernel, program)
-            yield Row(number, step, kernel, form, numbers, depths[number])
+            yield Row(number, step, kernel, form, numbers, between[number], depths[number])
 
 
 def _depths(program: Program) -> list[int]:

@@ -234,10 +234,14 @@ class State:
         return ref if fits else self.copy(value, value.meta, node.origins)
 
     def _is_whole(self, ref: BufferRef, meta: TensorMeta) -> bool:
-        """Whether it is all of a row-major buffer of ours under another shape, as what a product made may be."""
+        """Whether it is all of a row-major buffer of ours under another shape, as what a product made may be, or with
+        its dimensions in another order."""
         buffer, ours = self.buffers[ref.name], ref.name not in (*self.inputs, *self.constants)
-        shape = ref.shape is not None and ref.strides == contiguous_strides(ref.shape)
-        return ours and shape and ref.offset == 0 and buffer.is_contiguous and buffer.numel == meta.numel
+        if not ours or ref.shape is None or ref.offset != 0 or not buffer.is_contiguous:
+            return False
+        strides = ref.strides or ()
+        turned = is_dense(ref.shape, strides) and strides == meta.strides
+        return buffer.numel == meta.numel and (turned or strides == contiguous_strides(ref.shape))
 
 
 # ---- layouts -----------------------------------------------------------------------------------------

@@ -99,15 +99,26 @@ def walk(term: Term) -> Iterator[Term]:
             stack += [(operand, False) for operand in reversed(one.operands)]
 
 
-def rebuilt(term: Term, changed: Callable[[Term, tuple[Any, ...]], Term]) -> Term:
-    """The term with `changed(part, its args as they are now)` in the place of each part."""
-    made: dict[int, Term] = {}
+def rebuilt(
+    term: Term, changed: Callable[[Term, tuple[Any, ...]], Term], made: dict[int, Term] | None = None
+) -> Term:
+    """The term with `changed(part, its args as they are now)` in the place of each part. `made`: what other terms
+    became, by identity, so that shared parts stay shared."""
+    made = {} if made is None else made
     for part in walk(term):
-        made[id(part)] = changed(part, tuple(made[id(a)] if isinstance(a, Term) else a for a in part.args))
+        if id(part) not in made:
+            made[id(part)] = changed(
+                part, tuple(made[id(a)] if isinstance(a, Term) else a for a in part.args)
+            )
     return made[id(term)]
 
 
-def assuming(term: Term, conditions: Mapping[Term, bool], numbers: bool = False) -> Term:
+def assuming(
+    term: Term,
+    conditions: Mapping[Term, bool],
+    numbers: bool = False,
+    made: dict[int, Term] | None = None,
+) -> Term:
     """The term where these conditions hold or do not: each `where` becomes one of its two values. `numbers`: what is
     then certain, unless an operand is NaN or infinite, becomes a constant, as 0 times a number."""
 
@@ -119,7 +130,7 @@ def assuming(term: Term, conditions: Mapping[Term, bool], numbers: bool = False)
             return constant(value, part)
         return part if args == part.args else Term(part.op, args, part.dtype, part.name, part.origins)
 
-    return rebuilt(term, changed)
+    return rebuilt(term, changed, made)
 
 
 LOWEST = float("-inf")

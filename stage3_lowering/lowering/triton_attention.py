@@ -56,6 +56,11 @@ def tiles_of(width: int, arch: str) -> Tiles:
     return tiles
 
 
+def block_width(size: int) -> int:
+    """How wide a block is that holds so many elements: products take no fewer than 16."""
+    return max(16, power_of_2(size))
+
+
 @dataclass(frozen=True)
 class Layout:
     """What a template says of the places of a score matrix: sizes, and the texts that give the rows' variables."""
@@ -118,23 +123,23 @@ def pointer(nest: LoopNest, instr: int, names: Mapping[str, str]) -> tuple[str, 
     return buffer, print_index(outer), print_index(rest)
 
 
-def pulled(x: Term) -> tuple[Term, float]:
-    """(y, c) with x == c * y and c > 0, so that the exponent costs one multiplication and addition."""
+def pulled(x: Term, empty: float = -math.inf) -> tuple[Term, float]:
+    """(y, c) with x == c * y and c > 0, so that c is multiplied once, later. `empty`: a value that stays itself."""
     if x.op == "mul":
         for one, other in (x.operands, x.operands[::-1]):
             if isinstance(one.number, float) and 0 < one.number < math.inf:
-                inner, c = pulled(other)
+                inner, c = pulled(other, empty)
                 return inner, c * one.number
     if x.op == "div" and isinstance(x.operands[1].number, float) and 0 < x.operands[1].number < math.inf:
-        inner, c = pulled(x.operands[0])
+        inner, c = pulled(x.operands[0], empty)
         return inner, c / x.operands[1].number
     if x.op == "where":
         condition, yes, no = x.operands
-        if yes.number == -math.inf:
-            inner, c = pulled(no)
+        if yes.number == empty:
+            inner, c = pulled(no, empty)
             return Term("where", (condition, yes, inner), x.dtype, x.name, x.origins), c
-        if no.number == -math.inf:
-            inner, c = pulled(yes)
+        if no.number == empty:
+            inner, c = pulled(yes, empty)
             return Term("where", (condition, inner, no), x.dtype, x.name, x.origins), c
     return x, 1.0
 
@@ -229,7 +234,7 @@ def attention_source(
     )
     assert found is not None
     depth, width = scores.reduction_ranges[0], product.ranges[-1]
-    tiles = tiles_of(max(power_of_2(depth), power_of_2(width)), arch)
+    tiles = tiles_of(max(block_width(depth), block_width(width)), arch)
     writer = _Writer(kernel, layout, found, tiles, is_far(kernel, metas))
     blocks = -(-layout.rows // tiles.rows)
     body = writer.body(blocks, metas[kernel.params[0]].dtype)
@@ -273,15 +278,15 @@ class _Writer:
             "row = block * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]",
             *([f"row_mask = row < {layout.rows}"] if self.row_mask else []),
             *row_lines(layout),
-            f"depth = tl.arange(0, {power_of_2(self.depth)})[None, :]",
-            f"depth_down = tl.arange(0, {power_of_2(self.depth)})[:, None]",
-            f"width = tl.arange(0, {power_of_2(self.width)})[None, :]",
+            f"depth = tl.arange(0, {block_width(self.depth)})[None, :]",
+            f"depth_down = tl.arange(0, {block_width(self.depth)})[:, None]",
+            f"width = tl.arange(0, {block_width(self.width)})[None, :]",
             f"q_at, k_at, v_at = {q_at}, {self.k_at}, {self.v_at}",
             *comments(self.scores),
             f"queries = {queries}",
             "top = tl.full([BLOCK_M, 1], float('-inf'), tl.float32)",
             "total = tl.full([BLOCK_M, 1], 0.0, tl.float32)",
-            f"result = tl.full([BLOCK_M, {power_of_2(self.width)}], 0.0, tl.float32)",
+            f"result = tl.full([BLOCK_M, {block_width(self.width)}], 0.0, tl.float32)",
             *writer.before([self.y]),
             *lines,
             *(line for part in parts for line in self._loop(part, writer.copy(), dtype)),
@@ -295,7 +300,8 @@ class _Writer:
         widened = [t for t in walk(self.y) if t.op == "cast" and t.args[0] in loads and t.dtype is dt.float32]
         given = dict.fromkeys((*loads, *widened), "scores")
         columns = "column_mask" if self.layout.columns % self.tiles.columns else ""
-        return TermWriter(given, "r0", self.row_mask, columns)
+        rows = {self.layout.row} if self.layout.row else {f"i{k}" for k in range(len(self.layout.ranges))}
+        return TermWriter(given, {"r0"}, self.row_mask, columns, rows)
 
     def _loop(self, part: Part, writer: TermWriter, dtype: DType) -> list[str]:
         m = len(self.layout.batch)
@@ -370,9 +376,9 @@ class _Writer:
         return f"tl.load({place}{words}{', 0.0' if words else ''})"
 
     def _mask(self, mask: str, padded: str = "", size: int = 1) -> str:
-        words = [f"({padded})"] * (power_of_2(size) != size) + [f"({mask})" if " " in mask else mask] * bool(
-            mask
-        )
+        words = [f"({padded})"] * bool(padded and block_width(size) != size) + [
+            f"({mask})" if " " in mask else mask
+        ] * bool(mask)
         return f", {' & '.join(words)}" if words else ""
 
 

@@ -98,6 +98,9 @@ TRITON_OPS: dict[int, dict[str, str]] = {
     BOOL: {**_ANY, **_BOOL},
 }
 
+# Operators whose helper asks for the dtype of its operands, which a number has not.
+ASK_DTYPE = {"floor_divide"}
+
 # kind: (accumulator's start, one step on `acc` and `v`, the reduction of a block along its rows)
 REDUCTIONS: dict[str, tuple[str, str, str]] = {
     "sum": ("0", "{acc} + {v}", "tl.sum({acc}, 1)"),

@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 from stage3_lowering.lowering.triton_blocks import Blocks
-from stage3_lowering.lowering.triton_ops import EXCEPTIONS, REDUCTIONS, TRITON_OPS, TRITON_TYPES
+from stage3_lowering.lowering.triton_ops import ASK_DTYPE, EXCEPTIONS, REDUCTIONS, TRITON_OPS, TRITON_TYPES
 from stage3_lowering.lowering.values import dot
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import DType
@@ -87,8 +87,8 @@ class Statements:
         if (inverse := self._inverse(instr)) is not None:
             return [f"{instr.name} = {self.text[operands[0]]} * {inverse!r}"]
         template = EXCEPTIONS.get(of.name, {}).get(instr.op) or TRITON_OPS[of.category][instr.op]
-        only_numbers = all(v in self.numbers for v in operands)
-        words = [self.numbers[v] if only_numbers else self.text[v] for v in operands]
+        blocks = instr.op in ASK_DTYPE or all(v in self.numbers for v in operands)
+        words = [self.numbers.get(v, self.text[v]) if blocks else self.text[v] for v in operands]
         bits = _BITS.get(of.name, 8 * of.itemsize)
         return [f"{instr.name} = {template.format(*words, T=TRITON_TYPES[of.name], bits=bits)}"]
 
@@ -133,7 +133,9 @@ class Statements:
         mask = self._mask(self.varies[instr.name])
         if where:  # a block of the index and the mask, so that Triton sees their shapes agree
             both = f"{where} & {mask}" if mask else where
-            return [f"{instr.name} = tl.load({buffer} + {print_index(index)}, {both}, 0)"]
+            place = print_index(index)
+            place = f"tl.where({where}, {place}, 0)" if masked and not axes else place
+            return [f"{instr.name} = tl.load({buffer} + {place}, {both}, 0)"]
         return [f"{instr.name} = tl.load({buffer} + {print_index(index)}{', ' * bool(mask)}{mask})"]
 
     def _store(self, instr: Instr, buffer: str, index: Any, value: str) -> list[str]:

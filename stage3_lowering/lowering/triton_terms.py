@@ -7,7 +7,7 @@ ones: they are off by a few ulp of float32, and the result is rounded to half pr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from stage3_lowering.lowering.terms import Term, walk
@@ -22,15 +22,23 @@ _SMALL = 1 << 30
 class TermWriter:
     """`write(term)` gives the lines that are still missing; `text[term]` is then its name, or a number."""
 
-    def __init__(self, given: Mapping[Term, str], column: str, rows: str = "", columns: str = "") -> None:
-        """`column`: the symbol of the column; `rows`, `columns`: masks for loads that vary with each, "" for none."""
+    def __init__(
+        self,
+        given: Mapping[Term, str],
+        moving: Collection[str],
+        rows: str = "",
+        columns: str = "",
+        fixed: Collection[str] = (),
+    ) -> None:
+        """`moving`: the symbols that change inside the loop, the column's; `fixed`: those of the rows. `rows`,
+        `columns`: masks for loads that vary with each, "" for none."""
         self.text: dict[Term, str] = dict(given)
         self.given = set(given)
-        self.column, self.masks = column, (rows, columns)
+        self.moving, self.fixed, self.masks = set(moving), set(fixed), (rows, columns)
 
     def inside(self, term: Term) -> bool:
         """Whether it depends on the column, or on what is given."""
-        return any(part in self.given or self.column in _symbols(part) for part in walk(term))
+        return any(part in self.given or self.moving & _symbols(part) for part in walk(term))
 
     def before(self, terms: list[Term]) -> list[str]:
         """The lines of all parts of these terms that do not depend on the column."""
@@ -44,7 +52,7 @@ class TermWriter:
 
     def copy(self) -> TermWriter:
         """A writer that knows what this one has written: for a loop that comes after."""
-        other = TermWriter(self.text, self.column, *self.masks)
+        other = TermWriter(self.text, self.moving, *self.masks, self.fixed)
         other.given = self.given
         return other
 
@@ -71,6 +79,9 @@ class TermWriter:
             return special(part)
         of = part.operands[-1].dtype
         assert of is not None
+        if part.op == "div" and of.is_floating_point and not self.given & set(walk(part.args[1])):
+            above, below = (self.text[a] for a in (part.operands * 2)[:2])
+            return f"{above} * (1.0 / {below})"  # one division for a row
         template = FAST.get(part.op) or EXCEPTIONS.get(of.name, {}).get(part.op)
         template = template or TRITON_OPS[of.category][part.op]
         widens = part.dtype is dt.int64 and not is_small(part)
@@ -83,7 +94,7 @@ class TermWriter:
 
     def _load(self, part: Term) -> str:
         names = _symbols(part)
-        used = (names - {self.column}, names & {self.column})
+        used = (names & self.fixed, names & self.moving)
         masks = [mask for mask, varies in zip(self.masks, used, strict=True) if mask and varies]
         mask = f", {' & '.join(masks)}, 0" if masks else ""
         return f"tl.load({part.args[0]}_ptr + {print_index(part.args[1])}{mask})"

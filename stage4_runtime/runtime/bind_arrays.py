@@ -34,7 +34,8 @@ def accept(
             f"{where} is {describe(array)}, expected {meta}; "
             "compile again for this input, or convert it before the call"
         )
-    if name in program.written_inputs and not array.flags.writeable:
+    writeable = getattr(array.flags, "writeable", True)  # CuPy's arrays always are
+    if name in program.written_inputs and not writeable:
         return _copied(array, meta, library)  # the caller copies the result back, and hears why it cannot
     return aligned(array, meta, library)
 

@@ -7,6 +7,7 @@ loaded file is one that this user's compiler made. If anything is wrong with an 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import json
@@ -142,8 +143,9 @@ def evict(root: Path, limit: int, keep: Path | None = None) -> None:
     """Count the new entry `keep`. If all entries together exceed `limit` bytes, remove the least recently used, and so
     many that the next stores have room: looking at every entry takes seconds where there are thousands."""
     for leftover in (*root.glob("new-*"), *root.glob("old-*")):  # of processes that died while storing
-        if time.time() - leftover.stat().st_mtime > _DAY:
-            shutil.rmtree(leftover, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # of a process that lives: it has renamed it since
+            if time.time() - leftover.stat().st_mtime > _DAY:
+                shutil.rmtree(leftover, ignore_errors=True)
     known = cache_size.add(root, _age_and_size(keep)[1] if keep else 0)
     if known is not None and known <= limit:
         return

@@ -16,6 +16,8 @@ from stage_contracts.device import CPU
 from stage_contracts.loop_ir import BufferRef, buffer_refs
 from stage_contracts.program import (
     Allocate,
+    Await,
+    Collective,
     Free,
     Kernel,
     Launch,
@@ -71,6 +73,8 @@ def _may_raise(step: Any, program: Program) -> bool:
     """Whether a step can end in an error: a kernel that checks an index, and most of what is called outside."""
     if isinstance(step, Launch):
         return any(i.op == "indirect_index" for n in program.kernels[step.kernel].nests for i in n.body)
+    if isinstance(step, Collective | Await):  # the ranks cannot go on after that, and nobody begins again
+        return False
     return not (isinstance(step, Allocate | Free | Return) or can_run(step, program))
 
 

@@ -14,15 +14,22 @@ from typing import Any
 from stage4_runtime.runtime.arrays import NUMPY, ArrayLibrary
 from stage4_runtime.runtime.bind_arrays import accept, array_of, conform
 from stage4_runtime.runtime.eager_call import eager_call
-from stage4_runtime.runtime.launch_names import EXTERNAL_PREFIX, INTO_PREFIX, SUBGRAPH_PREFIX, identifier
+from stage4_runtime.runtime.launch_names import (
+    EXTERNAL_PREFIX,
+    INTO_PREFIX,
+    PREPARED_PREFIX,
+    SUBGRAPH_PREFIX,
+    identifier,
+)
 from stage4_runtime.runtime.launch_text import write_launch_text
 from stage4_runtime.runtime.segment_calls import segment_calls
 from stage_contracts import config, events
+from stage_contracts.communicators import communicator
 from stage_contracts.device import device_of
 from stage_contracts.dtype import DTYPES
 from stage_contracts.errors import OutOfRange
 from stage_contracts.loop_ir import SubgraphRef
-from stage_contracts.program import External, Kernel, Program, RowBlocks
+from stage_contracts.program import Collective, External, Kernel, Program, RowBlocks
 from stage_contracts.size_vars import late_sizes
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -42,8 +49,8 @@ def launch(
     `library` says how memory is allocated and addressed; the default is NumPy's or CuPy's own way.
     """
     graphs_asked = config.current().runtime.cuda_graphs if cuda_graph is None else cuda_graph
-    if graphs_asked and late_sizes(program.sizes, program.inputs):
-        events.record("fallback", "cuda_graph", program=program.name, reason="the data decides its sizes")
+    if graphs_asked and (reason := _never_graphed(program)):
+        events.record("fallback", "cuda_graph", program=program.name, reason=reason)
         graphs_asked = False
     if program.device.type == "cpu":
         if graphs_asked:
@@ -59,6 +66,13 @@ def launch(
     return cuda.on_device(run, program.device)
 
 
+def _never_graphed(program: Program) -> str:
+    """Why this program cannot be a CUDA graph; "" if it may be one."""
+    if late_sizes(program.sizes, program.inputs):
+        return "the data decides its sizes"
+    return "it talks to other ranks" if any(isinstance(s, Collective) for s in program.steps) else ""
+
+
 def plain_launch(
     program: Program, kernels: Mapping[str, Any], constants: Mapping[str, Any], library: ArrayLibrary
 ) -> Callable[..., tuple]:
@@ -66,7 +80,8 @@ def plain_launch(
     poison = config.current().runtime.poison and library is NUMPY
     calls = segment_calls(program, kernels) if library is NUMPY and not poison else {}
     streams = library.current_stream is not None
-    written = write_launch_text(program, streams, library.kernel_alignment, native=bool(calls), poison=poison)
+    names_of, prepared = _prepared(program, library)
+    written = write_launch_text(program, streams, library.kernel_alignment, bool(calls), poison, names_of)
     path = f"<cutaway launch {program.name} {id(written):x}>"
     linecache.cache[path] = (len(written.text), None, written.text.splitlines(True), path)
     meta_at = _metas_at(program)
@@ -76,6 +91,7 @@ def plain_launch(
         "address": library.address,
         "view": library.view,
         "copyto": library.xp.copyto,
+        "communicator": communicator,
         "current_stream": library.current_stream,
         "float": float,
         **{f"{name}_dtype": dtype.numpy for name, dtype in DTYPES.items()},
@@ -90,6 +106,7 @@ def plain_launch(
         "column": lambda *pointers: (ctypes.c_void_p * len(pointers))(*pointers),
         "poison": lambda start, nbytes: ctypes.memset(start, 0xAB, max(nbytes, 0)),
         **calls,
+        **prepared,
     }
     for name, kernel in program.kernels.items():
         names[written.kernels[name]] = library.bind(kernels[name], kernel)
@@ -112,6 +129,16 @@ def plain_launch(
     run.source_text, run.written, run.names = written.text, written, names
     run.program = program
     return run
+
+
+def _prepared(program: Program, library: ArrayLibrary) -> tuple[dict[int, str], dict[str, Callable]]:
+    """The external steps that the library does by a call of addresses: a name for each, by identity, and the calls."""
+    names, calls = dict[int, str](), dict[str, Callable]()
+    for number, step in enumerate(program.steps):
+        if isinstance(step, External) and (call := library.routine(step, program)) is not None:
+            names[id(step)] = f"{PREPARED_PREFIX}{number}"
+            calls[names[id(step)]] = call
+    return names, calls
 
 
 def _routine(step: External, library: ArrayLibrary) -> Callable:

@@ -16,7 +16,12 @@ HELPERS = (
     "empty", "float", "give_arena", "read_size", "ndarray", "new_arena", "out_of_range", "poison", "slot_view",
     "stream", "take_arena", "view", *(f"{name}_dtype" for name in DTYPES),
 )  # fmt: skip
-EXTERNAL_PREFIX, INTO_PREFIX, SUBGRAPH_PREFIX = "eager_", "library_", "subgraph_"
+EXTERNAL_PREFIX, INTO_PREFIX, SUBGRAPH_PREFIX, PREPARED_PREFIX = (
+    "eager_",
+    "library_",
+    "subgraph_",
+    "prepared_",
+)
 
 
 def identifier(name: str) -> str:
@@ -34,7 +39,7 @@ def fresh_names(
 
     def fresh(original: str) -> str:
         name = identifier(original)
-        if name.startswith(("p_", EXTERNAL_PREFIX, INTO_PREFIX, SUBGRAPH_PREFIX)):
+        if name.startswith(("p_", EXTERNAL_PREFIX, INTO_PREFIX, SUBGRAPH_PREFIX, PREPARED_PREFIX)):
             name = f"b_{name}"
         while name in taken or f"p_{name}" in taken:
             name += "_"

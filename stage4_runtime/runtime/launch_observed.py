@@ -40,7 +40,8 @@ def calls_of(run: Any) -> dict[str, Any]:
             found |= {f"{INTO_PREFIX}{name}": Routine(name) for name in ("matmul", "add")}
         elif isinstance(step, External):
             prefix = INTO_PREFIX if step.into else EXTERNAL_PREFIX
-            found[prefix + identifier(step.target)] = Routine(step.target)
+            name = run.written.prepared.get(id(step), prefix + identifier(step.target))
+            found[name] = Routine(step.target)
     if not native:
         found |= {run.written.kernels[name]: kernel for name, kernel in program.kernels.items()}
     return found | {name: name for name in ALLOCATIONS}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import sympy
@@ -27,7 +28,9 @@ from stage_contracts.index_expr import print_index, symbol
 from stage_contracts.loop_ir import BufferRef, SubgraphRef, buffer_refs
 from stage_contracts.program import (
     Allocate,
+    Await,
     Buffer,
+    Collective,
     Copy,
     External,
     Free,
@@ -67,6 +70,8 @@ class LaunchText:
     shown: set[str] = field(
         default_factory=set
     )  # the buffers that are there so far, of those that show sizes
+    # the calls, by the step's identity, that take addresses: (stream, those of the operands, that of the result)
+    prepared: Mapping[int, str] = field(default_factory=dict)
 
     def name(self, buffer: str) -> str:
         return self.names[buffer]
@@ -95,19 +100,24 @@ def write_launch_text(
     kernel_alignment: int = 1,
     native: bool = False,
     poison: bool = False,
+    prepared: Mapping[int, str] = MappingProxyType({}),
 ) -> LaunchText:
     """The text of the function.
 
     streams: kernels take the stream as their first argument. kernel_alignment: addresses that kernels get
     must be multiples of this many bytes, and of the element's size. native: what C++ can run is one call. poison:
-    the bytes of what is freed are overwritten at once, so that a step which reads them is seen.
+    the bytes of what is freed are overwritten at once, so that a step which reads them is seen. prepared: names of
+    calls that take the stream and addresses, by the identity of the step that each does.
     """
     steps = segments(program) if native else program.steps
     calls = [step for step in steps if isinstance(step, Segment)]
     names = fresh_names(program, [call.function for call in calls])
     out = LaunchText(identifier(program.name), *names, streams=streams, kernel_alignment=kernel_alignment)
+    out.prepared = prepared
     for step in steps:
         arrays, addresses = _wanted(step)
+        if id(step) in prepared:
+            arrays, addresses = (), arrays
         out.arrays.update(arrays)
         out.addresses.update(addresses)
     out.late = late_sizes(program.sizes, program.inputs)
@@ -145,8 +155,8 @@ def _wanted(step: Any) -> tuple[Iterable[str], Iterable[str]]:
             return {*local, *(n for arrays, _ in found for n in arrays)}, {n for _, at in found for n in at}
         case Product(a=a, b=b, out=product):
             return (a.name, b.name, product.name), ()
-        case Copy(source=source, destination=destination):
-            return (source, destination), ()
+        case Copy() | Collective() | Await():
+            return (step.source, step.destination), ()
         case Return(values=values):
             return [ref.name for ref in buffer_refs(values)], ()
     return (), ()
@@ -253,9 +263,10 @@ def _input_lines(buffer: Buffer, out: LaunchText, written: bool) -> Iterable[str
         f"{name}.strides != {out.tuple(byte_strides(meta))}",
         f"address({name}) % {max(meta.dtype.itemsize, out.kernel_alignment)}",
     )
+    read_only = written and meta.device.type == "cpu"  # an array of CuPy can always be written
     yield f"# {buffer.name}: {meta}"
     yield f"if ({' or '.join(checks[:2])}"
-    yield f"        or {' or '.join(checks[2:])}{f' or not {name}.flags.writeable' * written}):"
+    yield f"        or {' or '.join(checks[2:])}{f' or not {name}.flags.writeable' * read_only}):"
     yield f"    {name} = accept({buffer.name!r}, {name}{out.at(meta)})"
     if buffer.name in out.addresses:
         yield f"{out.pointer(buffer.name)} = address({name})"
@@ -310,6 +321,12 @@ def _external(step: External, program: Program, out: LaunchText) -> Iterable[str
     words += [f"{k}={_argument(v, program, out)}" for k, v in step.kwargs.items()]
     for origin in step.origins:
         yield f"# {origin.describe()}".replace("\n", " ")
+    if id(step) in out.prepared:
+        if not step.into:
+            yield from _allocate(Allocate(step.outputs[0]), program, out)
+        pointers = [out.pointer(ref.name) for ref in buffer_refs(step.args)]
+        yield f"{out.prepared[id(step)]}(stream, {', '.join([*pointers, out.pointer(step.outputs[0])])})"
+        return
     if step.into:
         yield f"{INTO_PREFIX}{step.target}({', '.join([*words, f'out={out.name(step.outputs[0])}'])})"
         return
@@ -359,6 +376,27 @@ def _added(step: Product, blocks: RowBlocks, program: Program, out: LaunchText) 
     yield f"else: {INTO_PREFIX}matmul({a}, {b}, out={into})"
 
 
+def _collective(step: Collective, program: Program, out: LaunchText) -> Iterable[str]:
+    """The group is looked up at each call: a program outlives the groups that it names."""
+    where = "; ".join(f"{o.file}:{o.line}" for o in step.origins)
+    *words, group = step.words
+    arrays = f"{out.name(step.source)}, {out.name(step.destination)}"
+    for origin in step.origins:
+        yield f"# {origin.describe()}".replace("\n", " ")
+    yield (
+        f"{transfer(step)} = communicator({group!r}).start({step.operation!r}, "
+        f"{_argument(tuple(words), program, out)}, {arrays}, {where!r})"
+    )
+
+
+def _await(step: Await, program: Program, out: LaunchText) -> Iterable[str]:
+    yield f"{transfer(step)}.wait()"
+
+
+def transfer(step: Collective | Await) -> str:
+    return f"transfer_{step.token}"
+
+
 def _copy(step: Copy, program: Program, out: LaunchText) -> Iterable[str]:
     yield f"copyto({out.name(step.destination)}, {out.name(step.source)})"
 
@@ -389,6 +427,8 @@ _WRITERS: dict[type, Callable[[Any, Program, LaunchText], Iterable[str]]] = {
     RowBlocks: _row_blocks,
     Product: _product,
     Copy: _copy,
+    Collective: _collective,
+    Await: _await,
     Free: _free,
     Return: _return,
     RecordEvent: _nothing,

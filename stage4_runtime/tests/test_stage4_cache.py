@@ -271,6 +271,13 @@ def test_leftovers_of_dead_processes_are_removed(private_cache):
     assert cache.load(KEY) is not None
 
 
+def test_leftovers_that_vanish_are_no_fault(private_cache):
+    """Another process renames what it has written, between the list and the look: eight processes on a GPU saw it."""
+    cache.store(KEY, FILES)
+    (private_cache / "new-renamed").symlink_to(private_cache / "gone")
+    cache.evict(private_cache, 1 << 30)
+
+
 def test_threads_storing_one_key(private_cache):
     settings = {f"runtime.{k}": v for k, v in vars(config.current().runtime).items()}
     failures = []

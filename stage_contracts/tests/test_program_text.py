@@ -193,7 +193,8 @@ steps = st.one_of(
     st.builds(p.Copy, names, names, st.integers(0, 1)),
     st.builds(p.RecordEvent, st.integers(0, 9), st.integers(0, 2)),
     st.builds(p.WaitEvent, st.integers(0, 9), st.integers(0, 2)),
-    st.builds(p.Collective, st.text(max_size=5), st.lists(names, max_size=2).map(tuple)),
+    st.builds(p.Collective, st.integers(0, 9), st.text(max_size=5), names, names, st.tuples(st.text(max_size=5))),
+    st.builds(p.Await, st.integers(0, 9), names, names),
     st.builds(p.HostCallback, st.text(max_size=5), st.lists(names, max_size=2).map(tuple)),
     st.builds(p.Free, names),
 )  # fmt: skip

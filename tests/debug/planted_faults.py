@@ -34,6 +34,7 @@ from stage_contracts.errors import VerifyError
 from stage_contracts.graph import GraphError
 from stage_contracts.passes import PassTable
 from stage_contracts.tests.report_heading import heading
+from tests.debug.two_cores_each import side_by_side
 from tests.models.cases import TINY, load_file, tensors
 
 # the modules, not the functions that share their names
@@ -335,20 +336,24 @@ def right_line(fault: Fault, said: str) -> bool:
     return bool(shown) and LINES.get((fault.model, fault.place), SCALED) in shown[0]
 
 
+def looked_for(fault: Fault) -> tuple[Finding, str]:
+    """What the bisector finds and, where values differ, what debug.verify says."""
+    return bisected(fault), verified(fault) if fault.differs else ""
+
+
 def main() -> None:
     began, right, lines, differing = time.perf_counter(), 0, 0, 0
     print(
         heading("Faults planted in the compiler: does the bisector name each?", "make planted-faults", SEED)
     )
     print("Below each wrong value: whether debug.verify (for a pass: autograd.verify_passes) shows its line.")
-    for fault in FAULTS[: 2 if "--quick" in sys.argv else None]:
-        finding = bisected(fault)
+    faults = FAULTS[: 2 if "--quick" in sys.argv else None]
+    for fault, (finding, said) in zip(faults, side_by_side(looked_for, faults), strict=True):
         good = names(finding, fault) and finding.runs <= most_runs()
         right += good
         print(f"{'named ' if good else 'MISSED'}  {fault!s:50} {str(finding).splitlines()[0]}", flush=True)
         if fault.differs:
             differing += 1
-            said = verified(fault)
             lines += (told := right_line(fault, said))
             shown = re.findall(r'^  File "[^"]*?(\w+\.py)", (line \d+)', said, re.MULTILINE)
             print(

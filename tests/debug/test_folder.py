@@ -10,6 +10,7 @@ import subprocess
 import sys
 import types
 import xml.etree.ElementTree as ElementTree
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,8 @@ import pytest
 
 import cutaway
 from cutaway.debug import diagram, folder, run_alone
+from cutaway.debug.torch_fields import FILES as FILES_OF
+from cutaway.torch_api import torch
 from stage_contracts import config
 
 FILES = """fx_graph_readable.py fx_graph_runnable.py fx_graph_transformed.py ir_pre_fusion.txt ir_post_fusion.txt
@@ -176,3 +179,27 @@ def test_graphviz_draws_where_it_is_installed_and_its_program_is_there(monkeypat
     laid_out = ElementTree.fromstring(diagram.program_svg(program))
     boxes = laid_out.findall("{http://www.w3.org/2000/svg}g")
     assert [b[0].text.partition(":")[0] for b in boxes] == ["x", next(iter(program.kernels)), "return"]
+
+
+def test_torchs_switches_leave_files_out(tmp_path):
+    """Each of torch's switches for a file, set, patched and as an option of compile()."""
+    inductor = torch._inductor.config
+    f, x = lambda x: x.sin() + 1, cutaway.ones(3)
+
+    def files(**options):
+        root = tmp_path / str(len(list(tmp_path.iterdir())))
+        with config.patch({"debug.folder": True, "debug.folder_root": str(root)}):
+            cutaway.compile(f, options=options)(x)
+        return {path.name for path in root.rglob("*.*") if path.is_file()}
+
+    everything = files()
+    for name, patterns in FILES_OF.items():
+        gone = {file for file in everything for pattern in patterns if fnmatchcase(file, pattern)}
+        assert gone, name
+        with inductor.patch({name: False}):
+            assert files() == everything - gone
+        assert files(**{name: False}) == everything - gone
+    inductor.trace.graph_diagram = inductor.trace.output_code = False
+    assert not {"graph_diagram.svg", "output_code.py"} & files() and not inductor.trace.output_code
+    inductor.trace.graph_diagram = inductor.trace.output_code = True
+    assert files() == everything and config.current().debug.folder_without == ""

@@ -66,6 +66,24 @@ def test_two_breaks_are_three_regions_each_inside_the_one_before(trained):
         assert [child.name for child in region.children if child.category == "graph"] == [FORWARD]
 
 
+def test_a_region_has_the_ids_of_its_frame_and_its_compile():
+    f, g = (
+        torch.compile(lambda x: x + 1, dynamic=False, backend="eager"),
+        torch.compile(lambda x: x * 2, backend="eager"),
+    )
+    sizes = [(f, 2), (f, 3), (g, 2), (f, 2), (f, 3)]
+    f(torch.ones(2))
+    with profiler.profile() as prof:
+        for compiled, size in sizes:
+            compiled(torch.ones(size))
+    ids = [(e.args["frame id"], e.args["frame compile id"]) for e in named(prof, REGION)]
+    assert ids == [(0, 0), (0, 1), (1, 0), (0, 0), (0, 1)]
+    lookups = named(prof, "TorchDynamo Cache Lookup")
+    assert [e.args["entries"] for e in lookups] == [1, 1, 1, 2, 2] and {e.parent.name for e in lookups} == {
+        REGION
+    }
+
+
 def test_two_functions_one_after_the_other_are_regions_side_by_side():
     compiled = [torch.compile(lambda x: x.sin() + 1), torch.compile(lambda x: x.cos() * 2)]
     x = torch.ones(3)

@@ -63,7 +63,13 @@ def main() -> int:
         print(f"{name:<22}{where:<14}", *(f"{cell:>8}" for cell in cells), flush=True)
     print(f"\n{len(sizes) * len(faults)} faults: {bad} not named, or not ended\n")
     programs = str(3 if given.quick else given.programs), str(given.seed)
-    for script, words in {RANDOM: programs, "collectives.py": (), "data_parallel.py": ()}.items():
+    for script, words in {
+        RANDOM: programs,
+        "graph_programs.py": programs,
+        "collectives.py": (),
+        "data_parallel.py": (),
+        "models.py": ("10",),
+    }.items():
         for processes in sizes:
             done = start(script, *words, processes=processes)
             print(

@@ -20,10 +20,13 @@ SAYS = {  # what a surviving rank, or `cutaway run`, says of each fault
     "dtype": r"rank 0: all_reduce\(SUM, float32\[2\]\).*\n.*rank 1: all_reduce\(SUM, float64\[2\]\)",
     "another collective": r"rank 0: all_reduce.*\n.*rank 1: broadcast",
     "another reduction": r"rank 0: all_reduce\(SUM.*\n.*rank 1: all_reduce\(MAX",
+    "another graph": r"rank 0: all_reduce\(SUM.*faults.py:\d+\n.*rank 1: all_reduce\(MAX.*faults.py:\d+",
     "model": r"rank 0: DistributedDataParallel of weight .*\[2, 4\].*\n.*rank 1: .*\[3, 4\]",
 }
-PLACES = ("at once", "after some", "in backward")
-FAULTS = [(f, p) for f in SAYS for p in PLACES if f != "model" or p == "in backward"]
+PLACES = ("at once", "after some", "in backward", "in a graph")
+ONLY = {"model": ("in backward",), "another graph": ("in a graph",)}
+NOT = {("dtype", "in a graph"), ("another collective", "in a graph"), ("another reduction", "in a graph")}
+FAULTS = [(f, p) for f in SAYS for p in ONLY.get(f, PLACES) if (f, p) not in NOT]
 
 
 def start(script, *words, processes=2):

@@ -20,6 +20,8 @@ IN_CI = [
     ("killed", "after some"),
     ("never calls", "at once"),
     ("shape", "at once"),
+    ("another graph", "in a graph"),
+    ("killed", "in a graph"),
 ]
 
 
@@ -38,8 +40,28 @@ def test_random_programs_are_numpys(processes):
 
 
 @pytest.mark.parametrize("processes", [2])
+def test_collectives_in_graphs_are_eagers_in_one_order(processes):
+    done = start("graph_programs.py", "4", "0", processes=processes)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(re.findall(r"4 programs equal", done.stdout)) == processes
+
+
+@pytest.mark.parametrize("processes", [2])
 def test_data_parallel_training_is_training_on_the_joined_batch(processes):
     done = start("data_parallel.py", processes=processes)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(re.findall(r"equal to one process", done.stdout)) == processes
+
+
+def test_sharded_training_and_checkpoints_at_another_world_size(tmp_path):
+    done = start("sharded.py", tmp_path, processes=2)
+    assert len(re.findall(r"equal to one process", done.stdout)) == 2, done.stdout + done.stderr
+    done = start("sharded.py", tmp_path, "load", processes=3)
+    assert len(re.findall(r"loaded", done.stdout)) == 3, done.stdout + done.stderr
+
+
+def test_models_with_synchronized_statistics_train_as_one_process(processes=2):
+    done = start("models.py", "2", processes=processes)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(re.findall(r"equal to one process", done.stdout)) == processes
 

@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 REPORTS = sorted((ROOT / "reports").glob("*.txt"))
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M))
+LONG = {"cpu-speed": 40_000}  # a row for each program, in four tables
 SAID = {
     "the command": r"^make [a-z-]+",
     "the seed": r"\bseed\b",
@@ -27,7 +28,9 @@ def test_a_report_says_how_it_was_made(path):
     assert not missing, f"its first four lines do not say {', '.join(missing)}: see report_heading.py"
     target = re.search(r"^make ([a-z-]+)", head, re.M)[1]
     assert target in TARGETS and path.stem.startswith(target), f"make {target} does not write {path.name}"
-    assert len(text) < 10_000, "a table of this size goes into build/, its sums are kept here"
+    assert len(text) < LONG.get(path.stem, 10_000), (
+        "a table of this size goes into build/, its sums are kept here"
+    )
 
 
 def test_there_are_reports():

@@ -48,8 +48,12 @@ def traced(function: Callable, tensors: list[Tensor]) -> tuple[Graph, list[bool]
     return graph.verify(), [isinstance(r, Tensor) for r in results]
 
 
-def compiled(function: Callable, tensors: list[Tensor]) -> Callable[..., tuple]:
-    """`function`, as backend="aot_eager" would run it. Raises Refused with the code of the break."""
+def compiled(
+    function: Callable, tensors: list[Tensor], half: Callable[[Graph], Callable] = interpreter
+) -> Callable[..., tuple]:
+    """`function`, as backend="aot_eager" would run it; `half` makes a core graph a callable on arrays.
+
+    Raises Refused with the code of the break."""
     try:
         graph, _ = traced(function, tensors)
         functional = functionalize(graph)
@@ -58,9 +62,7 @@ def compiled(function: Callable, tensors: list[Tensor]) -> Callable[..., tuple]:
         raise Refused(f"{refusal.graph_break.code} {refusal.graph_break.reason}") from refusal
     joint = replace(joint, graph=decompose(joint.graph)).verify()
     halves = partition(joint).verify()
-    return make_runtime_wrapper(
-        functional, interpreter(halves.forward), interpreter(halves.backward), joint, halves
-    )
+    return make_runtime_wrapper(functional, half(halves.forward), half(halves.backward), joint, halves)
 
 
 def results_and_gradients(function: Callable, flat: list[np.ndarray], flags: list[bool]) -> tuple[list, list]:
@@ -95,21 +97,29 @@ def call_of(case: Case) -> tuple[Callable, list[np.ndarray]]:
     return call, leaves(arrays, np.ndarray)
 
 
-def stage2_is_eager(case: Case) -> None:
+def stage2_is_eager(case: Case, half: Callable[[Graph], Callable] = interpreter) -> None:
     """Values, dtypes, strides, requires_grad and every gradient of the compiled call are eager's."""
     call, flat = call_of(case)
     operands = leaves((case.sample.args, case.sample.kwargs), Operand)
     flags = [o.grad and a.dtype.kind == "f" and o.dtype is None for o, a in zip(operands, flat, strict=True)]
-    compare(call, flat, flags, case.row.units)
+    compare(call, flat, flags, case.row.units, half)
 
 
-def compare(call: Callable, flat: list[np.ndarray], flags: list[bool], units: float) -> None:
+def compare(
+    call: Callable,
+    flat: list[np.ndarray],
+    flags: list[bool],
+    units: float,
+    half: Callable[[Graph], Callable] = interpreter,
+) -> None:
     """Raise Mismatch where the compiled call is not eager's; a gradient may be None where eager's is zeros."""
-    agree(results_and_gradients(call, flat, flags), _run_compiled(call, flat, flags), units)
+    agree(results_and_gradients(call, flat, flags), _run_compiled(call, flat, flags, half), units)
 
 
-def _run_compiled(call: Callable, flat: list[np.ndarray], flags: list[bool]) -> tuple[list, list]:
-    run = compiled(call, [Tensor(a, flag) for a, flag in zip(flat, flags, strict=True)])
+def _run_compiled(
+    call: Callable, flat: list[np.ndarray], flags: list[bool], half: Callable[[Graph], Callable]
+) -> tuple[list, list]:
+    run = compiled(call, [Tensor(a, flag) for a, flag in zip(flat, flags, strict=True)], half)
     return results_and_gradients(run, flat, flags)
 
 

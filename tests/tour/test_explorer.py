@@ -7,12 +7,16 @@ NumPy), and small scripts.
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import unquote, urlparse
 
 import numpy as np
 import pytest
 
 import cutaway
 from cutaway import nn, optim
+from cutaway.explorer import explain_html, side_by_side
+from cutaway.page.guide import HINTS
+from cutaway.page.stations import STATIONS
 from tests.tour.test_tour_page import Page
 
 ROOT = Path(__file__).parents[2]
@@ -92,6 +96,35 @@ def test_a_page_of_any_program(program, tmp_path, capsys):
     assert ("breaks" in stations) == (program is with_breaks)
 
 
+def test_each_station_says_what_to_look_at_and_its_links_lead_to_files(tmp_path):
+    compiled = softmax()
+    read = Page(compiled.explain_html(tmp_path / "page.html").read_text(encoding="utf-8"))
+    files = {Path(unquote(urlparse(link).path)) for link in read.links if link.startswith("file:")}
+    assert len(files) > 10 and all(path.is_file() for path in files)
+    assert {station.key for station in STATIONS} == set(HINTS)
+    for hint in HINTS.values():
+        assert hint.question.endswith("?") and all((ROOT / path).is_file() for _, path in hint.files)
+    explain_html(compiled, tmp_path / "site.html", site=True)
+    links = Page((tmp_path / "site.html").read_text(encoding="utf-8")).links
+    assert {"source/stage3_lowering/tiny/fuse.py.html", "labs/lab06_fusion/index.html"} <= set(links)
+
+
+def test_two_versions_side_by_side(tmp_path):
+    def scaled(x):
+        return (x.sin() * 2).relu()
+
+    plain, tiny = cutaway.compile(scaled), cutaway.compile(scaled, pipeline=cutaway.TINY_PIPELINE)
+    plain(cutaway.ones(8)), tiny(cutaway.ones(8))
+    page = side_by_side({"ours": plain, "tiny": tiny}, tmp_path / "both.html")
+    text = page.read_text(encoding="utf-8")
+    read = Page(text)
+    assert not read.wrong and len(read.ids) == len(set(read.ids))
+    assert ">ours: " in text and ">tiny: " in text and 'aria-pressed="true"' in text
+    assert {"s0-fusion", "s1-fusion"} <= set(read.texts)
+    with pytest.raises(ValueError, match="two compiled functions or more, but got 1"):
+        side_by_side({"one": plain}, tmp_path / "one.html")
+
+
 def test_each_frame_has_a_tab(tmp_path, capsys):
     text = with_breaks().explain_html(tmp_path / "page.html").read_text(encoding="utf-8")
     assert ">with_breaks.&lt;locals&gt;.breaks<" in text or ">breaks<" in text
@@ -130,6 +163,13 @@ def explain(tmp_path, *words):
     command = [sys.executable, "-m", "cutaway.cli", "explain", *words]
     environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
     return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment)
+
+
+def test_the_command_shows_two_functions_side_by_side(tmp_path):
+    found = explain(tmp_path, "script.py:scaled", "--beside", "script.py:faster", "--html", "page.html")
+    assert found.returncode == 0, found.stderr
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert ">script.py:scaled: scaled<" in page and 'aria-pressed="true"' in page
 
 
 @pytest.mark.parametrize("name", ["scaled", "Model.forward", "faster"])

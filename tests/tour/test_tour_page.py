@@ -32,6 +32,7 @@ class Page(HTMLParser):
         super().__init__()
         self.open, self.wrong = [], []
         self.places, self.texts, self.origins, self.loads, self.ids = [], {}, {}, [], []
+        self.links = []
         self.feed(page)
         self.close()
 
@@ -46,7 +47,11 @@ class Page(HTMLParser):
         if self.places:
             found = self.origins.setdefault(self.places[-1][1], set())
             found.update((words.get("data-origins") or "").split())
-        self.loads += [words[name] for name in ("src", "href", "srcset", "data") if words.get(name)]
+        found = [words[name] for name in ("src", "href", "srcset", "data") if words.get(name)]
+        self.loads += (
+            [] if tag == "a" and found and found[0].startswith(("file:", "source/", "labs/")) else found
+        )
+        self.links += found if tag == "a" else []
 
     def handle_endtag(self, tag):
         if not self.open or self.open[-1] != tag:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from stage_contracts.errors import BackendFailed
+
 # `verify: forward: exp_3 = core.exp is the first operator that differs` (stage_contracts/messages.py)
 _DIFFERS = re.compile(r"verify: \S+: \S+ = (\S+) is the first operator that differs")
 # `pass views changed output 0 (exp): ...`: which output that is, and where in it, may change
@@ -29,7 +31,9 @@ class Failure:
 
 
 def failure_of(error: BaseException) -> Failure:
-    """What is compared of an exception."""
+    """What is compared of an exception. What a backend raised is compared as it was raised."""
+    if isinstance(error, BackendFailed) and error.__cause__ is not None:
+        error = error.__cause__
     text = str(error)
     differs = _DIFFERS.search(text)
     changed = _CHANGED.match(text)

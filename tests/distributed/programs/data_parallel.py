@@ -9,6 +9,9 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from cutaway import compile_frame
+from stage_contracts import config, program
+
 
 class Branches(nn.Module):
     """Uses one of two layers, and which one differs between the ranks; a third is never used."""
@@ -34,10 +37,21 @@ def attention():
 MODELS = {"perceptron": (perceptron, (6,)), "attention": (attention, (5, 6))}
 
 
-def train(model, batches, run=None, accumulate=None):
+def train(model, batches, run=None, accumulate=None, whole=False):
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     run = run or model
     losses = []
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = ((run(x) - y) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    if whole:
+        step = torch.compile(step, fullgraph=True)
+        return [step(x, y).item() for x, y in batches]
     for x, y in batches:
         optimizer.zero_grad()
         if accumulate:
@@ -51,6 +65,37 @@ def train(model, batches, run=None, accumulate=None):
         optimizer.step()
         losses.append(loss.item())
     return losses
+
+
+WAYS = ("eager", "no_sync", "small buckets", "compiled", "compiled inside", "compiled no_sync", "compiled small buckets",
+        "compiled small buckets split", "compiled step")  # fmt: skip
+
+
+PARTS = []
+compile_part = compile_frame._compile_part
+
+
+def noted(backend, pipeline, artifacts, graph, inputs):
+    """Note the parts: the frame that has them is one that torch.compile's result leads to."""
+    run = compile_part(backend, pipeline, artifacts, graph, inputs)
+    PARTS.extend(artifacts.parts[-1:] if graph is not artifacts.captured else [])
+    return run
+
+
+compile_frame._compile_part = noted
+
+
+def check_artifacts(way, run):
+    """The collectives are where they should be: in the backward graph, or nowhere in any of several graphs."""
+    if way == "compiled small buckets":
+        (made,) = run.artifacts
+        started = [step for step in made.backward.planned.steps if isinstance(step, program.Collective)]
+        assert len(started) > 2 and started[0] is not made.backward.planned.steps[-2], started
+    if way == "compiled small buckets split":
+        assert len(PARTS) > 2, PARTS
+        assert not any(
+            isinstance(s, program.Collective) for part in PARTS for s in part.backward.planned.steps
+        )
 
 
 def largest_difference(a, b):
@@ -71,18 +116,24 @@ def main():
         alone = make().double()
         start = copy.deepcopy(alone)
         train(alone, whole)
-        for way in ("eager", "compiled", "compiled inside", "no_sync", "small buckets"):
+        for way in WAYS:
             model = copy.deepcopy(start)
             if rank:  # rank 0's weights count
                 with torch.no_grad():
                     model[-1].weight.add_(1)
             inner = torch.compile(model) if way == "compiled inside" else model
-            ddp = DistributedDataParallel(inner, bucket_cap_mb=0.001 if way == "small buckets" else None)
-            run = torch.compile(ddp) if way == "compiled" else ddp
-            train(model, mine, run, ddp.no_sync if way == "no_sync" else None)
+            ddp = DistributedDataParallel(inner, bucket_cap_mb=0.001 if "small buckets" in way else None)
+            run = torch.compile(ddp) if way.startswith("compiled") and way != "compiled inside" else ddp
+            with config.patch(
+                {"distributed.optimize_ddp": "ddp_optimizer" if way.endswith("split") else "in_graph"}
+            ):
+                train(
+                    model, mine, run, ddp.no_sync if way.endswith("no_sync") else None, way == "compiled step"
+                )
             error = largest_difference(alone, model)
             assert error < 1e-10, (name, way, error)
-            assert way != "small buckets" or len(ddp.reducer.buckets) > 2
+            assert "small buckets" not in way or len(ddp.reducer.buckets) > 2
+            check_artifacts(way, run)
     model = Branches().double()
     ddp = DistributedDataParallel(model, find_unused_parameters=True)
     x = torch.ones(4, 6, dtype=torch.float64)

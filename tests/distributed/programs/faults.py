@@ -57,5 +57,15 @@ elif where == "in backward":
     out = model(torch.ones(1, 4))
     out.register_hook(lambda g: go_wrong() or collective())
     out.sum().backward()
+elif where == "in a graph":
+
+    def step(x):
+        dist.all_reduce(x, dist.ReduceOp.MAX if fault == "another graph" and last else dist.ReduceOp.SUM)
+        return x * 2
+
+    compiled = torch.compile(step, fullgraph=True)
+    compiled(torch.ones(2)) if fault != "another graph" else None
+    go_wrong()
+    compiled(torch.ones(3 if fault == "shape" and last else 2))
 dist.barrier()
 print("ended well")

@@ -1,0 +1,96 @@
+"""The gradient of softmax(s) @ v: its row sums add up over the width of v, not over all columns.
+
+Input: a joint graph of core operators. With p = softmax(s), o = p @ v and g the gradient of o, the gradient of s needs
+sum(p * (g @ v.T)) over each row, which is sum(g * o) (Dao et al., 2022). o is an output, so nothing more is saved, and
+a kernel for the backward goes through the columns once less. Half precision only: there products are rounded.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stage0_eager.table.core import core as c
+from stage2_autograd.core_calls import arguments, core_name
+from stage_contracts import dtype as dt
+from stage_contracts.graph import Graph, Node
+from stage_contracts.size_vars import is_open
+
+HALVES = (dt.float16, dt.bfloat16)
+
+
+def attention_gradient(graph: Graph) -> None:
+    """Row sums of weights times their gradients become row sums of the result times its gradient."""
+    for node in graph.calls:
+        found = _weights_times_gradients(node)
+        if found is None:
+            continue
+        result, gradient = found
+        with graph.inserting_before(node):
+            wide = [_call(graph, c.cast, (one, dt.float32), node) for one in (gradient, result)]
+            product = _call(graph, c.mul, tuple(wide), node)
+            total = _call(graph, c.sum, (product, (product.val.ndim - 1,), True), node)
+            if node.val.dtype is not dt.float32:
+                total = _call(graph, c.cast, (total, node.val.dtype), node)
+        graph.replace_all_uses_with(node, total)
+
+
+def _weights_times_gradients(node: Node) -> tuple[Node, Node] | None:
+    """(p @ v, its gradient g) of a node sum(p * (g @ v.T), -1, keepdim=True)."""
+    if core_name(node) != "sum":
+        return None
+    product, dims, keepdim = arguments(node)
+    if core_name(product) != "mul" or tuple(dims) != (product.val.ndim - 1,) or not keepdim:
+        return None
+    for weights, gradients in (product.args, product.args[::-1]):
+        found = _product_with(_uncast(weights), _uncast(gradients))
+        if found is not None and found[0].val.shape[-1] < product.val.shape[-1]:
+            return found
+    return None
+
+
+def _product_with(weights: Any, gradients: Any) -> tuple[Node, Node] | None:
+    if core_name(gradients) != "matmul" or gradients.val.dtype not in HALVES or not isinstance(weights, Node):
+        return None
+    gradient, turned = gradients.args
+    if (
+        core_name(turned) != "permute"
+        or not _swaps_last_two(turned)
+        or any(map(is_open, gradients.val.shape))
+    ):
+        return None
+    for user in _readers(weights):
+        if (
+            core_name(user) == "matmul"
+            and _uncast(user.args[0]) is weights
+            and user.args[1] is turned.args[0]
+        ):
+            return (
+                (user, gradient)
+                if (user.val.shape, user.val.dtype) == (gradient.val.shape, gradient.val.dtype)
+                else None
+            )
+    return None
+
+
+def _readers(node: Node) -> list[Node]:
+    """The nodes that read it, or a cast of it."""
+    return [r for user in node.users for r in (user.users if core_name(user) == "cast" else (user,))]
+
+
+def _uncast(node: Any) -> Any:
+    while core_name(node) == "cast" and node.args[0].val.dtype.is_floating_point:
+        node = node.args[0]
+    return node
+
+
+def _swaps_last_two(node: Node) -> bool:
+    rank = node.val.ndim
+    return tuple(node.args[1]) == (*range(rank - 2), rank - 1, rank - 2)
+
+
+def _call(graph: Graph, target: Any, args: tuple, like: Node) -> Node:
+    """A new call in the place of `like`, with its region and origins."""
+    val = target.meta(*(a.val if isinstance(a, Node) else a for a in args))
+    made = graph.call_function(target, args, val=val)
+    made.meta.update({k: v for k, v in like.meta.items() if k != "val"})
+    return made

@@ -1,0 +1,222 @@
+"""The pass `attention_backward`: the gradients of attention become one kernel over queries and one over keys.
+
+Input: a Program with kernels and calls. Between the products q @ k.T and g @ v.T and those that make gradients of them,
+a kernel computes the weights and the scores' gradients; none of the three is written to memory. The two kernels are
+those of FlashAttention-2 (Dao, 2023); triton_attention_backward.py writes them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from stage3_lowering.lowering.attention import (
+    FEWEST_ROWS,
+    LARGEST_WIDTH,
+    places,
+    product_nest,
+    product_of,
+    users_of,
+)
+from stage3_lowering.lowering.row_values import moved_to
+from stage3_lowering.lowering.terms import Stores, Term, narrowed, stored_terms, walk
+from stage3_lowering.lowering.triton_ops import TRITON_OPS
+from stage_contracts.blas import Contraction, Matrix
+from stage_contracts.index_expr import symbol
+from stage_contracts.loop_ir import LoopNest
+from stage_contracts.program import Kernel, Launch, Program, Target, step_accesses
+from stage_contracts.tensor_meta import contiguous_strides
+
+BY_ROWS, BY_COLUMNS = "attention_by_rows", "attention_by_columns"
+
+
+def attention_backward(program: Program, target: Target) -> Program:
+    """The program, the gradients of each attention in two kernels."""
+    if target.name != "triton":
+        return program
+    for number, step in enumerate(program.steps):
+        if isinstance(step, Launch) and (found := _match(program, number)) is not None:
+            return attention_backward(_replaced(program, found), target)
+    return program
+
+
+@dataclass(frozen=True)
+class _Match:
+    gone: frozenset[int]  # the steps that the kernels do instead
+    at: int  # where the kernels come
+    kernels: tuple[Kernel, ...]
+
+
+Products = Mapping[int, Contraction]  # by the number of the step
+
+
+def _match(program: Program, number: int) -> _Match | None:
+    step = program.steps[number]
+    kernel = program.kernels[step.kernel]
+    if kernel.template or kernel.rows or kernel.sizes or step.buffers != kernel.params:
+        return None
+    products = {n: p for n, s in enumerate(program.steps) if (p := product_of(s, program.buffers))}
+    given, made = _around(program, number, products)
+    if len(given) != 2 or not _alike([*given.values()]) or _written_between(program, [*made], products):
+        return None
+    first = next(iter(given.values()))
+    nests = by_columns(kernel.nests, first)
+    scores, written = [p.c.buffer for p in given.values()], step_accesses(step, program.kernels)[1]
+    if nests is None or gradients_of(nests, scores, written, first.n) is None:
+        return None
+    kernels = _kernels(program, nests, [*given.values()], [*made.values()])
+    return _Match(frozenset({*given, number, *made}), min(made), kernels) if kernels else None
+
+
+def _around(program: Program, number: int, products: Products) -> tuple[Products, Products]:
+    """The products whose results only this step reads, and those that alone read what it writes; none, if others do."""
+    reads, writes = step_accesses(program.steps[number], program.kernels)
+    given = {n: p for n, p in products.items() if n < number and p.c.buffer in reads
+             and users_of(program, p.c.buffer) == {n, number}}  # fmt: skip
+    made = {n: p for n, p in products.items() if n > number and {p.a.buffer, p.b.buffer} & set(writes)}
+    readers = {n for name in writes for n in users_of(program, name)}
+    return (given, made) if made and readers == {number, *made} else ({}, {})
+
+
+def _alike(products: list[Contraction]) -> bool:
+    one, other = products
+    sizes = (one.batch, one.m, one.n) == (other.batch, other.m, other.n)
+    return sizes and min(one.m, one.n) >= FEWEST_ROWS and max(one.k, other.k) <= LARGEST_WIDTH
+
+
+def _written_between(program: Program, made: list[int], products: Products) -> bool:
+    """Whether a step after the first of these products writes what a later one reads."""
+    read = {name for n in made for name in (products[n].a.buffer, products[n].b.buffer)}
+    between = [program.steps[n] for n in range(min(made), max(made)) if n not in made]
+    return any(read & {*step_accesses(step, program.kernels)[1]} for step in between)
+
+
+def by_columns(nests: tuple[LoopNest, ...], product: Contraction) -> tuple[LoopNest, ...] | None:
+    """Pointwise nests over rows and columns as nests over rows, with the columns as their inner loop."""
+    ranges = nests[0].ranges
+    points = math.prod((*product.batch, product.m))
+    if any(n.reduction_ranges or n.ranges != ranges for n in nests) or len(ranges) < 1:
+        return None
+    if ranges[-1] != product.n or math.prod(ranges[:-1]) != points:
+        return None
+    moved = {symbol(f"i{len(ranges) - 1}"): symbol("r0")}
+    return tuple(
+        replace(n, ranges=ranges[:-1], reduction_ranges=(product.n,),
+                body=tuple(moved_to(i, moved) for i in n.body))
+        for n in nests
+    )  # fmt: skip
+
+
+def gradients_of(
+    nests: tuple[LoopNest, ...], given: Collection[str], written: Collection[str], columns: int
+) -> Stores | None:
+    """What is stored, by place, if all of it is pointwise in the given matrices and lies as they do."""
+    stores = stored_terms(nests, keep_roundings=False)
+    at, _ = places(nests[0], columns)
+    outside = {key: narrowed(term) for key, term in stores.items() if key[0] in written}
+    if set(outside) != {(name, at) for name in written}:
+        return None
+    return outside if all(_is_pointwise(term, given, at) for term in outside.values()) else None
+
+
+def _is_pointwise(term: Term, given: Collection[str], at: Any) -> bool:
+    for part in walk(term):
+        if part.op == "load":
+            if len(part.args) != 2 or (part.args[0] in given and part.args[1] != at):
+                return False
+        elif part.op not in ("constant", "index_expr", "cast"):
+            of = part.operands[-1].dtype if part.operands else None
+            if of is None or part.op not in TRITON_OPS[of.category]:
+                return False
+    return True
+
+
+# ---- the kernels --------------------------------------------------------------------------------------------
+
+
+def by_rows(product: Contraction, written: Collection[str], columns: int) -> bool | None:
+    """Whether a product adds up over the columns of a written matrix x: x @ b. False: over its rows, x.T @ b or
+    a.T @ x. None: it is none of these."""
+    left, right = product.a.buffer in written, product.b.buffer in written
+    x = product.a if left else product.b
+    if left is right or not _is_whole(x, product, columns):
+        return None
+    if left:
+        return not x.transposed
+    return False if product.a.transposed and not x.transposed else None
+
+
+def _is_whole(x: Matrix, product: Contraction, columns: int) -> bool:
+    """Whether it is the matrix of each batch point as it lies in memory."""
+    rows = product.k if x is product.b or x.transposed else product.m
+    steps = contiguous_strides((*product.batch, rows, columns))[:-2]
+    natural = all(a == b or n == 1 for a, b, n in zip(x.batch, steps, product.batch, strict=True))
+    return natural and x.offset == 0 and x.row == columns
+
+
+def width_of(product: Contraction, written: Collection[str]) -> int:
+    """The columns of what a product makes, or its rows where it makes it turned."""
+    return int(product.n if product.a.buffer in written else product.m)
+
+
+def _kernels(
+    program: Program, nests: tuple[LoopNest, ...], given: list[Contraction], made: list[Contraction]
+) -> tuple[Kernel, ...]:
+    """One kernel for the products by rows and one for those by columns; none if a product is neither."""
+    writes = {name for n in nests for name in n.writes}
+    sides = [by_rows(p, writes, given[0].n) for p in made]
+    widths = [width_of(p, writes) for p in made]
+    if None in sides or any(p.batch != given[0].batch for p in made) or max(widths) > LARGEST_WIDTH:
+        return ()
+    kernels: list[Kernel] = []
+    for template, side in ((BY_ROWS, True), (BY_COLUMNS, False)):
+        own = [p for p, one in zip(made, sides, strict=True) if one is side]
+        if own:
+            taken = {*program.kernels, *(k.name for k in kernels)}
+            kernels.append(_kernel(program, template, nests, given, own, taken))
+    return tuple(kernels)
+
+
+def _kernel(
+    program: Program,
+    template: str,
+    nests: tuple[LoopNest, ...],
+    given: list[Contraction],
+    own: list[Contraction],
+    taken: Collection[str],
+) -> Kernel:
+    """The kernel of one template: the given products, what is between, its own products."""
+    dtype = program.buffers[given[0].c.buffer].meta.dtype
+    before = tuple(product_nest(p, dtype, program) for p in given)
+    after = tuple(product_nest(p, dtype, program) for p in own)
+    between = _needed(nests, {name for p in own for name in (p.a.buffer, p.b.buffer)})
+    inside = {name for n in (*before, *between) for name in n.writes}
+    reads = [name for n in (*before, *between, *after) for name in n.reads if name not in inside]
+    params = tuple(dict.fromkeys((*reads, *(p.c.buffer for p in own))))
+    name = next(n for n in (f"fused_{template}_{k}" for k in range(len(taken) + 1)) if n not in taken)
+    return Kernel(name, (*before, *between, *after), params, tuple(sorted(inside)), template=template)
+
+
+def _needed(nests: tuple[LoopNest, ...], wanted: Collection[str]) -> tuple[LoopNest, ...]:
+    """The nests, without stores of what nobody wants."""
+    read = {name for nest in nests for name in nest.reads}
+    kept = {*wanted, *read}
+    return tuple(
+        replace(n, body=tuple(i for i in n.body if i.op != "store" or i.args[0] in kept)) for n in nests
+    )
+
+
+def _replaced(program: Program, found: _Match) -> Program:
+    steps: list[Any] = []
+    for n, step in enumerate(program.steps):
+        if n == found.at:
+            steps += [Launch(kernel.name, kernel.params) for kernel in found.kernels]
+        if n not in found.gone:
+            steps.append(step)
+    used = {step.kernel for step in steps if isinstance(step, Launch)}
+    kernels = {n: k for n, k in program.kernels.items() if n in used} | {k.name: k for k in found.kernels}
+    inner = {name for kernel in found.kernels for name in kernel.internal}
+    buffers = {n: b for n, b in program.buffers.items() if n not in inner}
+    return program.with_(kernels=kernels, steps=tuple(steps), buffers=buffers)

@@ -1,0 +1,249 @@
+"""Triton for the templates `attention_by_rows` and `attention_by_columns`: the gradients of attention.
+
+Input: attention_backward.py's kernels: the nests of q @ k.T and g @ v.T, those between, those of what is made of them.
+A program keeps a block of rows (or of columns) and goes through all columns (or rows): the blocks that move past it.
+Both kernels are one text with the sides exchanged; by columns, the matrices are computed turned, so that the products
+that follow take them as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stage3_lowering.lowering.affine_masks import Bounds, bounds_of, no_row_is_empty, turned
+from stage3_lowering.lowering.attention import places
+from stage3_lowering.lowering.attention_backward import BY_ROWS
+from stage3_lowering.lowering.terms import Term, assuming, narrowed, stored_terms, walk
+from stage3_lowering.lowering.triton_attention import (
+    INDENT,
+    LEAST_SHARED,
+    SHARED,
+    Layout,
+    Part,
+    Tiles,
+    batch_lines,
+    block_width,
+    column_parts,
+    comments,
+    layout_of,
+    pointer,
+    pulled,
+    row_lines,
+    valid_conditions,
+)
+from stage3_lowering.lowering.triton_blocks import is_far
+from stage3_lowering.lowering.triton_ops import POINTERS, TRITON_TYPES
+from stage3_lowering.lowering.triton_terms import TermWriter, number
+from stage_contracts import dtype as dt
+from stage_contracts.loop_ir import LoopNest
+from stage_contracts.program import Kernel
+from stage_contracts.tensor_meta import TensorMeta
+
+
+def backward_tiles(width: int, arch: str, rows: bool) -> Tiles:
+    """`rows` of these tiles stay, `columns` move past."""
+    tiles = Tiles(64, 64, 4, 3) if width <= 64 else Tiles(64, 64, 8, 2)
+    digits = arch.removeprefix("sm_")
+    limit = SHARED.get(int(digits), LEAST_SHARED) if digits.isdigit() else LEAST_SHARED
+    while tiles.stages > 1 and 4 * width * (tiles.rows + tiles.columns * tiles.stages) > limit:
+        tiles = Tiles(tiles.rows, tiles.columns, tiles.warps, tiles.stages - 1)
+    return tiles
+
+
+@dataclass(frozen=True)
+class Made:
+    """One product: of `term`, a matrix that is computed, and what lies at `operand` (buffer, batch, inside)."""
+
+    nest: LoopNest
+    term: Term
+    scale: float
+    width: int
+    operand: tuple[str, str, str]
+    result: tuple[str, str, str]
+
+
+def attention_backward_source(
+    kernel: Kernel, metas: Mapping[str, TensorMeta], arch: str
+) -> tuple[str, dict[str, Any]]:
+    """The text of the kernel, and how to launch it."""
+    side = _Side(kernel, is_far(kernel, metas), arch)
+    blocks = -(-side.fixed_size // side.tiles.rows)
+    dtype = TRITON_TYPES[metas[kernel.params[0]].dtype.name]
+    parameters = [f"{p}_ptr" for p in kernel.params]
+    head = (
+        f"def {kernel.name}({', '.join(parameters)}, BLOCK_FIXED: tl.constexpr, BLOCK_MOVING: tl.constexpr):"
+    )
+    grid = {
+        "grid": (blocks * side.layout.points, 1, 1),
+        "num_warps": side.tiles.warps,
+        "constants": {"BLOCK_FIXED": side.tiles.rows, "BLOCK_MOVING": side.tiles.columns},
+        "signature": {f"{p}_ptr": POINTERS[metas[p].dtype.name] for p in kernel.params},
+        "fp_fusion": True,
+    }
+    return "\n".join([head, *(INDENT + line for line in side.body(blocks, dtype))]) + "\n", grid
+
+
+class _Side:
+    """Writes one of the two kernels. `fixed` and `moving` are "row" and "column", or the other way round."""
+
+    def __init__(self, kernel: Kernel, far: bool, arch: str) -> None:
+        self.far, self.rows = far, kernel.template == BY_ROWS
+        between = [n for n in kernel.nests[2:] if not any(i.op == "reduction" for i in n.body)]
+        self.given, after = kernel.nests[:2], kernel.nests[2 + len(between) :]
+        self.layout: Layout = layout_of(self.given[0], between[0])
+        self.fixed, self.moving = ("row", "column") if self.rows else ("column", "row")
+        sizes = {"row": self.layout.rows, "column": self.layout.columns}
+        self.fixed_size, self.moving_size = sizes[self.fixed], sizes[self.moving]
+        self.at, _ = places(between[0], self.layout.columns)
+        self.stores = stored_terms(between, keep_roundings=False)
+        self.made = [self._made(nest) for nest in after]
+        self.valid = self._valid()
+        widest = max(*(n.reduction_ranges[0] for n in self.given), *(m.width for m in self.made))
+        self.tiles = backward_tiles(block_width(widest), arch, self.rows)
+        self.cut = self.moving_size % self.tiles.columns != 0
+        self.fixed_mask = f"{self.fixed}_mask" if self.fixed_size % self.tiles.rows else ""
+
+    def _made(self, nest: LoopNest) -> Made:
+        left, right = nest.body[0].args[0], nest.body[2].args[0]
+        m = len(nest.ranges) - 2
+        is_left = (left, self.at) in self.stores
+        term, scale = pulled(narrowed(self.stores[(left if is_left else right), self.at]), 0.0)
+        wide = f"i{m + 1}" if is_left else f"i{m}"
+        width = nest.ranges[-1] if is_left else nest.ranges[-2]
+        down = {"r0": f"{self.moving}_down", wide: f"w{width}"}
+        out = {(f"i{m}" if is_left else f"i{m + 1}"): self.fixed, wide: f"w{width}"}
+        return Made(
+            nest, term, scale, width, pointer(nest, 2 if is_left else 0, down), pointer(nest, -1, out)
+        )
+
+    def _valid(self) -> dict[Term, bool]:
+        """The conditions without which every matrix is zero."""
+        each = [valid_conditions(m.term, 0.0) for m in self.made]
+        return {c: holds for c, holds in each[0].items() if all(one.get(c) is holds for one in each)}
+
+    # ---- text ----------------------------------------------------------------------------------------------
+
+    def body(self, blocks: int, dtype: str) -> list[str]:
+        layout = self.layout
+        bounds, masks = self._bounds()
+        lines, parts = column_parts(bounds, masks, self.moving_size, self.tiles)
+        writer = self._terms()
+        widths = dict.fromkeys((*(n.reduction_ranges[0] for n in self.given), *(m.width for m in self.made)))
+        fixed = f"{self.fixed} = block * BLOCK_FIXED + tl.arange(0, BLOCK_FIXED)[:, None]"
+        masked = [f"{self.fixed_mask} = {self.fixed} < {self.fixed_size}"] if self.fixed_mask else []
+        return [
+            *batch_lines(layout, blocks, any(a > 0 for a, _ in bounds.upper), self.far),
+            fixed,
+            *masked,
+            *(row_lines(layout) if self.rows else [*batch_variables(layout), "r0 = column"]),
+            *(f"w{w} = tl.arange(0, {block_width(w)})[None, :]" for w in widths),
+            *(line for k in (0, 1) for line in self._fixed_block(k)),
+            *self._starts(),
+            *writer.before([m.term for m in self.made]),
+            *lines,
+            *(line for part in parts for line in self._loop(part, writer.copy(), dtype)),
+            *(line for k, made in enumerate(self.made) for line in self._result(k, made, dtype)),
+        ]
+
+    def _bounds(self) -> tuple[Bounds, bool]:
+        """Which of what moves a block of what stays needs. All, if a row sees nothing: it is no number."""
+        if not self.layout.row or not self.valid:
+            return Bounds(exact=False), bool(self.valid)
+        bounds = bounds_of(self.valid, self.layout.row, "r0")
+        if not no_row_is_empty(bounds, self.layout.rows, self.layout.columns):
+            return Bounds(exact=False), True
+        return (bounds if self.rows else turned(bounds)), True
+
+    def _terms(self) -> TermWriter:
+        given: dict[Term, str] = {}
+        for nest, name in zip(self.given, ("scores", "gradients"), strict=True):
+            for made in self.made:
+                loads = [t for t in walk(made.term) if t.op == "load" and t.args[:2] == (nest.name, self.at)]
+                wide = [t for t in walk(made.term)
+                        if t.op == "cast" and t.args[0] in loads and t.dtype is dt.float32]  # fmt: skip
+                given |= dict.fromkeys((*loads, *wide), name)
+        rows = {self.layout.row} if self.layout.row else {f"i{k}" for k in range(len(self.layout.ranges))}
+        fixed, moving = (rows, {"r0"}) if self.rows else ({"r0"}, rows)
+        return TermWriter(given, moving, self.fixed_mask, f"{self.moving}_mask" * self.cut, fixed)
+
+    def _block(self, k: int, name: str, index: str) -> tuple[str, str, str]:
+        """Where the operand of one of the first two products lies, that has the rows, or that has the columns."""
+        nest, m = self.given[k], len(self.layout.batch)
+        width = f"w{nest.reduction_ranges[0]}"
+        if name == "row":
+            return pointer(nest, 0, {f"i{m}": index, "r0": width})
+        return pointer(nest, 2, {f"i{m + 1}": index, "r0": width})
+
+    def _fixed_block(self, k: int) -> list[str]:
+        place, width = self._block(k, self.fixed, self.fixed), self.given[k].reduction_ranges[0]
+        load = _load(place, self.fixed_mask, width)
+        return [*comments(self.given[k]), f"fixed_{k} = {load}"]
+
+    def _starts(self) -> list[str]:
+        return [
+            f"made_{k} = tl.full([BLOCK_FIXED, {block_width(m.width)}], 0.0, tl.float32)"
+            for k, m in enumerate(self.made)
+        ]
+
+    def _loop(self, part: Part, writer: TermWriter, dtype: str) -> list[str]:
+        cut = part.masked and self.cut
+        mask = f"{self.moving}_mask" * cut
+        writer.masks = (writer.masks[0], mask)
+        down, known = f"{self.moving}_down", dict[tuple[str, str, str], str]()
+        whole: dict[int, Term] = {}
+        inside = [
+            f"{self.moving} = start + tl.arange(0, BLOCK_MOVING)[None, :]",
+            f"{down} = start + tl.arange(0, BLOCK_MOVING)[:, None]",
+            *([f"{mask} = {self.moving} < {self.moving_size}"] if cut else []),
+            *(["r0 = column"] if self.rows else moving_rows(self.layout)),
+        ]
+        below = f"{down} < {self.moving_size}" if cut else ""
+        for k, name in enumerate(("scores", "gradients")):
+            place, width = self._block(k, self.moving, down), self.given[k].reduction_ranges[0]
+            if place not in known:
+                known[place] = f"moving_{k}"
+                inside.append(f"moving_{k} = {_load(place, below, width)}")
+            inside.append(f"{name} = tl.dot(fixed_{k}, tl.trans({known[place]}))")
+        for k, made in enumerate(self.made):
+            term = made.term if part.masked else assuming(made.term, self.valid, made=whole)
+            inside += writer.write(term)
+            text = writer.text[term]
+            text = f"tl.where({mask}, {text}, 0.0)" if cut else text
+            if made.operand not in known:
+                known[made.operand] = f"operand_{k}"
+                inside.append(f"operand_{k} = {_load(made.operand, below, made.width)}")
+            inside.append(f"made_{k} = tl.dot(({text}).to({dtype}), {known[made.operand]}, made_{k})")
+        head = (
+            f"for start in tl.range({part.start}, {part.end}, BLOCK_MOVING, num_stages={self.tiles.stages}):"
+        )
+        return [head, *(INDENT + line for line in inside)]
+
+    def _result(self, k: int, made: Made, dtype: str) -> list[str]:
+        buffer, at, inner = made.result
+        scaled = f"(made_{k} * {number(made.scale)})" if made.scale != 1.0 else f"made_{k}"
+        masks = _masks(self.fixed_mask, made.width)
+        return [*comments(made.nest), f"tl.store({buffer}_ptr + {at} + {inner}, {scaled}.to({dtype}){masks})"]
+
+
+def batch_variables(layout: Layout) -> list[str]:
+    """The variables of the nests between that do not depend on the row."""
+    return row_lines(layout)[:-1] if layout.row else []
+
+
+def moving_rows(layout: Layout) -> list[str]:
+    """Those that do."""
+    return row_lines(layout)[-1:] if layout.row else row_lines(layout)
+
+
+def _load(place: tuple[str, str, str], mask: str, width: int) -> str:
+    buffer, at, inner = place
+    masks = _masks(mask, width)
+    return f"tl.load({buffer}_ptr + {at} + {inner}{masks}{', 0.0' if masks else ''})"
+
+
+def _masks(mask: str, width: int) -> str:
+    words = [f"(w{width} < {width})"] * (block_width(width) != width)
+    words += [f"({mask})" if " " in mask else mask] * bool(mask)
+    return f", {' & '.join(words)}" if words else ""

@@ -1,0 +1,121 @@
+"""A language model and a ResNet with SyncBatchNorm: their losses are those of one process on the joined batch, to 1e-10.
+
+Usage: models.py [STEPS]. Ways: eager, compiled both ways, a whole step in one graph, and sharded. float64.
+"""
+
+import copy
+import sys
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+from torch.nn import functional as F
+from torch.nn.parallel import DistributedDataParallel
+
+from stage_contracts import config
+
+
+class LanguageModel(nn.Module):
+    def __init__(self, words=37, width=16):
+        super().__init__()
+        self.embed = nn.Embedding(words, width)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(width, 2, 32, 0.0, batch_first=True) for _ in range(2)
+        )
+        self.head = nn.Linear(width, words)
+
+    def forward(self, x):
+        h = self.embed(x)
+        for layer in self.layers:
+            h = layer(h)
+        return self.head(h)
+
+
+class Block(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.first = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(channels)
+        self.second = nn.Conv2d(channels, channels, 3, padding=1)
+
+    def forward(self, x):
+        return F.relu(x + self.second(F.relu(self.norm(self.first(x)))))
+
+
+class ResNet(nn.Module):
+    def __init__(self, channels=6, classes=5):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, channels, 3, padding=1), nn.BatchNorm2d(channels), nn.ReLU())
+        self.blocks = nn.Sequential(Block(channels), Block(channels))
+        self.head = nn.Linear(channels, classes)
+
+    def forward(self, x):
+        return self.head(self.blocks(self.stem(x)).mean((2, 3)))
+
+
+def language(rows):
+    text = torch.randint(0, 37, (rows, 9))
+    return text[:, :-1], text[:, 1:]
+
+
+def images(rows):
+    return torch.randn(rows, 3, 8, 8).double(), torch.randint(0, 5, (rows,))
+
+
+MODELS = {"language model": (LanguageModel, language), "ResNet": (ResNet, images)}
+WAYS = ("eager", "compiled", "compiled split", "compiled step", "sharded", "sharded compiled")
+
+
+def train(run, parameters, data, whole=False):
+    optimizer = torch.optim.AdamW(parameters, lr=1e-3)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        out = run(x)
+        loss = F.cross_entropy(out.reshape(-1, out.shape[-1]), y.reshape(-1))
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step = torch.compile(step) if whole else step
+    return [step(x, y).detach() for x, y in data]
+
+
+def wrapped(model, way):
+    if way.startswith("sharded"):
+        made = fully_shard(model)
+    else:
+        made = DistributedDataParallel(model, bucket_cap_mb=0.01)
+    return torch.compile(made) if way in ("compiled", "compiled split", "sharded compiled") else made
+
+
+def main():
+    steps = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    dist.init_process_group()
+    rank, size = dist.get_rank(), dist.get_world_size()
+    for name, (make, draw) in MODELS.items():
+        torch.manual_seed(0)
+        start = make().double()
+        data = [draw(4 * size) for _ in range(steps)]
+        mine = [(x[rank::size], y[rank::size]) for x, y in data]
+        alone = copy.deepcopy(start)
+        wanted = train(alone, alone.parameters(), data)
+        for way in WAYS:
+            model = nn.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(start))
+            with config.patch(
+                {"distributed.optimize_ddp": "ddp_optimizer" if way.endswith("split") else "in_graph"}
+            ):
+                run = wrapped(model, way)
+                losses = train(run, model.parameters(), mine, way == "compiled step")
+            for k, (loss, joined) in enumerate(zip(losses, wanted, strict=True)):
+                dist.all_reduce(loss, dist.ReduceOp.AVG)
+                error = abs(loss.item() - joined.item())
+                assert error < 1e-10, f"{name}, {way}, step {k}: {loss.item()} and {joined.item()}"
+            if rank == 0:
+                print(f"{name}, {way}: {steps} losses equal", flush=True)
+    dist.destroy_process_group()
+    print(f"rank {rank}: equal to one process")
+
+
+main()

@@ -1,0 +1,90 @@
+"""fully_shard, eager and compiled, beside one model on the joined batch; sharded checkpoints at another world size.
+
+Usage: sharded.py FOLDER [save|load]. Every rank checks itself.
+"""
+
+import copy
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+
+from cutaway.distributed import checkpoint
+
+
+def model():
+    torch.manual_seed(0)
+    made = nn.Sequential(
+        nn.Linear(6, 31), nn.GELU(), nn.LayerNorm(31), nn.Linear(31, 7), nn.Tanh(), nn.Linear(7, 3)
+    )
+    return made.double()
+
+
+def batches(steps):
+    torch.manual_seed(1)
+    return [(torch.randn(8, 6).double(), torch.randn(8, 3).double()) for _ in range(steps)]
+
+
+def train(run, parameters, data, whole=False):
+    optimizer = torch.optim.Adam(parameters, lr=1e-2)
+    losses = []
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = ((run(x) - y) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step = torch.compile(step, fullgraph=True) if whole else step
+    for x, y in data:
+        losses.append(step(x, y).item())
+    return losses
+
+
+def differs(a, b):
+    return max((a[n] - b[n]).abs().max().item() for n in a)
+
+
+def main():
+    folder, *mode = sys.argv[1:]
+    dist.init_process_group()
+    rank, size = dist.get_rank(), dist.get_world_size()
+    alone = model()
+    data = batches(3)
+    train(alone, alone.parameters(), data)
+    wanted = dict(alone.state_dict())
+    if mode == ["load"]:
+        sharded = fully_shard(model())
+        checkpoint.load(sharded, folder)
+        assert differs(sharded.full_state_dict(), wanted) < 1e-10
+        print(f"rank {rank}: loaded")
+        return
+    mine = [(x[rank::size], y[rank::size]) for x, y in data]
+    for way in ("eager", "compiled", "compiled step"):
+        sharded = fully_shard(model())
+        assert sum(p.numel() for p in sharded.parameters()) <= sum(
+            -(-p.numel() // size) for p in alone.parameters()
+        )
+        run = torch.compile(sharded, fullgraph=True) if way == "compiled" else sharded
+        train(run, sharded.parameters(), mine, way == "compiled step")
+        error = differs(sharded.full_state_dict(), wanted)
+        assert error < 1e-10, (way, error)
+        if way == "compiled":
+            (made,) = run.artifacts
+            kinds = [n.target.name for n in made.partition.backward.calls]
+            assert "all_gather" in kinds and "reduce_scatter" in kinds, kinds
+            saved = sum(s.meta.nbytes for s in made.partition.saved if s.name.startswith("all_gather"))
+            assert saved == 0, made.partition.report()
+    checkpoint.save(sharded, folder)
+    assert len([*Path(folder).glob("*.safetensors")]) == size
+    again = fully_shard(copy.deepcopy(model()))
+    checkpoint.load(again, folder)
+    assert differs(again.full_state_dict(), wanted) < 1e-10
+    print(f"rank {rank}: equal to one process")
+
+
+main()

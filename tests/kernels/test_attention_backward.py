@@ -1,0 +1,165 @@
+"""Training attention on a GPU: one kernel forward, two backward, and gradients no farther from float64 than eager's.
+
+Input: softmax(f(q @ k.T)) @ v with several f, in half precision, compiled for Triton and run in its interpreter with every
+access checked for bounds; the same function op by op in half precision and in float64.
+"""
+
+import importlib.util
+
+import cutaway.nn.functional as F
+import numpy as np
+import pytest
+
+import cutaway
+from stage_contracts.program import Launch
+
+needs_triton = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None,
+    reason="triton is not installed: pip install 'cutaway[triton]'",
+)
+T, S, D = 144, 136, 16  # blocks of 64, the last ones cut; so many columns that the scores are computed again
+
+
+def places(x):
+    return cutaway.arange(x.shape[-2])[:, None], cutaway.arange(x.shape[-1])[None, :]
+
+
+def plain(x, bias):
+    return x
+
+
+def causal(x, bias):
+    row, column = places(x)
+    return cutaway.where(row >= column, x, float("-inf"))
+
+
+def window(x, bias):
+    row, column = places(x)
+    return x.masked_fill((row < column) | (row - column >= 20), float("-inf"))
+
+
+def after(x, bias):  # the bounds of the columns run down
+    row, column = places(x)
+    return cutaway.where(row + column <= 150, x, float("-inf"))
+
+
+def soft_cap(x, bias):
+    return (x / 2.0).tanh() * 2.0
+
+
+def biased(x, bias):
+    return causal(x + bias, bias)
+
+
+def alibi(x, bias):
+    row, column = places(x)
+    slopes = (cutaway.arange(x.shape[0]) + 1).to(x.dtype).reshape(-1, 1, 1) * 0.25
+    return causal(x + slopes * (column - row), bias)
+
+
+RULES = {f.__name__: f for f in (plain, causal, window, after, soft_cap, biased, alibi)}
+
+
+def attention(rule, wide):
+    def run(q, k, v, bias):
+        scores = rule((q @ k.transpose(-1, -2)) * 0.25, bias)
+        if wide:  # as published models have it
+            return F.softmax(scores.float(), -1).to(v.dtype) @ v
+        return F.softmax(scores, -1) @ v
+
+    return run
+
+
+def operands(dtype, heads=1, rows=T, columns=S):
+    random = np.random.default_rng(0)
+    shapes = (
+        (heads, rows, D),
+        (heads, columns, D),
+        (heads, columns, D),
+        (heads, rows, columns),
+        (heads, rows, D),
+    )
+    made = [cutaway.tensor(random.standard_normal(s).astype(np.float32)).to(dtype) for s in shapes]
+    return [t.requires_grad_() for t in made[:3]] + made[3:]
+
+
+def gradients(function, given):
+    *inputs, tangent = given
+    out = function(*inputs)
+    return [out.detach(), *cutaway.autograd.grad(out, inputs[:3], tangent)]
+
+
+def on_triton(function, given):
+    """(the programs, results) of the compiled function with its kernels in Triton's interpreter."""
+    from stage3_lowering.triton_interpreter import run_in_interpreter
+
+    *inputs, tangent = given
+    compiled = cutaway.compile(function, fullgraph=True)
+    compiled(*inputs)
+    kept = compiled.artifacts[-1]
+    forward, backward = kept.emit("forward", "triton"), kept.emit("backward", "triton")
+    names = [n.name for n in kept.functional.graph.placeholders]
+    by_name = dict(zip(("q", "k", "v", "bias"), inputs, strict=True))
+    arrays = [by_name[n].detach().numpy() for n in forward.inputs]
+    results = dict(zip(kept.forward.core.outputs, run_in_interpreter(forward, arrays), strict=True))
+    saved = {node.name: array for node, array in results.items()}
+    made = run_in_interpreter(backward, [*(saved[s.name] for s in kept.partition.saved), tangent.numpy()])
+    grads = dict(zip(names, made, strict=True))
+    return (forward, backward), [next(iter(results.values())), *(grads[n] for n in ("q", "k", "v"))]
+
+
+def distance(got, want):
+    got, want = (np.asarray(a).astype(np.float64) for a in (got, want))
+    return np.linalg.norm(got - want) / np.linalg.norm(want)
+
+
+def launches(program):
+    return [program.kernels[s.kernel].template for s in program.steps if isinstance(s, Launch)]
+
+
+@needs_triton
+@pytest.mark.parametrize(("name", "wide"), [*((name, False) for name in RULES), ("causal", True)])
+def test_gradients_no_farther_from_float64_than_eager(name, wide):
+    function = attention(RULES[name], wide)
+    given = operands(cutaway.bfloat16, 2 if name == "alibi" else 1)
+    exact = gradients(function, [t.detach().double().requires_grad_(t.requires_grad) for t in given])
+    eager = gradients(function, given)
+    programs, got = on_triton(function, given)
+    assert [t for t in launches(programs[0]) if t] == ["attention"]
+    assert [t for t in launches(programs[1]) if t] == ["attention_by_rows", "attention_by_columns"]
+    assert not any("matmul" in str(step) and "External" in str(step) for p in programs for step in p.steps)
+    for ours, theirs, want in zip(got, eager, exact, strict=True):
+        assert distance(ours, want.numpy()) <= 1.02 * distance(theirs.numpy(), want.numpy())
+
+
+@needs_triton
+@pytest.mark.parametrize(("arch", "product"), [(80, "mma.sync"), (90, "wgmma")])
+def test_both_kernels_compile_to_tensor_core_instructions(arch, product):
+    from stage3_lowering.triton_interpreter import compile_to_ptx
+    from stage_contracts.program import Target
+
+    given = operands(cutaway.bfloat16)
+    compiled = cutaway.compile(attention(causal, False), fullgraph=True)
+    compiled(*given[:4])
+    target = Target("triton", arch=f"sm_{arch}")
+    emitted = cutaway.DEFAULT_PIPELINE.emit(compiled.artifacts[-1].backward.planned_for(target), target)
+    for name, made in compile_to_ptx(emitted, arch).items():
+        if "attention" in name:
+            assert product in made["ptx"] and "ld.local" not in made["ptx"]
+
+
+@needs_triton
+def test_heads_of_one_projection_as_models_have_them():
+    """q, k and v are views of one tensor; the gradient's layout is not that of the result."""
+
+    def function(qkv):
+        q, k, v = qkv.reshape(1, T, 3, 2, D).permute(2, 0, 3, 1, 4)
+        seen = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return seen.transpose(1, 2).reshape(1, T, 2 * D)
+
+    x = cutaway.randn(1, T, 6 * D).bfloat16().requires_grad_()
+    compiled = cutaway.compile(function, fullgraph=True)
+    compiled(x).sum().backward()
+    programs = [compiled.artifacts[-1].emit(half, "triton") for half in ("forward", "backward")]
+    assert [t for t in launches(programs[0]) if t] == ["attention"]
+    assert [t for t in launches(programs[1]) if t] == ["attention_by_rows", "attention_by_columns"]
