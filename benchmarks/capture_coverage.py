@@ -52,7 +52,7 @@ def programs_on_torch() -> dict[str, Any]:
         "stage0_eager": torch,
         "stage0_eager.nn": torch.nn,
         "stage0_eager.nn.functional": torch.nn.functional,
-        "stage0_eager.state": torch.autograd.grad_mode,
+        "stage0_eager.state": torch,
         "stage0_eager.amp": torch.amp,
         "stage0_eager.amp.autocast": torch,
         "stage0_eager.defaults": torch,
