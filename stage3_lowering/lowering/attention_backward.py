@@ -200,7 +200,7 @@ def _kernel(
 
 
 def _needed(nests: tuple[LoopNest, ...], wanted: Collection[str]) -> tuple[LoopNest, ...]:
-    """The nests, without stores of what nobody wants."""
+    """The nests, without stores of what no one reads."""
     read = {name for nest in nests for name in nest.reads}
     kept = {*wanted, *read}
     return tuple(
