@@ -117,7 +117,7 @@ def compare(
 
 
 def _run_compiled(
-    call: Callable, flat: list[np.ndarray], flags: list[bool], half: Callable[[Graph], Callable]
+    call: Callable, flat: list[np.ndarray], flags: list[bool], half: Callable[[Graph], Callable] = interpreter
 ) -> tuple[list, list]:
     run = compiled(call, [Tensor(a, flag) for a, flag in zip(flat, flags, strict=True)], half)
     return results_and_gradients(run, flat, flags)
