@@ -6,6 +6,7 @@ Input: fuzz_kernels.py, with fixed seeds.
 import pytest
 
 import cutaway
+from stage_contracts import config
 from tests.tensor_programs import fuzz_kernels
 from tests.tensor_programs.compare import Differs
 from tests.tensor_programs.fuzz_kernels import NESTS, check_kernels, ways, write_program
@@ -23,5 +24,8 @@ def test_a_fused_program_that_differs_is_found(monkeypatch):
     wrong = lambda *args, **more: tuple(a + 1 for a in right(*args, **more))  # noqa: E731
     monkeypatch.setattr(fuzz_kernels, "interpret_program", wrong)
     monkeypatch.setattr(fuzz_kernels.inductor, "lower_and_build", fuzz_kernels.interpreted)
-    with pytest.raises(Differs, match="fused is not unfused"):
+    with (
+        config.patch({"capture.suppress_errors": False}),
+        pytest.raises(Differs, match="fused is not unfused"),
+    ):
         cutaway.compile(lambda x: cutaway.sin(x) * 2, options=NESTS[1])(cutaway.ones(3))
