@@ -8,6 +8,7 @@ from tests.docs.test_commands import run_recipe
 pytest.importorskip("torch")
 
 
+@pytest.mark.timeout(300)  # cpu-speed compiles with torch, in fresh processes
 @pytest.mark.parametrize("target", BESIDE_TORCH)
 def test_the_recipe_of_a_target_beside_torch_runs(target, tmp_path):
     run_recipe(target, BESIDE_TORCH[target], tmp_path)
