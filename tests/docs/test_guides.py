@@ -129,5 +129,8 @@ def test_every_command_is_promised():
 @pytest.mark.parametrize("name", GUIDES)
 def test_every_mark_stands_on_the_page_once(name):
     text = (SITE / "guides" / f"{name}.md").read_text(encoding="utf-8")
-    assert {mark: text.count(mark) for mark in GUIDES[name].texts} == dict.fromkeys(GUIDES[name].texts, 1)
+    marks = [
+        m for m in GUIDES[name].texts if name in TORCHS or "on_cutaway.py" not in m
+    ]  # only torch's say how to run
+    assert {mark: text.count(mark) for mark in marks} == dict.fromkeys(marks, 1)
     assert ("Differs" in text) is (name in TORCHS)
