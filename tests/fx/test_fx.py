@@ -240,7 +240,7 @@ def test_a_backend_edits_what_it_gets(backend, dynamic, capsys):
 
     compiled = torch.compile(f, backend=mine, dynamic=dynamic)
     for x, y in INPUTS:
-        assert torch.allclose(compiled(x, y), (x @ y).clamp(max=0.5) + x.sum() * 2)
+        assert torch.allclose(compiled(x, y), (x @ y).clamp(max=0.5) + x.sum() * 2, atol=1e-6)  # may cancel
     assert "placeholder" in capsys.readouterr().out
 
 
