@@ -1,4 +1,4 @@
-"""What lab 16 asks of a debugger: claims that experiments bear out, smallest programs that fail, a rule that is mended.
+"""What lab 16 asks of a debugger: claims that experiments bear out, smallest programs that fail, a rule that is fixed.
 
 Input: the learner's claims. Each is tried on the broken compiler, so a name alone proves nothing.
 """
@@ -28,8 +28,8 @@ from . import one, three, two
 from .broken import faults
 from .passes import PASSES, RULES, as_pass
 
-KINDS, WITNESS, LINE, MEND = (
-    "page.md#what-kind-of-fault", "page.md#a-smallest-program", "page.md#the-line", "page.md#mend-one",
+KINDS, WITNESS, LINE, FIX = (
+    "page.md#what-kind-of-fault", "page.md#a-smallest-program", "page.md#the-line", "page.md#fix-one",
 )  # fmt: skip
 PROGRAMS: dict[str, ModuleType] = {"one": one, "two": two, "three": three}
 MOST = 3  # operators of a witness
@@ -186,7 +186,7 @@ def witness_proves(name: str) -> Callable[[Answer], None]:
     return check
 
 
-# ---- the mended rule ----------------------------------------------------------------------------------------------
+# ---- the fixed rule ----------------------------------------------------------------------------------------------
 
 SPECIAL = np.array(
     [[np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40], [-1.5, 2.5, -3.0, 3e38, -1e-3, 1.0]], np.float32
@@ -199,8 +199,8 @@ def with_rule(rule: Callable[..., Any]) -> tuple[Any, ...]:
     return tuple(as_pass("powers", {"pow": rule}) if p.name == "powers" else p for p in PASSES)
 
 
-def mended_keeps_every_bit(answer: Answer) -> None:
-    """With `mended` in its pass, each power of -x has eager's bits: odd, negative, broken, tensor exponents, NaN."""
+def fixed_keeps_every_bit(answer: Answer) -> None:
+    """With `fixed` in its pass, each power of -x has eager's bits: odd, negative, broken, tensor exponents, NaN."""
     for n in EXPONENTS:
         says = (
             f"(-x) ** {n} * 3"  # written out, because a float of another frame would be an input of the graph
@@ -208,36 +208,36 @@ def mended_keeps_every_bit(answer: Answer) -> None:
         _same_bits(answer, eval(f"lambda x: {says}"), says)
     _same_bits(answer, lambda x: x**2 * 3 + x**3, "x ** 2 * 3 + x ** 3, where nothing is negated")
     program = one.program
-    got = results(program, one.inputs(), NOT_LOWERED, with_rule(answer.mended))
+    got = results(program, one.inputs(), NOT_LOWERED, with_rule(answer.fixed))
     if apart(got, want := arrays(program(*one.inputs()))):
-        raise Wrong(f"program one gives {short(got[0])}", short(want[0]), read=MEND)
+        raise Wrong(f"program one gives {short(got[0])}", short(want[0]), read=FIX)
 
 
 def _same_bits(answer: Answer, function: Callable[..., Any], says: str) -> None:
     with np.errstate(all="ignore"):
         (want,) = arrays(function(cutaway.from_numpy(SPECIAL)))
-        (got,) = results(function, [cutaway.from_numpy(SPECIAL)], NOT_LOWERED, with_rule(answer.mended))
+        (got,) = results(function, [cutaway.from_numpy(SPECIAL)], NOT_LOWERED, with_rule(answer.fixed))
     if (
         not np.array_equal(got, want, equal_nan=True)
         or (np.signbit(got) != np.signbit(want))[want == 0].any()
     ):
         at = np.flatnonzero(~((got == want) | (np.isnan(got) & np.isnan(want))))[:1]
         x = SPECIAL.reshape(-1)[at]
-        raise Wrong(f"{says}, at x = {x}: {got.reshape(-1)[at]}", f"{want.reshape(-1)[at]}", read=MEND)
+        raise Wrong(f"{says}, at x = {x}: {got.reshape(-1)[at]}", f"{want.reshape(-1)[at]}", read=FIX)
 
 
-def mended_still_rewrites(answer: Answer) -> None:
-    """`mended` still removes the negation under an even power: a pass that does nothing is no repair."""
+def fixed_still_rewrites(answer: Answer) -> None:
+    """`fixed` still removes the negation under an even power: a pass that does nothing is no repair."""
     for n in (2, 4, -2, 6):
         seen: list[Any] = []
 
         def rule(node: Any, seen: list[Any] = seen) -> Any:
-            seen.append(answer.mended(node))
+            seen.append(answer.fixed(node))
             return seen[-1]
 
         results(lambda x, n=n: (-x) ** n * 3, [cutaway.from_numpy(X)], NOT_LOWERED, with_rule(rule))
         if not any(new is not None for new in seen):
-            raise Wrong(f"(-x) ** {n} is not rewritten", f"x ** {n}, which has the same bits", read=MEND)
+            raise Wrong(f"(-x) ** {n} is not rewritten", f"x ** {n}, which has the same bits", read=FIX)
 
 
 def said_of(name: str) -> Callable[[Answer], Any]:
@@ -257,7 +257,7 @@ CHECKS = (
     witness_proves("two"),
     claims_hold("three"),
     witness_proves("three"),
-    mended_keeps_every_bit,
-    mended_still_rewrites,
+    fixed_keeps_every_bit,
+    fixed_still_rewrites,
     hidden_check(__file__, HIDDEN, LINE),
 )

@@ -1,6 +1,6 @@
 """What you found in the broken compiler: what is wrong in each of three programs, and a smallest program that shows it.
 
-Input: the programs one.py, two.py and three.py, and what the tools say of them. The last body mends one of the faults.
+Input: the programs one.py, two.py and three.py, and what the tools say of them. The last body fixes one of the faults.
 """
 
 from __future__ import annotations
@@ -76,12 +76,12 @@ def witness_three(x: Any) -> Any:
     # lab: end
 
 
-def mended(node: Node) -> Any:
+def fixed(node: Node) -> Any:
     """The rule of the wrong pass, put right: what may take the place of this call, or None.
 
     It keeps every bit, and it still rewrites where that is right.
     """
-    # lab: begin mended
+    # lab: begin fixed
     x, n = node.args
     if core_name(x) != "neg" or not isinstance(n, int) or n % 2:
         return None
