@@ -1,7 +1,7 @@
 """Kernel ladders: softmax in six versions, matrix product in six, attention in four, each with one idea more.
 
 Input: nothing. Each function gives the C++ text of a kernel's body. kernels.py builds it twice: as it is, and with
-numbers and arrays that count. `num` is a number; `exp_`, `max_`, `abs_`, `sqrt_` take it; `Local<num> a(d)` is an array.
+numbers and arrays that count. `num` is a number; `exp_`, `max_`, `abs_`, `sqrt_` take it; `Local<num> a(d)`: an array.
 """
 
 from __future__ import annotations

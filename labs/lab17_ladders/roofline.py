@@ -1,6 +1,6 @@
 """The rungs, as measured on this machine, under the roofline, as an SVG drawing and a table.
 
-Input: the bodies of ladders.py. A kernel is no faster than its bytes (a copy's bytes a second: the slope) nor than its
+Input: the bodies of ladders.py. A kernel is no faster than its bytes (a copy's bytes a second: the slopes) nor than its
 arithmetic (a BLAS product's operations a second: the flat part). Times are of this machine, today, and decide nothing.
 """
 
@@ -78,7 +78,7 @@ def table(rungs: list[Rung]) -> list[str]:
     ]
 
 
-def picture(rungs: list[Rung], bandwidth: float, flops: float) -> str:
+def picture(rungs: list[Rung], slopes: tuple[float, ...], flops: float) -> str:
     """The rungs under the roof, both axes logarithmic."""
     low, high = -5, 6  # powers of two, operations a byte
     top = math.ceil(math.log10(flops))
@@ -92,19 +92,25 @@ def picture(rungs: list[Rung], bandwidth: float, flops: float) -> str:
     parts = []
     for power in range(low, high + 1):
         x, y = at(2.0**power, 10.0**bottom)
-        parts += [line("grid", (x, TOP), (x, y)), words(x - 12, y + 18, f"{2.0**power:g}")]
+        parts += [
+            line("grid", (x, TOP), (x, y)),
+            words(x - 12, y + 18, str(2**power) if power >= 0 else f"1/{2**-power}"),
+        ]
     for power in range(bottom, top + 1):
         x, y = at(2.0**low, 10.0**power)
         parts += [line("grid", (x, y), (x + WIDTH, y)), words(6, y + 4, f"{10.0 ** (power - 9):g}")]
-    ends = (2.0**low, flops / bandwidth, 2.0**high)
-    parts.append(line("roof", *(at(end, min(flops, bandwidth * end)) for end in ends)))
+    for bandwidth in slopes:
+        ends = (2.0**low, flops / bandwidth, 2.0**high)
+        parts.append(line("roof", *(at(end, min(flops, bandwidth * end)) for end in ends)))
     for rung in rungs:
         x, y = at(rung.intensity, rung.rate)
         parts += [dot(x, y, COLOURS[rung.ladder], 9), words(x - 4, y + 5, str(rung.version), "fill: #fff")]
     for k, (ladder, colour) in enumerate(COLOURS.items()):
-        x = LEFT + 150.0 * k
+        x = LEFT + 30 + 150.0 * k
         parts += [dot(x, TOP - 20, colour, 7), words(x + 14, TOP - 15, ladder)]
-    parts.append(words(LEFT + 120, TOP + HEIGHT + 40, "operations for each byte from memory (counted)"))
+    parts.append(
+        words(LEFT + 60, TOP + HEIGHT + 40, "operations for each byte that the small cache misses (counted)")
+    )
     parts.append(words(4, TOP - 15, "GFLOP/s"))
     title = "The measured rungs under the roofline of this machine"
     return (
@@ -129,9 +135,12 @@ def main(ladders: Any) -> None:
     """Measure, print a table, and write roofline.svg beside ladders.py."""
     peaks, rungs = measured_peaks(), measure(ladders)
     print("\n".join(table(rungs)))
+    fast = max(speed for _, speed in peaks.copies)  # of a copy that fits a cache
     flops = max([peaks.flops_of("float32"), *(rung.rate for rung in rungs)])
     path = Path(ladders.__file__).parent / "roofline.svg"
-    path.write_text(picture(rungs, peaks.memory, flops), encoding="utf-8")
+    path.write_text(picture(rungs, (peaks.memory, fast), flops), encoding="utf-8")
     blas = peaks.flops_of("float32") / 1e9
-    print(f"a copy moves {peaks.memory / 1e9:.1f} GB/s, a BLAS product computes {blas:.0f} GFLOP/s")
+    print(
+        f"a copy moves {peaks.memory / 1e9:.1f} GB/s, in a cache {fast / 1e9:.1f}; BLAS computes {blas:.0f} GFLOP/s"
+    )
     print(f"wrote {path.name}")
