@@ -27,9 +27,7 @@ from stage_contracts.guards import Guard, compile_guards
 from stage_contracts.source import ArgSource, AttrSource, ItemSource, Source
 
 # Facts that the text of a guard checks on any object in the place of the first.
-_CHECKED = frozenset(
-    "TENSOR IDENTITY TYPE EQUALS LENGTH KEYS CLASS ABSENT PRESENT ABSENT_KEY".split()
-)
+_CHECKED = frozenset("TENSOR IDENTITY TYPE EQUALS LENGTH KEYS CLASS ABSENT PRESENT ABSENT_KEY".split())
 _MARKS = ("epoch_sources", "module_sources", "optimizer_sources", "described")
 _FEW = 4  # followed regions that a call is compared with
 
@@ -48,24 +46,28 @@ class Followed:
     _marks: dict[str, list[Source]] | None = None
 
     @cached_property
-    def roots(self) -> dict[Source, Variable]:
+    def roots(self) -> dict[Any, Variable]:
         return {value.source: value for value in self.given if _is_root(value)}
 
     @cached_property
     def facts(self) -> list[Guard]:
         """The guards about an argument. Raises _NotAlike for one that no other argument can be asked."""
-        found = [g for g in self.guards if g.source and self._leads_to(g.source) or self._leads_to(g.expected)]
+        found = [
+            g for g in self.guards if g.source and self._leads_to(g.source) or self._leads_to(g.expected)
+        ]
         for guard in found:
-            if guard.kind not in _CHECKED and not self._is_shared(guard):
+            if guard.kind not in _CHECKED and not self._is_told_by_places(guard):
                 raise _NotAlike
         return found
 
-    def _is_shared(self, guard: Guard) -> bool:
-        """Whether it says that two places hold one object, the first of them reached through an argument."""
-        return guard.kind == "ALIASED" and self._leads_to(guard.source)
+    def _is_told_by_places(self, guard: Guard) -> bool:
+        """Whether it says that two places hold one object or two, both reached through arguments, or that one of them
+        holds what is elsewhere."""
+        inside = self._leads_to(guard.source), self._leads_to(guard.expected)
+        return inside[0] and (guard.kind == "ALIASED" or guard.kind == "NOT_ALIASED" and inside[1])
 
     @cached_property
-    def places(self) -> dict[Source, Any]:
+    def places(self) -> dict[Any, Any]:
         """All that was reached through an argument: where, and what was there."""
         taken = [t.source for t in self.region.taken if t.source is not None]
         sides = [side for g in self.facts for side in (g.source, g.expected)]
@@ -101,7 +103,7 @@ class Followed:
         facts = [
             replace(g, source=moved(g.source, names), under_epoch=False)
             for g in self.facts
-            if g.kind != "ALIASED" and not _is_of_a_module(g)
+            if g.kind in _CHECKED and not _is_of_a_module(g)
         ]
         return compile_guards(facts, signature, {})
 
@@ -125,10 +127,8 @@ def _is_of_a_module(guard: Guard) -> bool:
 
 def arguments_of(function: Variable, args: Args, kwargs: Kwargs) -> list[Any] | None:
     """The function and its arguments, where each is a tensor, a constant, or an object that has a source."""
-    values = [value for value in (function, *args, *kwargs.values())]
-    if not all(_is_simple(value) for value in map(_looked_at, values)):
-        return None
-    return [*map(_looked_at, values), tuple(kwargs)]
+    values = [_looked_at(value) for value in (function, *args, *kwargs.values())]
+    return [*values, tuple(kwargs)] if all(map(_is_simple, values)) else None
 
 
 def _looked_at(value: Variable) -> Variable:
@@ -153,12 +153,17 @@ def _is_root(value: Any) -> bool:
     return known and not value.is_python_constant()
 
 
+# What a capture notes when an object is no longer as it came in, or when more than guards tells what was read of it.
+_NOTED = (
+    "effects class_stores mutated data_of hooked detached_inside reversals inference exceptions "
+    "keys draws shadows without_state followed"
+).split()
+
+
 def _is_quiet(output: OutputGraph) -> bool:
-    """Whether the objects are still as they came in, and nothing but guards tells what was read of them."""
-    changed = output.effects or output.class_stores or output.mutated or output.data_of or output.hooked
-    asked = output.keys or output.draws or output.shadows or output.without_state or output.followed
-    inside = output.exceptions or output.inference or output.detached_inside or output.reversals
-    return not (changed or asked or inside or output.sizes.sources or output.is_watched())
+    """Whether the objects are still as they came in, and guards tell all that was read of them."""
+    noted = any(getattr(output, name) for name in _NOTED)
+    return not (noted or output.sizes.sources or output.is_watched())
 
 
 def _state(output: OutputGraph) -> tuple:
@@ -173,7 +178,7 @@ def remember(tx: Tx, mark: int, given: list[Any] | None, region: Subgraph) -> No
     output = tx.output
     if given is None or not _is_quiet(output):
         return
-    known = output.alike.setdefault((mark, _state(output)), [])
+    known = output.followed_regions.setdefault((mark, _state(output)), [])
     if len(known) < _FEW and _can_be_given_again(given, region):
         known.append(Followed(given, region, tuple(output.guards.values())))
 
@@ -193,7 +198,7 @@ def _is_made_inside(value: Variable) -> bool:
 def remembered(tx: Tx, mark: int, given: list[Any] | None) -> tuple[Subgraph, list[TensorVariable]] | None:
     """The region of an earlier call that is alike, and what this call takes in the place of what that one took."""
     output = tx.output
-    known = output.alike.get((mark, _state(output)), ())
+    known = output.followed_regions.get((mark, _state(output)), ())
     if given is None or not known or not _is_quiet(output):
         return None
     for followed in known:
@@ -206,9 +211,7 @@ def remembered(tx: Tx, mark: int, given: list[Any] | None) -> tuple[Subgraph, li
 
 def _taken(tx: Tx, first: Followed, given: list[Any]) -> list[TensorVariable]:
     _same_form(first.given, given)
-    moves = {
-        old.source: new.source for old, new in zip(first.given, given, strict=True) if _is_root(old)
-    }
+    moves = {old.source: new.source for old, new in zip(first.given, given, strict=True) if _is_root(old)}
     reads = _Reads({new.source: _object_of(new) for new in given if _is_root(new)})
     roots = set(moves.values())
     new = {place: reads.of(moved(place, moves)) for place in first.places}
@@ -250,7 +253,7 @@ def _same_meta(old: Any, new: Any) -> bool:
     )  # fmt: skip
 
 
-def _one_to_one(output: OutputGraph, first: Followed, roots: set[Source], new: dict[Source, Any]) -> None:
+def _one_to_one(output: OutputGraph, first: Followed, roots: set[Source], new: dict[Any, Any]) -> None:
     """Raise _NotAlike unless two places lead to one object where they did, and to two where they did."""
     images: dict[int, Any] = {}
     origins: dict[int, Any] = {}
@@ -258,10 +261,12 @@ def _one_to_one(output: OutputGraph, first: Followed, roots: set[Source], new: d
     now.__dict__["roots"] = dict.fromkeys(roots)
     for place, old in (*first.places.items(), *first.outside.items()):
         found = new.get(place, old)
-        if found is old or type(found) in _CONSTANTS:
+        if type(found) in _CONSTANTS:
             continue
         if images.setdefault(id(old), found) is not found or origins.setdefault(id(found), old) is not old:
             raise _NotAlike
+        if found is old:
+            continue
         for side, thing in ((first, old), (now, found)):
             known = output.known.get(id(thing))
             if known is not None and known.source is not None and not side._leads_to(known.source):
@@ -271,7 +276,7 @@ def _one_to_one(output: OutputGraph, first: Followed, roots: set[Source], new: d
 _CONSTANTS = (type(None), bool, int, float, complex, str, bytes)
 
 
-def _rely_on(output: OutputGraph, first: Followed, moves: dict, new: dict[Source, Any]) -> None:
+def _rely_on(output: OutputGraph, first: Followed, moves: dict, new: dict[Any, Any]) -> None:
     """The facts, as guards on the arguments of this call."""
     for name, places in first.marks(output).items():
         getattr(output, name).update([moved(place, moves) for place in places])
@@ -292,7 +297,7 @@ def _of_a_known_class(place: Any, classes: set[Any]) -> bool:
 
 
 def _in_its_place(
-    tx: Tx, first: Followed, given: list[Any], moves: dict, new: dict[Source, Any], old: TensorVariable
+    tx: Tx, first: Followed, given: list[Any], moves: dict, new: dict[Any, Any], old: TensorVariable
 ) -> TensorVariable:
     """The tensor that this call takes where the first took `old`."""
     place = next((i for i, value in enumerate(first.given) if value is old), None)
@@ -310,7 +315,7 @@ def _in_its_place(
 
 
 def _sources_in(source: Source) -> Iterator[Source]:
-    for field in fields(source):  # type: ignore[arg-type]
+    for field in fields(source):
         value = getattr(source, field.name)
         for item in value if isinstance(value, tuple) else (value,):
             if isinstance(item, Source):
@@ -370,6 +375,8 @@ def _attribute(value: Any, name: str) -> Any:
     cls = type(value)
     if cls in _PLAIN:
         return getattr(value, name, MISSING)
+    if name == "__dict__" and not issubclass(cls, type):
+        return vars(value) if isinstance(class_lookup(cls, name), types.GetSetDescriptorType) else MISSING
     of_class = class_lookup(cls, name)
     own = getattr(value, "__dict__", {}) if class_lookup(cls, "__dict__") is not MISSING else {}
     if hasattr(type(of_class), "__set__") and type(of_class) is not types.MemberDescriptorType:
