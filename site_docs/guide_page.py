@@ -44,6 +44,7 @@ class Guide:
             (Path(folder) / program).write_text(text, encoding="utf-8")
         plain = {k: v for k, v in os.environ.items() if not k.startswith(("CUTAWAY_", "TORCH"))}
         path = os.pathsep.join([str(ROOT), str(folder)])
+        plain["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # mpiexec's
         for line in self.shown[mark][0].splitlines():
             result = subprocess.run(
                 ["/bin/bash", "-c", f"{COMMANDS}; {line}"],

@@ -101,6 +101,11 @@ PROMISED |= {
         "twice": [r"miss unit=program", "reason=new source", r"hit unit=program", "1682.94"],
         "bundle": ["2 entries saved", "pass trust=True", "2 entries loaded"],
     },
+    "distributed": {
+        "two": ["2 processes, mean loss 0.036"],
+        "launcher": ["2 processes, mean loss 0.036"],  # `run` under a launcher keeps the pipe to it open
+        "collectives": ["launch", 'collective\\("all_reduce"', "await_collective", "launch"],
+    },
 }
 TORCHS = {
     "get_started",
