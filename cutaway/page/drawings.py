@@ -130,7 +130,8 @@ def saved_table(partition: Partition, origins: Origins) -> Html:
         ]
         rows.append(marked("tr", *cells, ids=ids, origins=origins, class_="row"))
     head = el("tr", *(el("th", word) for word in ("saved", "type", "bytes", "from", "why it was kept")))
-    return el("div", el("table", el("thead", head), el("tbody", *rows)), class_="scroll")
+    table = el("table", el("thead", head), el("tbody", *rows))
+    return el("div", table, class_="scroll", tabindex="0", role="group", aria_label="values that are saved")
 
 
 # ---- fusion ------------------------------------------------------------------------------------
