@@ -213,7 +213,7 @@ planted-faults: $(VENV)/installed-test | build
 	$(BIN)/python -m tests.debug.planted_faults $(KEEP)
 
 lab-walk: $(VENV)/installed-test | build
-	$(BIN)/python -m labs.walk $(KEEP)
+	$(BIN)/python -m tests.docs.site_walk $(KEEP)
 
 minified-faults: $(VENV)/installed-test | build
 	$(BIN)/python -m tests.debug.minified_faults $(KEEP)
