@@ -39,8 +39,8 @@ def index_page():
     ]
     return (
         "# Labs\n\n"
-        "A lab is a part of the compiler that you write yourself: a file that lacks a few bodies, a page that says what "
-        "they must do, checks that name your mistakes. What you write then runs in the real compiler.\n\n"
+        "A lab is a part of the compiler that you write yourself: a file that lacks a few bodies, a page that says "
+        "what they must do, checks that name your mistakes. What you write then runs in the real compiler.\n\n"
         "    cutaway lab list        # hours, and what you have passed\n"
         "    cutaway lab start 1     # a folder of your own\n"
         "    cutaway lab check       # how far you are\n"
