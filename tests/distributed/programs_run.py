@@ -3,6 +3,8 @@
 Input: none. test_distributed.py runs some of the faults in CI; large_runs.py runs all of them.
 """
 
+import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -34,3 +36,29 @@ def start(script, *words, processes=2):
     return subprocess.run(
         [*command, PROGRAMS / script, *words], cwd=ROOT, capture_output=True, text=True, errors="replace"
     )
+
+
+def free_port():
+    with socket.create_server(("localhost", 0)) as found:
+        return found.getsockname()[1]
+
+
+def start_apart(script, *words, processes=2, timeout=100):
+    """Processes with torchrun's variables and no mpiexec. Returns (status, output) of each."""
+    started = []
+    port = str(free_port())
+    for rank in range(processes):
+        told = {"RANK": str(rank), "WORLD_SIZE": str(processes), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1",
+                "MASTER_ADDR": "localhost", "MASTER_PORT": port, "PYTHONPATH": str(ROOT)}  # fmt: skip
+        command = [sys.executable, "-m", "cutaway.run_worker", PROGRAMS / script, *words]
+        started.append(
+            subprocess.Popen(
+                command, cwd=ROOT, env=os.environ | told, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            )
+        )
+    try:
+        ended = [(p.communicate(timeout=timeout)[0], p.returncode) for p in started]
+    finally:
+        for process in started:
+            process.kill()
+    return [(status, output) for output, status in ended]

@@ -1,4 +1,7 @@
-"""Models trained by DistributedDataParallel, eager and compiled, beside one model trained on the joined batch."""
+"""Models trained by DistributedDataParallel, eager and compiled, beside one model trained on the joined batch.
+
+Usage: data_parallel.py [nccl]. With "nccl" the calls go to the stand-in for CuPy's NCCL.
+"""
 
 import contextlib
 import copy
@@ -103,7 +106,11 @@ def largest_difference(a, b):
 
 
 def main():
-    dist.init_process_group()
+    if sys.argv[1:] == ["nccl"]:
+        from tests.distributed import nccl_standin
+
+        nccl_standin.install()
+    dist.init_process_group("nccl" if sys.argv[1:] else None)
     rank, size = dist.get_rank(), dist.get_world_size()
     for name, (make, shape) in MODELS.items():
         torch.manual_seed(0)
