@@ -14,9 +14,9 @@ import numpy as np
 from cutaway.distributed import nccl
 from cutaway.distributed.group import GroupMember, ProcessGroup, resolve
 from cutaway.distributed.mpi import ReduceOp
-from cutaway.distributed.nccl import Link
+from cutaway.distributed.nccl import Link, address
 from stage0_eager import Tensor, no_grad
-from stage0_eager.arrays import address, namespace_of
+from stage0_eager.arrays import namespace_of
 from stage_contracts.communicators import communicator
 
 

@@ -86,13 +86,17 @@ class Event:
 
 def array_at(at, count, kind):
     nbytes = count * np.dtype(TYPES[kind]).itemsize
-    return np.frombuffer((ctypes.c_byte * nbytes).from_address(at), TYPES[kind]) if nbytes else np.empty(0, TYPES[kind])
+    return (
+        np.frombuffer((ctypes.c_byte * nbytes).from_address(at), TYPES[kind])
+        if nbytes
+        else np.empty(0, TYPES[kind])
+    )
 
 
 class NcclCommunicator:
     """The data go through a store whose port is in the unique id."""
 
-    def __init__(self, ndev, commId, rank):  # noqa: N803 (CuPy's name)
+    def __init__(self, ndev, commId, rank):
         assert len(commId) == 128 and all(-128 <= b < 128 for b in commId), "a tuple of 128 C chars"
         self.size_, self.rank = ndev, rank
         port = int(bytes(b for b in commId if b).decode())
@@ -122,20 +126,24 @@ class NcclCommunicator:
         assert name != "AVG" or wide.dtype == np.float64
         return OPS[name](wide, axis=0).astype(TYPES[kind])
 
-    def allReduce(self, sendbuf, recvbuf, count, datatype, op, stream):  # noqa: N802
+    def allReduce(self, sendbuf, recvbuf, count, datatype, op, stream):
         def use(parts):
             array_at(recvbuf, count, datatype)[:] = self._reduced(parts, datatype, op)
 
-        self._together(["allReduce", count, datatype, op], lambda: array_at(sendbuf, count, datatype), use, stream)
+        self._together(
+            ["allReduce", count, datatype, op], lambda: array_at(sendbuf, count, datatype), use, stream
+        )
 
     def reduce(self, sendbuf, recvbuf, count, datatype, op, root, stream):
         def use(parts):
             if self.rank == root:
                 array_at(recvbuf, count, datatype)[:] = self._reduced(parts, datatype, op)
 
-        self._together(["reduce", count, datatype, op, root], lambda: array_at(sendbuf, count, datatype), use, stream)
+        self._together(
+            ["reduce", count, datatype, op, root], lambda: array_at(sendbuf, count, datatype), use, stream
+        )
 
-    def reduceScatter(self, sendbuf, recvbuf, recvcount, datatype, op, stream):  # noqa: N802
+    def reduceScatter(self, sendbuf, recvbuf, recvcount, datatype, op, stream):
         def use(parts):
             mine = slice(self.rank * recvcount, (self.rank + 1) * recvcount)
             array_at(recvbuf, recvcount, datatype)[:] = self._reduced(parts, datatype, op)[mine]
@@ -147,13 +155,19 @@ class NcclCommunicator:
         def use(parts):
             array_at(recvbuff, count, datatype)[:] = np.frombuffer(parts[root], TYPES[datatype])
 
-        self._together(["broadcast", count, datatype, root], lambda: array_at(sendbuff, count, datatype), use, stream)
+        self._together(
+            ["broadcast", count, datatype, root], lambda: array_at(sendbuff, count, datatype), use, stream
+        )
 
-    def allGather(self, sendbuf, recvbuf, count, datatype, stream):  # noqa: N802
+    def allGather(self, sendbuf, recvbuf, count, datatype, stream):
         def use(parts):
-            array_at(recvbuf, count * self.size_, datatype)[:] = np.frombuffer(b"".join(parts), TYPES[datatype])
+            array_at(recvbuf, count * self.size_, datatype)[:] = np.frombuffer(
+                b"".join(parts), TYPES[datatype]
+            )
 
-        self._together(["allGather", count, datatype], lambda: array_at(sendbuf, count, datatype), use, stream)
+        self._together(
+            ["allGather", count, datatype], lambda: array_at(sendbuf, count, datatype), use, stream
+        )
 
     def _number(self, way, end):
         self.parcels[way, end] = self.parcels.get((way, end), -1) + 1
@@ -161,7 +175,9 @@ class NcclCommunicator:
 
     def send(self, sendbuf, count, datatype, peer, stream):
         key = self._number(f"{self.rank}>{peer}", "sent")
-        GROUP.add(stream, lambda: self.store.set(key, array_at(sendbuf, count, datatype).tobytes()), first=True)
+        GROUP.add(
+            stream, lambda: self.store.set(key, array_at(sendbuf, count, datatype).tobytes()), first=True
+        )
 
     def recv(self, recvbuf, count, datatype, peer, stream):
         key = self._number(f"{peer}>{self.rank}", "received")
@@ -207,7 +223,7 @@ _SERVERS = []
 def get_unique_id():
     _SERVERS.append(TCPStore("localhost", 0, is_master=True, timeout=20))
     digits = str(_SERVERS[-1].port).encode()
-    return tuple([*digits, *[0] * (128 - len(digits))])
+    return (*digits, *[0] * (128 - len(digits)))
 
 
 NCCL = SimpleNamespace(

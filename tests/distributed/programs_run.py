@@ -53,7 +53,12 @@ def start_apart(script, *words, processes=2, timeout=100):
         command = [sys.executable, "-m", "cutaway.run_worker", PROGRAMS / script, *words]
         started.append(
             subprocess.Popen(
-                command, cwd=ROOT, env=os.environ | told, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+                command,
+                cwd=ROOT,
+                env=os.environ | told,
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
             )
         )
     try:
