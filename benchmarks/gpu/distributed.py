@@ -33,10 +33,11 @@ BACKWARD = 2 / 3  # of the work of a forward and backward
 
 def environment(rank: int, port: int, device: str) -> dict[str, str]:
     gpu = {"CUDA_VISIBLE_DEVICES": str(rank)} if device == "cuda" else {}
+    path = f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     return os.environ | gpu | {
         "RANK": str(rank), "WORLD_SIZE": str(RANKS), "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port), "NCCL_NVLS_ENABLE": "0", "NCCL_DEBUG": "WARN", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
-        "OMP_NUM_THREADS": "4", "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+        "MASTER_PORT": str(port), "NCCL_NVLS_ENABLE": "0", "NCCL_DEBUG": "WARN",
+        "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "OMP_NUM_THREADS": "4", "PYTHONPATH": path,
     }  # fmt: skip
 
 

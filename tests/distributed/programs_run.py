@@ -25,6 +25,12 @@ SAYS = {  # what a surviving rank, or `cutaway run`, says of each fault
     "another graph": r"rank 0: all_reduce\(SUM.*faults.py:\d+\n.*rank 1: all_reduce\(MAX.*faults.py:\d+",
     "model": r"rank 0: DistributedDataParallel of weight .*\[2, 4\].*\n.*rank 1: .*\[3, 4\]",
 }
+NCCL_SAYS = {  # and what rank 0 says with NCCL
+    "raises": "rank 1 has ended with ValueError: the last rank has had enough",
+    "killed": "the process of rank 1 has ended without a word",
+    "never calls": SAYS["never calls"],
+    "another collective": SAYS["another collective"],
+}
 PLACES = ("at once", "after some", "in backward", "in a graph")
 ONLY = {"model": ("in backward",), "another graph": ("in a graph",)}
 NOT = {("dtype", "in a graph"), ("another collective", "in a graph"), ("another reduction", "in a graph")}
@@ -43,8 +49,11 @@ def free_port():
         return found.getsockname()[1]
 
 
-def start_apart(script, *words, processes=2, timeout=100):
-    """Processes with torchrun's variables and no mpiexec. Returns (status, output) of each."""
+def start_apart(script, *words, processes=2, timeout=100, first_ends=False):
+    """Processes with torchrun's variables and no mpiexec. Returns (status, output) of each.
+
+    `first_ends`: when rank 0 has ended, a launcher ends the others.
+    """
     started = []
     port = str(free_port())
     for rank in range(processes):
@@ -62,7 +71,10 @@ def start_apart(script, *words, processes=2, timeout=100):
             )
         )
     try:
-        ended = [(p.communicate(timeout=timeout)[0], p.returncode) for p in started]
+        ended = []
+        for process in started:
+            ended.append((process.communicate(timeout=timeout)[0], process.returncode))
+            [p.kill() for p in started if first_ends]
     finally:
         for process in started:
             process.kill()
