@@ -7,6 +7,7 @@ are drawn by NumPy, the same in both.
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ def published(name: str) -> Any:
     spec = importlib.util.spec_from_file_location(name, MODELS / f"{name}.py")
     assert spec is not None and spec.loader is not None
     file = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(name, file)  # Dynamo imports a function's module by its name
     spec.loader.exec_module(file)
     return file
 

@@ -41,6 +41,7 @@ FRAMEWORKS = {  # name: (library, what it runs)
     "jax.jit": ("jax", "compiled"),
     "copy": ("cutaway", "copy"),
 }
+PARTS = ("first calls", "1 thread", "all cores")
 ROUNDS = 5
 CPUS = sorted(os.sched_getaffinity(0))
 MANY = len(CPUS) >= 8
@@ -183,23 +184,32 @@ def lanes(width: int, threads: int, pinned: bool, pythons: dict[str, str], cache
 
 
 def measure_all(
-    rows: list[Row], pythons: dict[str, str], cache: Path, rounds: int, clock: Clock, found: dict[str, Found]
+    rows: list[Row],
+    parts: list[str],
+    pythons: dict[str, str],
+    cache: Path,
+    rounds: int,
+    clock: Clock,
+    found: dict[str, Found],
 ) -> Iterator[str]:
     """Fill {"first calls", "1 thread", "all cores": what was found}; gives the frameworks' versions first."""
-    steady = [row for row in rows if row.group != "growth"]
+    of = {
+        part: [r for r in rows if part in parts and (r.group != "growth" or part == PARTS[0])]
+        for part in PARTS
+    }
     prime(pythons, cache)
     clock.says("a first compile of each framework", 0.0)
     first = lanes(FIRST_CALL, FIRST_CALL, False, pythons, cache)
     yield from (server.version for server in first[0].ready().servers.values())
-    side_by_side("first calls", rows, first, first_calls, rounds, clock, found["first calls"])
+    side_by_side("first calls", of["first calls"], first, first_calls, rounds, clock, found["first calls"])
     if MANY:  # two of the cores may be halves of one: one thread gets both
         pairs = lanes(2, 1, True, pythons, cache)
-        side_by_side("1 thread", steady, pairs, one_thread, rounds, clock, found["1 thread"])
+        side_by_side("1 thread", of["1 thread"], pairs, one_thread, rounds, clock, found["1 thread"])
     else:
         (whole,) = lanes(len(CPUS), 1, True, pythons, cache)
-        one_by_one("1 thread", steady, whole, rounds, clock, found["1 thread"])
+        one_by_one("1 thread", of["1 thread"], whole, rounds, clock, found["1 thread"])
     (whole,) = lanes(len(CPUS), len(CPUS), False, pythons, cache)
-    one_by_one("all cores", steady, whole, rounds, clock, found["all cores"])
+    one_by_one("all cores", of["all cores"], whole, rounds, clock, found["all cores"])
 
 
 def said(arguments: list[str]) -> str:
@@ -224,6 +234,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="alternated runs (default: %(default)s)")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no row after this time; say which")
     parser.add_argument("--peers", nargs="*", default=["torch", "jax"], choices=["torch", "jax"])
+    parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=PARTS, help="what is measured")
     parser.add_argument("--target", default="cpu-speed", help="make's name for this run")
     parser.add_argument("--torch-python", default=sys.executable, help="the Python that has the torch to ask")
     parser.add_argument("--jax-python", default=sys.executable, help="the same for jax")
@@ -239,7 +250,7 @@ def main(arguments: list[str] | None = None) -> int:
             absent[library] = "not installed"
     asked = {library: python for library, python in pythons.items() if library not in absent}
     given = options.target + (said(sys.argv[1:]) if options.target == "cpu-speed" else "")
-    found: dict[str, Found] = {what: {} for what in ("first calls", "1 thread", "all cores")}
+    found: dict[str, Found] = {what: {} for what in PARTS}
     versions: list[str] = []
 
     def show(ended: str = "") -> None:
@@ -255,7 +266,7 @@ def main(arguments: list[str] | None = None) -> int:
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signal_number, stopped)
     with tempfile.TemporaryDirectory() as cache:
-        versions.extend(measure_all(rows, asked, Path(cache), options.rounds, clock, found))
+        versions.extend(measure_all(rows, options.parts, asked, Path(cache), options.rounds, clock, found))
     show()
     return 0
 

@@ -177,6 +177,10 @@ def _better(open_: Compiled, known: Compiled, stage: str) -> Compiled:
     return known
 
 
+# What one graph must hold is captured, as torch does: with breaks, a number of the data is read in Python.
+WHOLE = {"capture.capture_scalar_outputs": True, "capture.capture_dynamic_output_shape_ops": True}
+
+
 def _captured_and_compiled(
     fn: types.FunctionType,
     args: tuple,
@@ -187,7 +191,7 @@ def _captured_and_compiled(
     fullgraph: bool,
 ) -> Compiled:
     """One attempt to compile the frame. The policy says which sizes are open."""
-    with events.timed("pass", "capture"):
+    with events.timed("pass", "capture"), config.patch(WHOLE if fullgraph else {}):
         frame = pipeline.capture(fn, args, kwargs, policy if policy.supported else STATIC)
     if frame.closed and not config.current().capture.allow_ignore_mark_dynamic:
         raise ConstraintViolationError(

@@ -100,8 +100,11 @@ def aot_eager_decomp_partition(
 
 
 def inductor(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
-    """Run every stage: kernels for the device of the inputs."""
+    """Run every stage: kernels for the device of the inputs. A tensor without data has nothing to compute."""
     device = device_of_graph(graph)
+    if device.type == "meta":
+        events.record("fallback", "aot_eager", reason="tensors on the device meta have no data")
+        return aot_eager(graph, inputs, pipeline, artifacts)
 
     def compile_half(core: Graph, updates: Updates = ()) -> Finish:
         built = lower_and_build(core, device, pipeline, updates)

@@ -34,7 +34,8 @@ def run(nproc: int, timeout: float | None, script: str, arguments: tuple[str, ..
     if nproc > 1:
         words = [mpiexec(), "-n", str(nproc), *words]
     try:
-        status = subprocess.run(words, env=environment(nproc), timeout=timeout).returncode
+        # close_fds: a launcher such as mpiexec, which may have started this, talks to its processes through a pipe
+        status = subprocess.run(words, env=environment(nproc), timeout=timeout, close_fds=False).returncode
     except subprocess.TimeoutExpired:
         raise click.ClickException(f"{script} still ran after {timeout:g} s and was ended") from None
     raise SystemExit(status)

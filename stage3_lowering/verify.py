@@ -22,6 +22,9 @@ from stage_contracts.program import Program
 
 ROUNDS = (
     "attention",
+    "attention_backward",
+    "columns_with_rows",
+    "split_reductions",
     "row_blocks",
     "schedule",
 )  # passes, and the step they are of, that add up in another order, or have BLAS do so

@@ -35,10 +35,9 @@ class CaptureConfig:
     # None: after a bug in the compiler the function runs eagerly (an event records it), and an error of a user-defined
     # backend is raised. True: after both it runs eagerly. False: both are raised.
     suppress_errors: bool | None = None
-    capture_scalar_outputs: bool = (
-        False  # a number read out of a tensor stays in the graph; off: a graph break
-    )
-    # a result whose size the data decides (nonzero, a boolean index) stays in the graph; off: a graph break
+    # a number read out of a tensor stays in the graph; off: a graph break, but not under fullgraph=True
+    capture_scalar_outputs: bool = False
+    # a result whose size the data decides (nonzero, a boolean index) stays in the graph; off: as above
     capture_dynamic_output_shape_ops: bool = False
     specialize_float: bool = False  # a float of the program is a constant of its entry; off: an input
     specialize_int: bool = False  # as specialize_float, for ints

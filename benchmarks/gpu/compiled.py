@@ -94,10 +94,21 @@ def difference(got: list, eager: list, exact: list | None, dtype: str) -> str:
     return ""
 
 
+EAGERS = "the same, by eager's kernel"  # of a convolution where there is no cuDNN
+
+
 def fell_back(mark: Any) -> str:
-    lost = [e for e in events.EVENT_LOG.since(mark, "fallback") if e.name not in ("cuda_graph", "numpy")]
+    lost = [
+        e
+        for e in events.EVENT_LOG.since(mark, "fallback")
+        if e.name not in ("cuda_graph", "numpy", "convolution")
+    ]
     lost += list(events.EVENT_LOG.since(mark, "internal_error"))
     return "; ".join(map(str, lost))[:300]
+
+
+def by_eager(mark: Any) -> str:
+    return EAGERS if any(e.name == "convolution" for e in events.EVENT_LOG.since(mark, "fallback")) else ""
 
 
 # ---- every operator ------------------------------------------------------------------------------------------------
@@ -132,7 +143,7 @@ def run_operator(name: str, dtype: str, device: str) -> str:
         return "eager has none"
     mark = events.EVENT_LOG.mark()
     got = call(ct.compile(lambda *args, **kwargs: function(*args, **kwargs)))
-    return fell_back(mark) or difference(got, eager, None, dtype)
+    return fell_back(mark) or difference(got, eager, None, dtype) or by_eager(mark)
 
 
 # ---- random programs ----------------------------------------------------------------------------------------------
@@ -207,8 +218,17 @@ STEPS: dict[str, Callable[[Any, Any, float], Any]] = {
 
 
 def run_program(seed: int, device: str) -> str:
+    """Of one input a last bit early in the program can decide the error: what differs has to in most of five."""
+    found = [run_draw(seed, 0, device)]
+    if found[0] and " from float64" in found[0]:
+        found += [run_draw(seed, draw, device) for draw in range(1, 5)]
+    wrong = [words for words in found if words]
+    return wrong[0] if 2 * len(wrong) > len(found) else ""
+
+
+def run_draw(seed: int, draw: int, device: str) -> str:
     dtype, ((_, rows), (_, columns)), function = random_program(seed)
-    draws = np.random.default_rng(seed).standard_normal((2, rows, columns))
+    draws = np.random.default_rng([seed, draw] if draw else seed).standard_normal((2, rows, columns))
     given = [Tensor(d.astype(np.float32)).to(device).to(getattr(ct, dtype)) for d in draws]
     gradients = seed % 3 == 0
 
@@ -374,6 +394,7 @@ def _kind(words: str) -> str:
     return {
         "": "the same",
         "eager has none": "that eager refuses",
+        EAGERS: EAGERS,
         "not run: the time was over": "not run",
     }.get(words, "failed")
 

@@ -121,11 +121,12 @@ def apart(got: list[Any], want: list[Any], m: Any) -> float:
     return worst
 
 
-def median_ms(events: Any, call: Any) -> float:
-    """Of one round. The flush keeps the device busy while the call is issued, so that host time does not count."""
+def median_ms(events: Any, call: Any, flushes: int = 1) -> float:
+    """Of one round. Flushes keep the device busy while the call is issued, so that host time does not count."""
     times = []
     for _ in range(CALLS):
-        events.flush()
+        for _ in range(flushes):
+            events.flush()
         start, end = events.event(), events.event()
         start.record()
         call()
@@ -160,6 +161,7 @@ def steps(compiled: Any, row: Row, folder: str) -> str:
                 counts.update(step.target for step in program.steps if isinstance(step, External))
                 texts += [half.run.source_text, *(unit.text for unit in program.units)]
     if folder:
+        Path(folder).mkdir(parents=True, exist_ok=True)
         name = row.name.replace(" ", "_").replace(",", "")
         (Path(folder) / f"{name}.py").write_text("\n\n".join(texts))
     return ", ".join(f"{n} {what}" for what, n in counts.items())
@@ -194,7 +196,8 @@ def main(name: str, peer: str, sources: str) -> None:
         if copy is None:
             call(), call()
             copy = FLUSHED / median_ms(events, events.copy) * 1e3  # bytes read and written a second
-        say({"ms": median_ms(events, call), "host": host_us(events, call), "copy": copy})
+            flushes = 1 + int(host_us(events, call) / median_ms(events, events.flush) * 1.5e-3)
+        say({"ms": median_ms(events, call, flushes), "host": host_us(events, call), "copy": copy})
 
 
 if __name__ == "__main__":

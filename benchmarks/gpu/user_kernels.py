@@ -1,7 +1,7 @@
 """A user's Triton kernels inside compiled functions on a real GPU, with torch out of reach.
 
 Input: a machine with an NVIDIA GPU, CuPy and Triton. Usage, from the repository's root:
-    python3 benchmarks/gpu/user_kernels.py > reports/gpu-user-kernels.txt
+    python3 benchmarks/gpu/user_kernels.py > reports/gpu-user_kernels.txt
 """
 
 from __future__ import annotations

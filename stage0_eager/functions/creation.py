@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stage0_eager import arrays
-from stage0_eager.defaults import device_or_default, dtype_or_default
+from stage0_eager.defaults import device_or_default, dtype_or_default, get_default_device
 from stage0_eager.functions.numbers import known
 from stage0_eager.kernels.conversion import of_data
 from stage0_eager.random import generator as random_module
@@ -20,7 +20,7 @@ from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage0_eager.tensor import Tensor, made_in_inference
 from stage_contracts import dtype as dt
-from stage_contracts.device import device_of
+from stage_contracts.device import CPU, device_of
 from stage_contracts.dtype import dtype_of
 from stage_contracts.symbolic import SymInt
 
@@ -71,8 +71,14 @@ def from_dlpack(external: Any) -> Tensor:
     return Tensor(array)
 
 
+def on_default_device(tensor: Tensor) -> Tensor:
+    """`tensor`, moved to the default device if one was set: a CPU that nobody set moves nothing."""
+    place = get_default_device()
+    return tensor if place == CPU or tensor.device == place else c.to_device(tensor, place)
+
+
 def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
-    """`data` as a tensor, sharing memory where possible."""
+    """`data` as a tensor, sharing memory where possible: on the default device it is a copy, as in torch."""
     out = (
         data
         if isinstance(data, Tensor)
@@ -82,7 +88,9 @@ def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     )
     if dtype is not None and out.dtype is not dtype_of(dtype):
         out = c.cast(out, dtype_of(dtype))
-    return out if device is None or out.device == device_of(device) else c.to_device(out, device_of(device))
+    if device is None:
+        return on_default_device(out)
+    return out if out.device == device_of(device) else c.to_device(out, device_of(device))
 
 
 @operator

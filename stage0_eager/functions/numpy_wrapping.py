@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from stage0_eager.functions.creation import tensor_of_array
+from stage0_eager.functions.creation import on_default_device, tensor_of_array
 from stage0_eager.tensor import Tensor
 
 
@@ -52,5 +52,5 @@ def array_of(tensor: Tensor) -> np.ndarray:
 
 
 def tensor_of(array: Any) -> Tensor:
-    """The tensor that stands for an array or NumPy scalar."""
-    return tensor_of_array(array)
+    """The tensor that stands for an array or NumPy scalar, on the default device."""
+    return on_default_device(tensor_of_array(array))

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from stage0_eager.control_flow.operators import INVOKE_SUBGRAPH
+from stage1_capture.higher_order.alike import arguments_of, remember, remembered
 from stage1_capture.higher_order.control_flow import record_call
 from stage1_capture.higher_order.subgraph import Subgraph, draws_random_numbers, follow_call
 from stage1_capture.state.graph_builder import Restart, SkipFrame
@@ -22,6 +23,7 @@ from stage_contracts import events
 from stage_contracts.breaks import Unsupported
 from stage_contracts.controls import Rule
 from stage_contracts.graph import Graph
+from stage_contracts.graph_module import GraphModule
 from stage_contracts.symbol_bindings import open_sizes_in
 
 _TREES = (*SEQUENCES, dict)
@@ -40,12 +42,17 @@ def _region(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) 
     if mark in output.options.inlined or output.options.plain:
         return call()
     name = getattr(function, "name", "region")
+    given = arguments_of(function, args, kwargs)
+    if (known := remembered(tx, mark, given)) is not None:
+        return _called(tx, *known)
     try:
         draws = len(output.draws)
         with output.having(follows_since=next(BIRTHS), casts={}):
             region = follow_call(tx, call, [], "nested_compile_region", _identifier(name), _tensors_in)
             _check(tx, region, draws == len(output.draws))
-        return _called(tx, region)
+        made = _called(tx, region, region.taken)
+        remember(tx, mark, given, region)
+        return made
     except SkipFrame:
         raise
     except Unsupported as stop:
@@ -59,17 +66,23 @@ def _identifier(name: str) -> str:
     return name if name.isidentifier() else "region"
 
 
-def _called(tx: Tx, region: Subgraph) -> Variable:
+def _called(tx: Tx, region: Subgraph, taken: list[TensorVariable]) -> Variable:
     """The results of the call, as one node of the graph under way."""
-    graph = region.run.graph
-    key = _key(graph)
-    if key not in tx.output.regions:
-        if draws_random_numbers(graph):
-            _refuse(tx, "it draws random numbers")
-        tx.output.regions[key] = region.run
-    module = tx.output.regions[key]
-    made = record_call(tx, INVOKE_SUBGRAPH, [], [module], region.taken, ())
+    module = _shared(tx, region.run)
+    made = record_call(tx, INVOKE_SUBGRAPH, [], [module], taken, ())
     return _with_tensors(region.result, iter(made))
+
+
+def _shared(tx: Tx, run: GraphModule) -> GraphModule:
+    """The one graph of all regions that compute the same."""
+    regions = tx.output.regions
+    if run not in regions:
+        key = _key(run.graph)
+        if key not in regions and draws_random_numbers(run.graph):
+            _refuse(tx, "it draws random numbers")
+        regions[run] = regions.setdefault(key, run)
+        regions[regions[key]] = regions[key]
+    return regions[run]
 
 
 def _key(graph: Graph) -> tuple:

@@ -133,6 +133,7 @@ class OutputGraph:
         # what runs in the backward: its name, and whether it still reads the same
         self.followed: list[tuple[str, Callable[[], bool]]] = []
         self.regions: dict[Any, GraphModule] = {}  # higher_order/regions.py: equal graphs are one
+        self.followed_regions: dict[tuple, list[Any]] = {}  # higher_order/alike.py
         self.known_results: dict[tuple, Any] = {}  # of operators inside of followed functions
         self.written: list[TensorVariable] = []  # every write to a tensor, in order
         self.hooked: dict[TensorVariable, Node] = {}  # the node that computes it, under those of its hooks

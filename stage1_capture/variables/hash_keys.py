@@ -60,7 +60,8 @@ def by_identity(tx: Tx, key: Variable) -> ObjectKey:
 
 
 class IdVariable(Variable):
-    """id(of): only ever compared, or a key."""
+    """id(of): only ever compared, or a key. That of an object which is guarded to be the very same is its number, which
+    a dict from outside may have as a key."""
 
     of: Variable = field(default_factory=Variable)
     is_compared_by_identity = yes
@@ -69,4 +70,7 @@ class IdVariable(Variable):
         return is_same(tx, self.of, other.of) if isinstance(other, IdVariable) else None
 
     def hash_key(self, tx: Tx) -> Any:
-        return ObjectKey(self, ("id", by_identity(tx, self.of).identity))
+        key = by_identity(tx, self.of)
+        if ("IDENTITY", self.of.source, None) in tx.output.guards:
+            return id(self.of.known_object())
+        return ObjectKey(self, ("id", key.identity))

@@ -322,8 +322,8 @@ def negated(tx: Tx, value: Variable) -> Variable | None:
 def converted(tx: Tx, function: Any, value: Variable) -> Variable | None:
     """`int(n)` and `float(n)` of a tensor or of such a number; None for any other call."""
     method = {int: "__int__", operator.index: "__index__", float: "__float__"}.get(function)
-    if value.is_tensor() and method and config.current().capture.capture_scalar_outputs:
-        return DATA_READS[method](tx, value)
+    if value.has_data() and method and config.current().capture.capture_scalar_outputs:
+        return DATA_READS[method](tx, value if value.is_tensor() else value.tensor)
     if isinstance(value, UnbackedIntVariable) and function in (int, operator.index):
         return value
     if _is_unknown(value) and function is float:

@@ -14,20 +14,19 @@ from dataclasses import replace
 from typing import Any
 
 from stage3_lowering.lowering.attention_backward import BY_COLUMNS, BY_ROWS
+from stage3_lowering.lowering.columns_with_rows import TEMPLATE as COLUMNS_WITH_ROWS
 from stage3_lowering.lowering.triton_attention import attention_source
 from stage3_lowering.lowering.triton_attention_backward import attention_backward_source
 from stage3_lowering.lowering.triton_blocks import Blocks, blocks_of, is_far
+from stage3_lowering.lowering.triton_columns_with_rows import columns_with_rows_source
+from stage3_lowering.lowering.triton_loops import INDENT, axis_points, row_points, section
 from stage3_lowering.lowering.triton_ops import HELPERS, POINTERS
 from stage3_lowering.lowering.triton_statements import Statements
-from stage_contracts import config
 from stage_contracts.index_expr import FloorDiv, print_index
-from stage_contracts.loop_ir import LoopNest
-from stage_contracts.loop_text import with_comments
 from stage_contracts.program import Kernel, Program, SourceUnit, Target
 from stage_contracts.size_vars import is_open, plain
 from stage_contracts.tensor_meta import TensorMeta
 
-INDENT = "    "
 HEADER = """\
 import triton
 import triton.language as tl
@@ -43,6 +42,7 @@ TEMPLATES: dict[str, Callable[[Kernel, Mapping[str, TensorMeta], str], tuple[str
     "attention": attention_source,
     BY_ROWS: attention_backward_source,
     BY_COLUMNS: attention_backward_source,
+    COLUMNS_WITH_ROWS: columns_with_rows_source,
 }
 
 
@@ -96,12 +96,12 @@ def emit_kernel(kernel: Kernel, blocks: Blocks, metas: Mapping[str, TensorMeta])
     writer = Statements(kernel, blocks)
     body = _places(kernel, blocks, writer, is_far(kernel, metas))
     if inner and blocks.whole_row:
-        body += _row(writer, "tl.arange(0, RBLOCK)[None, :]", inner)
+        body += row_points(writer, "tl.arange(0, RBLOCK)[None, :]", inner)
     written: set[str] = set()
     for nest in kernel.nests:
         if not blocks.whole_row and written & set(nest.reads):
             body.append("tl.debug_barrier()  # what other threads stored is read below")
-        body += _section(nest, writer, inner, loop=not blocks.whole_row and bool(nest.reduction_ranges))
+        body += section(nest, writer, inner, loop=not blocks.whole_row and bool(nest.reduction_ranges))
         written |= set(nest.writes)
     params = [*kernel.params, *kernel.sizes, *(f"{name}: tl.constexpr" for name in blocks.constants)]
     signature = [f"def {kernel.name}({', '.join(params)}):"]
@@ -119,62 +119,15 @@ def _places(kernel: Kernel, blocks: Blocks, writer: Statements, far: bool) -> li
     instance = "tl.program_id(0).to(tl.int64)" if far else "tl.program_id(0)"
     points = f" * XBLOCK + tl.arange(0, XBLOCK){'[:, None]' * (blocks.rblock > 0)}"
     if blocks.across is None:
-        return _points(names or ["i"], sizes, instance + points, "xindex", mask)
+        return axis_points(names or ["i"], sizes, instance + points, "xindex", mask)
     size = outer[blocks.across]
     tiles = -(-size // blocks.rblock)
     along = f"{instance} % {tiles} * RBLOCK + tl.arange(0, RBLOCK)[None, :]"
     return [
-        *_points(names, sizes, f"{instance} // {tiles}{points}", "xindex", mask),
-        *_points([f"i{blocks.across}"], [size], along, "rindex", "rmask" * writer.partial["r"]),
+        *axis_points(names, sizes, f"{instance} // {tiles}{points}", "xindex", mask),
+        *axis_points([f"i{blocks.across}"], [size], along, "rindex", "rmask" * writer.partial["r"]),
         *writer.both_masks(),
     ]
-
-
-def _points(names: list[str], sizes: list[Any], places: str, flat: str, mask: str) -> list[str]:
-    """The points along one axis: `i0 = ...`, taken apart into one variable per loop where there are more."""
-    flat = names[0] if len(sizes) == 1 else flat
-    lines = [f"{flat} = {places}"]
-    if mask:
-        lines.append(f"{mask} = {flat} < {print_index(math.prod(sizes))}")
-    return lines + _digits(names, flat, sizes)
-
-
-def _row(writer: Statements, places: str, sizes: tuple[int, ...]) -> list[str]:
-    """The reduction points, likewise, and the mask of the block."""
-    names = [f"r{k}" for k in range(len(sizes))]
-    return [
-        *_points(names, list(sizes), places, "rindex", "rmask" * writer.partial["r"]),
-        *writer.both_masks(),
-    ]
-
-
-def _digits(names: list[str], flat: str, sizes: list[Any]) -> list[str]:
-    if len(sizes) <= 1:
-        return []
-    lines = []
-    for k, (name, size) in enumerate(zip(names, sizes, strict=True)):
-        stride = plain(math.prod(n if n != 0 else 1 for n in sizes[k + 1 :]))
-        digit = flat if stride == 1 else f"{flat} // {_operand(stride)}"
-        lines.append(f"{name} = {digit}" + f" % {_operand(size if size != 0 else 1)}" * (k > 0))
-    return lines
-
-
-def _operand(size: Any) -> str:
-    return f"({print_index(size)})" if getattr(size, "is_Mul", False) else print_index(size)
-
-
-def _section(nest: LoopNest, writer: Statements, inner: tuple[int, ...], loop: bool) -> list[str]:
-    """One pass over the row; in a loop where the row does not fit."""
-    shown = config.current().lowering.comments
-    before, inside, after = writer.begin(nest, loop), list[str](), list[str]()
-    for k, (comments, instr) in enumerate(with_comments(nest, header=False)):
-        part = inside if k < nest.split else after
-        part += (comments if shown else []) + writer.write(instr, inner=k < nest.split)
-    if not loop:
-        return before + inside + after
-    head = [f"for roffset in range(0, {print_index(math.prod(inner))}, RBLOCK):"]
-    row = _row(writer, "roffset + tl.arange(0, RBLOCK)[None, :]", inner)
-    return before + head + [INDENT + line for line in row + inside] + writer.end() + after
 
 
 def helpers_of(text: str) -> str:

@@ -100,7 +100,7 @@ def _place(
 def _append(section: Section, part: str, instr: Instr, renamed: dict[str, Value]) -> None:
     """Add an instruction, unless an equal one is there; a load of what was stored here is the stored
     value."""
-    instr = replace(instr, args=tuple(_rename(a, renamed) for a in instr.args))
+    instr = replace(instr, args=tuple(rename(a, renamed) for a in instr.args))
     known = section.inner_known if part == "inner" else section.outer_known
     if instr.op == "store":
         buffer, index, value = instr.args
@@ -125,7 +125,7 @@ def _key(arg: Any) -> Any:
     return (type(arg), repr(arg)) if isinstance(arg, (bool, int, float)) else arg
 
 
-def _rename(arg: Any, renamed: Mapping[str, Value]) -> Any:
+def rename(arg: Any, renamed: Mapping[str, Value]) -> Any:
     if isinstance(arg, Value):
         return renamed.get(arg, arg)
     if isinstance(arg, sympy.Basic):

@@ -13,6 +13,7 @@ from typing import Any
 from stage3_lowering.lowering.accesses import access_steps, innermost_cost, stride
 from stage3_lowering.lowering.attention import attention
 from stage3_lowering.lowering.attention_backward import attention_backward
+from stage3_lowering.lowering.columns_with_rows import columns_with_rows
 from stage3_lowering.lowering.cpp_ops import COSTS
 from stage3_lowering.lowering.gathers import TILE as TILE_OF_PLACES
 from stage3_lowering.lowering.gathers import in_gather_tiles
@@ -242,6 +243,7 @@ SCHEDULE = PassTable(
         Pass("attention", attention, "softmax(f(q @ k.T)) @ v is one kernel on a GPU"),
         Pass("attention_backward", attention_backward, "its gradients are two kernels on a GPU"),
         Pass("rows_in_scratch", rows_in_scratch, "rows that only their kernel reads stay in its scratch"),
+        Pass("columns_with_rows", columns_with_rows, "sums over columns are made beside rows on a GPU"),
         Pass("row_values", row_values, "what all columns of a reduction share is computed once on a GPU"),
         Pass("split_reductions", split_reductions, "few long rows are reduced in two levels on a GPU"),
         Pass("row_blocks", row_blocks, "a product and what follows it by rows run block by block"),
@@ -252,6 +254,9 @@ SCHEDULE = PassTable(
         ("attention", "rows_in_scratch", "the rows between its two products are not kept"),
         ("rows_in_scratch", "kernel_schedules", "a kernel with rows in scratch reduces along its last loop"),
         ("rows_in_scratch", "row_blocks", "a row in scratch is not passed on"),
+        ("rows_in_scratch", "columns_with_rows", "a row in registers stays there"),
+        ("columns_with_rows", "row_values", "where rows are held, each row's values are there"),
+        ("columns_with_rows", "split_reductions", "what is left to add up are the parts"),
         ("row_values", "split_reductions", "a part of a row loads what the row has"),
         ("split_reductions", "kernel_schedules", "both levels have loops of their own"),
         ("row_blocks", "kernel_schedules", "what runs in a block has the block's loops"),

@@ -7,6 +7,7 @@ temporary, a second one reduces the parts. No atomics: a sum has the same bits o
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -35,7 +36,7 @@ def split_reductions(program: Program, target: Target) -> Program:
         if kernel is None or parts is None:
             steps.append(step)
             continue
-        first, second, made = _split(kernel, *parts, buffers)
+        first, second, made = two_levels(kernel, *parts, buffers)
         if kernel.name in kernels:
             del kernels[kernel.name]
         kernels |= {first.name: first, second.name: second}
@@ -52,7 +53,7 @@ def split_reductions(program: Program, target: Target) -> Program:
 def parts_of(kernel: Kernel) -> tuple[int, int] | None:
     """(reduction loop, number of parts) of a kernel that should be split; None where it should stay whole, or must."""
     nest = kernel.nests[0]
-    if not one_fixed_reduction(kernel) or not _separable(nest):
+    if not one_fixed_reduction(kernel) or not separable(nest):
         return None
     points, row = math.prod(nest.ranges), math.prod(nest.reduction_ranges)
     columns = column_loop(kernel) is not None
@@ -67,7 +68,7 @@ def parts_of(kernel: Kernel) -> tuple[int, int] | None:
     return (loop, exact[0]) if exact else None
 
 
-def _separable(nest: LoopNest) -> bool:
+def separable(nest: LoopNest) -> bool:
     """Whether what follows the reductions needs nothing else of the rows, and nothing is stored along them."""
     inner, outer = nest.body[: nest.split], nest.body[nest.split :]
     reduced = {i.name for i in inner if i.op == "reduction"}
@@ -81,8 +82,8 @@ def _separable(nest: LoopNest) -> bool:
     return not used & plain
 
 
-def _split(
-    kernel: Kernel, loop: int, parts: int, buffers: dict[str, Buffer]
+def two_levels(
+    kernel: Kernel, loop: int, parts: int, buffers: Mapping[str, Buffer]
 ) -> tuple[Kernel, Kernel, dict[str, Buffer]]:
     """The kernel that reduces parts, the one that reduces those, and the buffers between them."""
     (nest,) = kernel.nests
@@ -104,6 +105,7 @@ def _split(
             continue
         assert instr.dtype is not None
         name = f"{kernel.name}_{instr.name}_parts"
+        name += "_of_parts" * (name in buffers)
         value, of = Value(f"{instr.name}_part"), instr.dtype
         made[name] = Buffer(name, TensorMeta(shape, of, strides, device), "temporary")
         first.append(Instr("", "store", (name, place, Value(instr.name)), None, instr.origins))

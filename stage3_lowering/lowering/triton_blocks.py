@@ -56,10 +56,10 @@ def blocks_of(kernel: Kernel) -> Blocks:
     if tile := _tile(kernel, outer):
         first, second = tile
         return Blocks(
-            (*(k for k in x if k not in tile), first), second, TILE, TILE, False, _warps(TILE * TILE)
+            (*(k for k in x if k not in tile), first), second, TILE, TILE, False, warps_of(TILE * TILE)
         )
     block = POINTWISE if is_open(points) else min(power_of_2(points), POINTWISE)
-    return Blocks(x, None, block, 0, True, _warps(block))
+    return Blocks(x, None, block, 0, True, warps_of(block))
 
 
 def _tile(kernel: Kernel, outer: tuple[Any, ...]) -> tuple[int, int] | None:
@@ -81,12 +81,12 @@ def _of_reduction(kernel: Kernel, points: Any, row: Any) -> Blocks:
         whole = fixed and row <= COLUMN_BLOCK or bool(kernel.row_buffers)
         rblock = power_of_2(row) if whole else COLUMN_BLOCK
         columns = max(1, min(columns, COLUMNS * COLUMN_BLOCK // rblock))
-        return Blocks(x, None, columns, rblock, whole, _warps(columns * rblock))
+        return Blocks(x, None, columns, rblock, whole, warps_of(columns * rblock))
     whole = fixed and row <= held_row(kernel) or bool(kernel.row_buffers)  # these rows have no memory
     rblock = power_of_2(row) if whole else LONG_BLOCK
     block = max(1, REDUCED // rblock)
     block = block if is_open(points) else min(power_of_2(points), block)
-    warps = _warps(block * rblock) if whole else min(LONG_WARPS, max(1, rblock // 32))
+    warps = warps_of(block * rblock) if whole else min(LONG_WARPS, max(1, rblock // 32))
     return Blocks(loops, None, block, rblock, whole, warps)
 
 
@@ -122,7 +122,7 @@ def is_far(kernel: Kernel, metas: Mapping[str, TensorMeta]) -> bool:
     return any(is_open(place) or place + 1 >= 1 << 31 for place in last)
 
 
-def _warps(elements: int) -> int:
+def warps_of(elements: int) -> int:
     return max(1, min(16, max(elements // PER_WARP, min(4, elements // 256))))
 
 

@@ -213,6 +213,10 @@ class Statements:
             f"{name}_sum += tl.sum({name}_terms, 1)[:, None]",
         ]
 
+    def block_text(self, value: Any) -> str:
+        """A value as text that is a block also where it is a number."""
+        return self.numbers.get(value, self.text[value])
+
     def _block(self, value: Any, text: str, neutral: str) -> str:
         """A value as a whole block, `neutral` where there are no points."""
         text = self.numbers.get(value, text)

@@ -83,3 +83,26 @@ def test_a_default_device_of_this_thread():
     assert cutaway.ones(2, device="cpu").tolist() == [1.0, 1.0]
     cutaway.set_default_device(None)
     assert cutaway.ones(2).device == cutaway.device("cpu")
+
+
+FROM_DATA = {
+    "as_tensor of numbers": lambda x, a: cutaway.as_tensor([1.0, 2.0]),
+    "as_tensor of an array": lambda x, a: cutaway.as_tensor(a),
+    "as_tensor of a tensor": lambda x, a: cutaway.as_tensor(x),
+    "tensor of an array": lambda x, a: cutaway.tensor(a),
+    "wrap_numpy": lambda x, a: compiler.wrap_numpy(lambda array: array + 1)(x),
+    "wrap_numpy of a scalar": lambda x, a: compiler.wrap_numpy(lambda array: array.sum())(x),
+}
+
+
+@pytest.mark.parametrize("backend", [None, "eager", "inductor"])
+@pytest.mark.parametrize("name", FROM_DATA)
+def test_what_is_made_of_data_is_on_the_default_device(name, backend):
+    function = FROM_DATA[name]
+    made = function if backend is None else cutaway.compile(function, backend=backend)
+    x, array = cutaway.ones(2), np.ones(2, "float32")
+    assert made(x, array).device.type == "cpu"
+    with cutaway.device("meta"):
+        assert made(x, array).device.type == "meta"
+        assert cutaway.from_numpy(array).device.type == "cpu"
+    assert made(x, array).tolist() == function(x, array).tolist()

@@ -195,3 +195,18 @@ def test_torchs_fields_switch_it_on():
     with fields.patch(capture_scalar_outputs=True, capture_dynamic_output_shape_ops=True):
         compiled = cutaway.compile(lambda x: x[x > 0] * x.sum().item(), backend="eager", fullgraph=True)
         same(compiled(torch.ones(2)), torch.ones(2) * 2)
+
+
+def test_one_graph_needs_no_settings():
+    """As torch's Dynamo: with fullgraph=True a number of the data, and a size that it decides, stay in the graph."""
+    programs = (
+        lambda x: x * float(x[0]),
+        lambda x: x + x.sum().item(),
+        lambda x: x[x > 1] + float(x.numpy().sum()),
+    )
+    x = torch.arange(3.0)
+    for function in programs:
+        whole = cutaway.compile(function, backend="eager", fullgraph=True)
+        assert whole(x).tolist() == function(x).tolist()
+        broken = cutaway.explain(function)(x)
+        assert broken.graph_break_count > 0

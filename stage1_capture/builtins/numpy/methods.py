@@ -31,6 +31,7 @@ from stage1_capture.builtins.numpy.calls import (
 from stage1_capture.state.machine import BUILTINS, METHODS, Args, Builtin, Kwargs, Tx, spread
 from stage1_capture.variables.base import Variable, from_constant, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
+from stage1_capture.variables.function import function_variable
 from stage1_capture.variables.ndarray import COMPUTED, NAMES, NumpyNdarrayVariable
 from stage1_capture.variables.numpy_functions import left
 from stage1_capture.variables.sequence import SliceVariable, TupleVariable
@@ -350,7 +351,7 @@ def tensor_of_array(tx: Tx, array: NumpyNdarrayVariable, kwargs: Kwargs) -> Vari
     """tensor(array): a copy."""
     if set(kwargs) - {"dtype"}:
         tx.unsupported("GB0068", f"tensor of an array with {', '.join(kwargs)}")
-    made = record(tx, ROWS["copy"].op, [array.tensor])
+    made = _placed(tx, record(tx, ROWS["copy"].op, [array.tensor]))
     if "dtype" in kwargs:
         made = record(tx, _ASTYPE, [made, ConstantVariable(dtype_of(tx, realize(kwargs["dtype"])))])
     return made
@@ -364,6 +365,12 @@ def _array_of(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     return NumpyNdarrayVariable(tensor)  # type: ignore[arg-type]
 
 
+def _placed(tx: Tx, tensor: Variable) -> Variable:
+    """The tensor of an array where tensors are made: wrap_numpy's way out."""
+    move: Any = creation.on_default_device
+    return tx.inline(function_variable(tx.output, move, None), [tensor], {})
+
+
 BUILTINS[wrapping.array_of] = _array_of
-BUILTINS[wrapping.tensor_of] = lambda tx, args, kwargs: realize(args[0]).tensor
+BUILTINS[wrapping.tensor_of] = lambda tx, args, kwargs: _placed(tx, realize(args[0]).tensor)
 BUILTINS[creation.from_numpy] = _from_numpy
