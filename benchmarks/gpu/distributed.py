@@ -86,19 +86,19 @@ class Pair:
         if self.error:
             return {"error": self.error}
         end = time.monotonic() + max(limit, 0.1)
-        found = []
-        for lines in self.lines:
+        found: list[Any] = []
+        for rank, lines in enumerate(self.lines):
             try:
                 found.append(lines.get(timeout=max(0.1, end - time.monotonic())))
+                why = "the process ended"
             except queue.Empty:
-                found.append({"error": f"nothing for {limit:.0f} s"})
-        for rank, one in enumerate(found):
-            if one is None or "error" in one:
+                found.append(None)
+                why = f"nothing for {limit:.0f} s"
+            if found[-1] is None:
                 self.said[rank].seek(0)
-                why = "the process ended" if one is None else one["error"]
                 self.error = f"rank {rank}: {why}; it said: {self.said[rank].read()[-1500:]}"
-                break
-        return {"error": self.error} if self.error else found[0]
+                return {"error": self.error}
+        return next((one for one in found if "error" in one), found[0])
 
     def close(self) -> None:
         for process in self.ranks:
@@ -165,6 +165,7 @@ def started(model: str, device: str) -> dict[str, Pair]:
     pairs = {peer: Pair(peer, model, device) for peer in peers}
     for pair in pairs.values():
         pair.tell("build")
+        pair.tell("build alone")
     return pairs
 
 
@@ -175,7 +176,8 @@ def train(model: str, device: str, rounds: int, clock: Clock, pairs: dict[str, P
         built = {}
         for peer, pair in pairs.items():
             pair.answer(clock.left(60))  # it is ready
-            built[peer] = pair.answer(clock.left(200))
+            built[peer] = pair.answer(clock.left() - 30)
+            pair.answer(clock.left() - 20)  # the step without other ranks
         print(f"\n{model}, bfloat16, {RANKS} ranks\n" + "-" * (len(model) + 19))
         for peer, found in built.items():
             print(f"{peer:<8} first step and build {found['cold']:.1f} s, first loss {found['loss']:.4f}"
@@ -212,7 +214,7 @@ def train(model: str, device: str, rounds: int, clock: Clock, pairs: dict[str, P
 
 def communication(peer: str, pair: Pair, step: float, clock: Clock) -> None:
     """How much of the communication is hidden, and for ours what the model of cost predicts."""
-    moved, alone = pair.ask("moved", clock.left(20)), pair.ask("alone", clock.left(90))
+    moved, alone = pair.ask("moved", clock.left(20)), pair.ask("alone", clock.left(30))
     if "error" in alone or "error" in moved:
         print(f"{peer:<8} communication: {alone.get('error') or moved.get('error')}", flush=True)
         return

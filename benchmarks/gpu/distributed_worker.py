@@ -105,12 +105,10 @@ def round_of(call: Callable[[], Any], count: int = STEPS) -> float:
     return (time.perf_counter() - start) / count
 
 
-def build(training: Training) -> dict[str, Any]:
-    """Both steps, so that what is measured later is ready."""
-    training.step(True)
-    loss = training.loss
-    training.step(False)
-    return {"loss": loss, "cold": training.cold[True]}
+def build(training: Training, ddp: bool) -> dict[str, Any]:
+    """The step, so that what is measured later is ready."""
+    training.step(ddp)
+    return {"loss": training.loss, "cold": training.cold[ddp]}
 
 
 def gradients(training: Training) -> list[int]:
@@ -177,7 +175,8 @@ def memory(training: Training) -> dict[str, Any]:
 MEASURES: dict[str, Callable[[Training], dict[str, Any]]] = {
     "step": lambda t: {"seconds": round_of(t.step(True))},
     "alone": lambda t: {"seconds": round_of(t.step(False))},
-    "build": build,
+    "build": lambda t: build(t, True),
+    "build alone": lambda t: build(t, False),
     "moved": moved,
     "link": link,
     "memory": memory,
@@ -188,12 +187,19 @@ def say(found: dict[str, Any]) -> None:
     print("JSON " + json.dumps(found), flush=True)
 
 
+def story(error: Exception) -> dict[str, str]:
+    return {"error": f"{type(error).__name__}: {error}\n{''.join(traceback.format_exc(limit=-6))}"[:4000]}
+
+
 def main() -> None:
     dist.init_process_group("nccl" if OURS or DEVICE == "cuda" else "gloo")
     training = Training()
     say({"ready": dist.get_rank()})
     for line in sys.stdin:
-        say(MEASURES[line.strip()](training))
+        try:
+            say(MEASURES[line.strip()](training))
+        except Exception as error:
+            say(story(error))
     dist.destroy_process_group()
 
 
@@ -201,6 +207,6 @@ if __name__ == "__main__":
     try:
         main()
     except Exception as error:
-        say({"error": f"{type(error).__name__}: {error}\n{''.join(traceback.format_exc(limit=-6))}"[:4000]})
+        say(story(error))
         sys.stdout.flush()
         os._exit(1)

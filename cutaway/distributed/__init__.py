@@ -8,7 +8,7 @@ Input: processes that `cutaway run --nproc N script.py` or `mpiexec` started. MP
     functional.py     the same as operators of graphs; lane.py runs them beside the program
     agreement.py      ranks compare what they are about to do; a wait that ends
     mpi.py            the only file that touches MPI
-    nccl.py           the only file that touches NCCL; nccl_lane.py puts its calls beside a GPU's program
+    nccl.py           the only file that calls NCCL; nccl_lane.py puts its calls beside a GPU's program
     watch.py          do all ranks put the same on their GPUs, and does it end?
     rendezvous.py     how processes without MPI find each other; store.py has what they leave for one another
     data_parallel.py  DistributedDataParallel, with buckets.py (what travels together) and reducer.py (when)

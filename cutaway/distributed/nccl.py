@@ -1,20 +1,19 @@
-"""The only file that touches NCCL, through CuPy: its communicators, its types, and each operation as its calls.
+"""NCCL, through CuPy: its communicators, its types, and each operation as its calls. No other file calls it.
 
-Input: CuPy's `cuda.nccl`, imported when a group needs it. A call is put on a stream and returns at once. Copies travel
-as bytes, so any dtype can; what NCCL cannot add raises TypeError.
+Input: CuPy's `cuda.nccl`, or nccl_binding.py, imported when a group needs it. A call is put on a stream and returns at
+once. Copies travel as bytes, so any dtype can; what NCCL cannot add raises TypeError.
 """
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from cutaway.distributed import nccl_binding
 from cutaway.distributed.mpi import ReduceOp
 from stage0_eager import arrays
 
@@ -45,23 +44,18 @@ def library() -> Engine:
     try:
         import cupy
 
-        found = cupy.cuda.nccl
-        if not getattr(found, "available", False):
-            _load_wheel()
-            found = importlib.import_module("cupy_backends.cuda.libs.nccl")
-        return Engine(cupy, cupy.cuda, found)
+        return Engine(cupy, cupy.cuda, _of_cupy() or nccl_binding.binding())
     except Exception as error:  # ImportError, or what CuPy says of a missing driver or library
         raise RuntimeError(NO_NCCL.format(f"{type(error).__name__}: {error}")) from error
 
 
-def _load_wheel() -> None:
-    """Load the library of NVIDIA's wheel, where CuPy did not find it by itself."""
-    import ctypes
-
-    spec = importlib.util.find_spec("nvidia.nccl")
-    for place in (spec.submodule_search_locations or []) if spec else []:
-        for path in sorted(Path(place, "lib").glob("libnccl.so*")):
-            ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
+def _of_cupy() -> Any:
+    """CuPy's module, which is not imported with CuPy; None where CuPy was built without it or finds no library."""
+    try:
+        found = importlib.import_module("cupy.cuda.nccl")
+    except ImportError:
+        return None
+    return found if getattr(found, "available", False) else None
 
 
 def available() -> bool:

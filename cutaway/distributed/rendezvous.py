@@ -36,16 +36,23 @@ def meet(
         return rank, world_size, store
     if place.scheme == "file":
         return rank, world_size, FileStore(place.path, world_size, timeout)
+    host, port = _address(init_method)
+    return rank, world_size, TCPStore(host, port, world_size, rank == 0, timeout, rank)
+
+
+def _address(init_method: str | None) -> tuple[str, int]:
+    """Where rank 0 listens. ValueError where nothing says it."""
+    place = urlsplit(init_method or "env://")
     if place.scheme not in ("env", "tcp"):
         raise ValueError(
             f"unknown init_method {init_method!r}; expected env://, tcp://host:port or file:///folder"
         )
     tcp = place.scheme == "tcp"
-    host = place.hostname if tcp else os.environ.get("MASTER_ADDR", "")
+    host = place.hostname if tcp else os.environ.get("MASTER_ADDR")
     port = place.port if tcp else _variable("MASTER_PORT")
     if not host or not port:
         raise ValueError(f"there is no address of rank 0 in {init_method or 'MASTER_ADDR'!r}; {HOW}")
-    return rank, world_size, TCPStore(host, port, world_size, rank == 0, timeout, rank)
+    return host, port
 
 
 def _variable(name: str) -> int:

@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 
-from cutaway.distributed import rendezvous
+from cutaway.distributed import nccl_binding, rendezvous
 from cutaway.distributed.agreement import DistBackendError
 from cutaway.distributed.nccl import reducible
 from cutaway.distributed.store import FAILED, FileStore, TCPStore
@@ -114,6 +114,49 @@ def test_types_and_operations_of_nccl(reduction, dtype, found):
 def test_what_nccl_cannot_do_is_refused(reduction, dtype):
     with pytest.raises(TypeError, match="ReduceOp"):
         reducible(reduction, np.dtype(dtype))
+
+
+class Library:
+    """Looks like libnccl by ctypes; `said` has the calls."""
+
+    def __init__(self):
+        self.said, self.status = [], 0
+
+    def __getattr__(self, name):
+        def call(*arguments):
+            self.said.append((name, *(getattr(a, "value", a) for a in arguments)))
+            if name == "ncclCommInitRank":
+                arguments[0]._obj.value = 77
+            return b"unhandled" if name == "ncclGetErrorString" else self.status
+
+        setattr(self, name, call)
+        return call
+
+
+def test_without_cupys_module_the_library_gets_the_same_calls():
+    library = Library()
+    nccl = nccl_binding.binding(library)
+    told = nccl.get_unique_id()
+    assert len(told) == 128
+    comm = nccl.NcclCommunicator(2, told, 1)
+    assert library.said[-1][2] == 2 and library.said[-1][4] == 1
+    comm.allReduce(10, 20, 3, nccl.NCCL_BFLOAT16, nccl.NCCL_AVG, 5)
+    comm.send(10, 3, nccl.NCCL_UINT8, 1, 5)
+    assert library.said[-2:] == [("ncclAllReduce", 10, 20, 3, 9, 4, 77, 5), ("ncclSend", 10, 3, 1, 1, 77, 5)]
+    library.status = 1
+    with pytest.raises(nccl_binding.NcclError, match="ncclGroupStart: unhandled"):
+        nccl.groupStart()
+    library.status = 0
+    comm.abort()
+    comm.destroy()
+    assert [name for name, *_ in library.said].count("ncclCommAbort") == 1
+    assert "ncclCommDestroy" not in [name for name, *_ in library.said]
+
+
+def test_a_library_that_is_nowhere_is_named(monkeypatch):
+    monkeypatch.setattr(nccl_binding, "places", lambda: iter(["nowhere/libnccl.so.2"]))
+    with pytest.raises(OSError, match=r"found no NCCL library; tried nowhere/libnccl.so.2"):
+        nccl_binding.binding()
 
 
 def test_a_rank_without_an_address_is_told_what_to_set(monkeypatch):
