@@ -13,9 +13,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import rich.progress
-from rich.console import Console
-
 from stage_contracts.tests.report_heading import heading
 from tests.distributed.programs_run import FAULTS, NCCL_SAYS, SAYS, graph_fault, start, start_apart
 
@@ -87,45 +84,47 @@ def main() -> int:
             "Several processes: faults, random programs, training", "make distributed", given.seed, "mpi4py"
         )
     )
-    bad = 0
-    print("\nFaults of the last rank, with a timeout of 2 s: how long until all ranks have ended, in s\n")
-    print(f"{'fault':<22}{'where':<14}{'2 ranks':>9}{'4 ranks':>9}")
-    console = Console(stderr=True)
-    for name, where in rich.progress.track(
-        faults, "Faults", console=console, disable=not console.is_terminal
-    ):
-        cells = []
-        for processes in sizes:
-            problem, taken = fault(name, where, processes)
-            bad += bool(problem)
-            cells.append(problem or f"{taken:.1f}")
-        print(f"{name:<22}{where:<14}", *(f"{cell:>8}" for cell in cells), flush=True)
-    print(f"\n{len(sizes) * len(faults)} faults: {bad} not named, or not ended\n")
-    bad += faults_in_graphs(2 if given.quick else given.faults, given.seed)
+    bad = faults_in_graphs(2 if given.quick else given.faults, given.seed)
     bad += faults_of_nccl()
-    print()
-    programs = str(3 if given.quick else given.programs), str(given.seed)
-    for script, words in {
-        RANDOM: programs,
-        "graph_programs.py": programs,
-        "collectives.py": (),
-        "data_parallel.py": (),
-        "models.py float64": ("5", "float64"),
-        "models.py float32": ("5", "float32"),
-    }.items():
-        script, *_ = script.split()
-        for processes in sizes:
-            done = start(script, *words, processes=processes)
-            said = [line for line in done.stdout.splitlines() if " apart" in line]
-            result = "equal" if done.returncode == 0 else done.stdout[-3000:] + done.stderr[-3000:]
-            print(
-                f"{script} {' '.join(words)}, {processes} processes: {result}",
-                *said,
-                sep="\n    ",
-                flush=True,
-            )
-            bad += done.returncode != 0
+    bad += programs_and_training(3 if given.quick else given.programs, given.seed, sizes)
+    bad += faults_at_places(faults, sizes)
     return bool(bad)
+
+
+def faults_at_places(faults: list[tuple[str, str]], sizes: tuple[int, ...]) -> int:
+    """Each fault at each place, with two and four ranks in turns."""
+    print(
+        "\nFaults of the last rank, with a timeout of 2 s: how long from the start until all ranks have ended, in s\n"
+    )
+    bad = 0
+    for number, (name, where) in enumerate(faults):
+        processes = sizes[number % len(sizes)]
+        problem, taken = fault(name, where, processes)
+        bad += bool(problem)
+        print(f"{name:<22}{where:<14}{processes:>2} ranks{taken:>7.1f} {problem}".rstrip(), flush=True)
+    print(f"\n{len(faults)} faults: {bad} not named, or not ended\n", flush=True)
+    return bad
+
+
+def programs_and_training(programs: int, seed: int, sizes: tuple[int, ...]) -> int:
+    """Each script on each number of ranks. The programs are shared out over the sizes, each with seeds of its own."""
+    bad, each = 0, -(-programs // len(sizes))
+    for script, words in (
+        ("random_programs.py", ()),
+        ("graph_programs.py", ()),
+        ("collectives.py", ()),
+        ("data_parallel.py", ()),
+        ("models.py", ("5", "float64")),
+        ("models.py", ("5", "float32")),
+    ):
+        for place, processes in enumerate(sizes):
+            drawn = (str(each), str(seed + place * each)) if script.endswith("programs.py") else words
+            done = start(script, *drawn, processes=processes, limit=3000)
+            said = [line.partition("rank ")[0] for line in done.stdout.splitlines() if " apart" in line]
+            result = "equal" if done.returncode == 0 else done.stdout[-3000:] + done.stderr[-3000:]
+            print(f"{script} {' '.join(drawn)}, {processes} ranks: {result}", *said, sep="\n    ", flush=True)
+            bad += done.returncode != 0
+    return bad
 
 
 if __name__ == "__main__":

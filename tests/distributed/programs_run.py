@@ -83,8 +83,8 @@ def torn_checkpoint(folder):
     return ""
 
 
-def start(script, *words, processes=2):
-    command = [sys.executable, "-m", "cutaway.cli", "run", "--nproc", str(processes), "--timeout", "100"]
+def start(script, *words, processes=2, limit=100):
+    command = [sys.executable, "-m", "cutaway.cli", "run", "--nproc", str(processes), "--timeout", str(limit)]
     return subprocess.run(
         [*command, PROGRAMS / script, *words], cwd=ROOT, capture_output=True, text=True, errors="replace"
     )
