@@ -78,7 +78,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: install tour test lint stubs labs wheel test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
 .PHONY: gpu-compiled gpu-speed oracle names numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
 .PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
-.PHONY: against-tree distributed libraries planted-faults minified-faults profiler-cost regions site-check explorer-check lab-walk
+.PHONY: against-tree distributed distributed-cost libraries planted-faults minified-faults profiler-cost regions site-check explorer-check lab-walk
 .PHONY: oracle-kernels fuzz-kernels growth
 .NOTPARALLEL:
 
@@ -241,6 +241,9 @@ growth: $(VENV)/installed-oracle | build
 	$(BIN)/python -m benchmarks.cpu_speed --target growth --rows operators layers lines --peers torch > build/$@.txt
 	cat build/$@.txt
 	mv build/$@.txt reports/$@.txt
+
+distributed-cost: $(VENV)/installed-dev | build
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.distributed.cost_report --drawing reports/distributed-cost.svg $(KEEP)
 
 distributed: $(VENV)/installed-dev | build
 	$(BIN)/python -m tests.distributed.large_runs --programs $(or $(PROGRAMS),200) --seed $(or $(SEED),0) $(KEEP)

@@ -3,6 +3,8 @@
 Input: links and buckets made up here. What is measured stands in reports/distributed-cost.txt (`make distributed`).
 """
 
+import xml.etree.ElementTree
+
 import pytest
 
 from cutaway.distributed.cost import (
@@ -17,6 +19,7 @@ from cutaway.distributed.cost import (
     predict,
     ring,
 )
+from cutaway.distributed.cost_drawing import draw
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
@@ -66,3 +69,11 @@ def test_choices_and_limits_of_many_ranks():
 def test_too_few_samples_are_refused():
     with pytest.raises(ValueError, match="two sizes or more"):
         fitted([(8, 1.0)], 2)
+
+
+def test_a_step_is_drawn_with_each_bucket():
+    step = predict(buckets_of([1 << 20] * 3, 0.1, 0.2), 0.3, 0.02, Link(1e-4, 1e8), 2)
+    drawn = xml.etree.ElementTree.fromstring(draw(step, 0.1, 0.2, 0.02, "two < three"))
+    titles = [t.text for t in drawn.iter("{http://www.w3.org/2000/svg}title")]
+    assert titles[0] == "two < three" and sum("bucket" in t for t in titles) == 3
+    assert any(t.startswith("optimizer") for t in titles)
