@@ -31,6 +31,8 @@
 #   make lab-walk        the labs as a new user takes them, step by step, with minutes
 #   make planted-faults  faults planted in small models: does the bisector name each?
 #   make minified-faults the same faults: how small is the program that the minifier leaves?
+#   make distributed     faults, 200 random programs and training in two and four processes (PROGRAMS=, SEED=)
+#   make distributed-cost  a data-parallel step: predicted and measured, drawn, and predicted up to 4,096 ranks
 #   make site-check      every page of the site in Chromium: axe-core, console, requests, width, links, search
 #   make explorer-check  the explorer's pages of six programs in Chromium, a walk by keyboard, a thousand nodes
 #   make random-bits     a million draws of every distribution, every build, bit for bit (DRAWS=, JOBS=)
