@@ -59,6 +59,7 @@ POLYFILLS: dict[Any, Any] = {
     functools.cmp_to_key: polyfills.cmp_to_key,
     functools.update_wrapper: polyfills.update_wrapper,
     math.prod: polyfills.prod,
+    operator.length_hint: polyfills.length_hint,
     **{getattr(heapq, name): getattr(polyfills.heapq, name)
        for name in ("heappush", "heappop", "heapreplace", "heappushpop", "heapify")},
     **{getattr(bisect, name): getattr(polyfills.bisect, name)

@@ -245,6 +245,9 @@ _AS_NUMBERS: dict[Any, tuple[str, ...]] = {
 def _of_object(function: Any, names: tuple[str, ...], tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     value = realize(args[0]) if args else NONE
     if isinstance(value, UserDefinedObjectVariable) and not isinstance(value.real, type):
+        if function is hash and class_lookup(type(value.real), "__hash__") is None:
+            tx.output.guard_members(value.class_place(), type(value.real), "__hash__")
+            tx.throw(TypeError, f"unhashable type: {type(value.real).__name__!r}")
         for name in names:
             if isinstance(class_lookup(type(value.real), name), types.FunctionType):
                 found = tx.call(value.special_method(tx, name), args[1:], kwargs)  # type: ignore[arg-type]

@@ -127,4 +127,6 @@ def as_exception(tx: Tx, value: Variable) -> ExceptionVariable:
         value = tx.call(value, [], {})
     if isinstance(value, ExceptionVariable):
         return value
+    if value.is_python_constant() or value.family() is not None:
+        tx.throw(TypeError, "exceptions must derive from BaseException")
     tx.unsupported("GB0009", f"raising {value.describe()}")
