@@ -330,7 +330,8 @@ METHODS[GeneratorVariable, "close"] = lambda tx, args, kwargs: args[0].close(tx)
 @method(GeneratorVariable, "throw")
 def _throw(tx: Tx, receiver: GeneratorVariable, kind: Variable, *more: Variable) -> Variable:
     value = more[0] if more and not more[0].is_none() else kind
-    return receiver.throw(tx, as_exception(tx, value))
+    words = f"exceptions must be classes or instances deriving from BaseException, not {value.class_name()}"
+    return receiver.throw(tx, as_exception(tx, value, words))
 
 
 @method(ExceptionVariable, "add_note")

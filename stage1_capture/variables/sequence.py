@@ -347,7 +347,6 @@ class _Walk(IteratorVariable):
     index: int = 0
     holds = ("sequence",)
 
-
     def remaining(self) -> int:
         raise NotImplementedError
 

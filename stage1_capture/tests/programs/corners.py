@@ -22,7 +22,7 @@ def scaled(x, n, k=2):
 PART = functools.partial(scaled, n=3)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.lru_cache(maxsize=16)
 def multiplied(n, k=2):
     return n * k
 
@@ -180,7 +180,11 @@ def enum_members(x):
     for member in Colour:
         total += member.value
     mark()
-    return x * Colour.RED.tenfold + Colour(2).value + Colour["BLUE"].value + total, Colour.RED.said(), len(Colour)
+    return (
+        x * Colour.RED.tenfold + Colour(2).value + Colour["BLUE"].value + total,
+        Colour.RED.said(),
+        len(Colour),
+    )
 
 
 @program()
@@ -200,7 +204,12 @@ def int_enum(x):
 def enum_flags(x):
     both = Access.READ | Access.WRITE
     mark()
-    return x * (Access.READ in both), both.value, bool(both & Access.READ), (both ^ Access.READ) == Access.WRITE
+    return (
+        x * (Access.READ in both),
+        both.value,
+        bool(both & Access.READ),
+        (both ^ Access.READ) == Access.WRITE,
+    )
 
 
 @program()
@@ -287,14 +296,21 @@ def length_hint_of_a_wrong_default(x):
 def method_callers(x):
     double = operator.methodcaller("mul", 2)
     mark()
-    return double(x) + operator.methodcaller("sum", dim=0, keepdim=True)(x), operator.methodcaller("upper")("a")
+    return double(x) + operator.methodcaller("sum", dim=0, keepdim=True)(x), operator.methodcaller("upper")(
+        "a"
+    )
 
 
 @program()
 def item_getters(x):
     both, first = operator.itemgetter("a", "b"), operator.itemgetter(slice(0, 2))
     mark()
-    return both({"a": x * 1, "b": 2}), operator.itemgetter(1)([1, x + 1]), first(x) + 0, operator.itemgetter(-1)((1, 2))
+    return (
+        both({"a": x * 1, "b": 2}),
+        operator.itemgetter(1)([1, x + 1]),
+        first(x) + 0,
+        operator.itemgetter(-1)((1, 2)),
+    )
 
 
 @program()
