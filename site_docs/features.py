@@ -1,6 +1,6 @@
 """What the labs and the site offer a learner: 24 features, each with a command that shows it and a test.
 
-Input: FEATURES. `features_page()` is the page; tests/docs/test_features.py checks that commands and tests exist.
+Input: FEATURES. `features_page()` is the page; tests/docs/test_features.py runs the commands that CI does not.
 """
 
 from dataclasses import dataclass

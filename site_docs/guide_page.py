@@ -57,6 +57,10 @@ class Guide:
             )
             yield line, _without_places(result.stdout, folder)
 
+    def printed(self, folder, mark):
+        """As run_in; where the site was built from this very tree, what was printed then."""
+        return kept_outputs.get(f"{self.name} {mark}") or list(self.run_in(folder, mark))
+
     def _program(self, file):
         return lambda: f"```python\n{self.programs[file].rstrip()}\n```"
 
@@ -65,7 +69,9 @@ class Guide:
         def block():
             most = self.shown[mark][1]
             with tempfile.TemporaryDirectory() as folder:
-                printed = [part for line in self.run_in(folder, mark) for part in _cut(*line, most)]
+                whole = list(self.run_in(folder, mark))
+            kept_outputs.put(f"{self.name} {mark}", whole)
+            printed = [part for line in whole for part in _cut(*line, most)]
             fence = "````" if any("```" in part for part in printed) else "```"
             return "\n".join([f"{fence}console", *printed, fence])
 
@@ -88,13 +94,18 @@ def _without_places(text, folder):
     return re.sub(r"run_[\d_]+-pid_\d+", "run_<time>-pid_<n>", text)
 
 
-def _guide(path):
-    name = path.stem.removesuffix("_guide")
+def _load(path):
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    tables = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tables)
-    return Guide(name, tables.PROGRAMS, tables.SHOWN)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
+def _guide(path):
+    tables = _load(path)
+    return Guide(path.stem.removesuffix("_guide"), tables.PROGRAMS, tables.SHOWN)
+
+
+kept_outputs = _load(Path(__file__).parent / "kept_outputs.py")
 GUIDES = {guide.name: guide for guide in map(_guide, sorted(Path(__file__).parent.glob("*_guide.py")))}
 TEXTS = {mark: make for guide in GUIDES.values() for mark, make in guide.texts.items()}

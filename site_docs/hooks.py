@@ -98,7 +98,9 @@ def on_page_markdown(markdown, page, **_):
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # each is a process of its own, and is kept
         list(pool.map(lambda make: make(), commands))
     for mark, make in wanted.items():
-        markdown = markdown.replace(mark, make())
+        text = make()
+        markdown = markdown.replace(mark, text)
+        _beside("kept_outputs").put(mark, text)
     markdown = markdown.replace("<!-- promotion table -->", _promotion_table())
     markdown = markdown.replace("<!-- core operators -->", _core_operators())
     words = "glossary_ar" if _beside("languages").is_arabic(page.file.src_uri) else "glossary"

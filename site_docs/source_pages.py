@@ -64,7 +64,8 @@ def write_pages(site):
 
 def _page(path):
     text = (ROOT / path).read_text(encoding="utf-8")
-    style = HtmlFormatter(cssclass="code", lineanchors="L", anchorlinenos=True, linenos="inline")
+    # Line numbers are no links: five hundred of them are five hundred Tabs, and targets too small for a finger.
+    style = HtmlFormatter(cssclass="code", lineanchors="L", linenos="inline")
     try:
         code = highlight(text, get_lexer_for_filename(path.name), style)
     except ClassNotFound:

@@ -69,7 +69,7 @@ def render(
     parts = {
         "<!--style-->": el("style", Html(_read("page.css") + _hue_rules() + gutter_rules(_gutters(body)))),
         "<!--body-->": body,
-        "<!--script-->": el("script", Html(_read("page.js"))),
+        "<!--script-->": el("script", Html(_read("later.js") + _read("page.js"))),
     }
     page = _read("page.html")
     for mark, part in parts.items():

@@ -8,6 +8,7 @@ per cent, so that their labels stay readable on a phone; only the arcs are SVG.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from cutaway.page.panes import hue_class, marked
 from stage_contracts.events import Event
 from stage_contracts.graph import Node
 from stage_contracts.joint import Partition
-from stage_contracts.loop_ir import LoopNest
+from stage_contracts.loop_ir import LoopNest, LoweredGraph
 from stage_contracts.program import Allocate, Free, Kernel, Program
 
 # ---- the cut -----------------------------------------------------------------------------------
@@ -130,7 +131,8 @@ def saved_table(partition: Partition, origins: Origins) -> Html:
         ]
         rows.append(marked("tr", *cells, ids=ids, origins=origins, class_="row"))
     head = el("tr", *(el("th", word) for word in ("saved", "type", "bytes", "from", "why it was kept")))
-    return el("div", el("table", el("thead", head), el("tbody", *rows)), class_="scroll")
+    table = el("table", el("thead", head), el("tbody", *rows))
+    return el("div", table, class_="scroll", tabindex="0", role="group", aria_label="values that are saved")
 
 
 # ---- fusion ------------------------------------------------------------------------------------
@@ -153,6 +155,21 @@ def fusion_groups(half: HalfArtifacts) -> list[tuple[Kernel, list[LoopNest]]]:
     return found
 
 
+def spoken_names(lowered: LoweredGraph) -> dict[str, str]:
+    """Buffer -> what a reader knows it by: the value that is stored there, or the routine that fills it."""
+    found: dict[str, str] = {}
+    for node in lowered.nodes:
+        if isinstance(node, LoopNest):
+            found |= {
+                i.args[0]: re.sub(r"_val(_\d+)?$", "", i.args[-1]) for i in node.body if i.op == "store"
+            }
+        else:
+            found |= dict.fromkeys(node.writes, str(getattr(node, "target", node.name)))
+    times = Counter(found.values())
+    inputs = {*lowered.inputs, *lowered.constants}
+    return {b: f"{name} ({b})" if times[name] > 1 or name in inputs else name for b, name in found.items()}
+
+
 def _members(name: str, nests: Mapping[str, object]) -> list[str]:
     """The nests that a group's name, theirs joined by underscores, is made of."""
     if not nests:
@@ -164,10 +181,16 @@ def _members(name: str, nests: Mapping[str, object]) -> list[str]:
 def kernel_cards(half: HalfArtifacts, origins: Origins) -> Html:
     """One card per kernel: in its casing the nests it is made of, below what it reads, writes, keeps."""
     cards = []
+    spoken = spoken_names(half.lowered)
     for kernel, nests in fusion_groups(half):
         chips = [
             marked(
-                "li", el("code", n.name), el("span", _loops(n)), ids=origins.ids(n.origins), origins=origins
+                "li",
+                el("code", spoken.get(n.name, n.name)),
+                el("span", _loops(n)),
+                ids=origins.ids(n.origins),
+                origins=origins,
+                title=n.name,
             )
             for n in nests
         ]
@@ -179,7 +202,9 @@ def kernel_cards(half: HalfArtifacts, origins: Origins) -> Html:
             ("never stored", [n.name for n in nests if n.name not in {*kernel.params, *kernel.internal}]),
         ]
         facts = [
-            el("div", el("dt", word), el("dd", el("code", ", ".join(names)))) for word, names in rows if names
+            el("div", el("dt", word), el("dd", el("code", ", ".join(spoken.get(n, n) for n in names))))
+            for word, names in rows
+            if names
         ]
         head = el("header", el("code", kernel.name), el("span", f"{len(nests)} nests" * (len(nests) != 1)))
         ids = origins.ids(kernel.origins)
@@ -200,6 +225,14 @@ def _loops(nest: LoopNest) -> str:
 def decision_list(half: HalfArtifacts, origins: Origins) -> Html:
     """Every pair that was considered, and the answer with its reason."""
     written = {name: origins.ids(n.origins) for n in half.lowered.nodes for name in n.writes}
+    spoken = spoken_names(half.lowered)
+    names = "|".join(map(re.escape, sorted(spoken, key=len, reverse=True))) or "(?!)"
+    pattern = re.compile(rf"(?<![^\W_])(?:{names})(?![^\W_])")  # a group's name joins them by underscores
+
+    def known(group: str) -> str:
+        members = [spoken[name] for name in _members(group, spoken)] or [group]
+        return " ".join(members) if len(members) < 4 else f"{members[0]} \u2026 {members[-1]}"
+
     rows = []
     for d in half.fused.decisions:
         words = [w for w in _members(d.second, written) if w in written]
@@ -207,17 +240,12 @@ def decision_list(half: HalfArtifacts, origins: Origins) -> Html:
         rows.append(
             marked(
                 "li", el("b", "fused" if d.fused else "apart"), " ",
-                el("code", f"{_short(d.first)} + {_short(d.second)}"), " ", el("span", d.reason),
+                el("code", f"{known(d.first)} + {known(d.second)}"), " ",
+                el("span", pattern.sub(lambda buffer: spoken[buffer[0]], d.reason)),
                 ids=ids, origins=origins, class_="yes" if d.fused else "no", title=str(d),
             )
         )  # fmt: skip
     return el("ol", *rows, class_="decisions", tabindex="0")
-
-
-def _short(group: str) -> str:
-    """A group's name is the names of its members; of many, the first and the last."""
-    members = group.split("_")
-    return group if len(members) < 4 else f"{members[0]} \u2026 {members[-1]}"
 
 
 # ---- memory ------------------------------------------------------------------------------------

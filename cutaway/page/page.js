@@ -35,12 +35,21 @@ const caption = one(".caption");
 function specimen(root) {
   const marked = all("[data-origins]", root).filter((element) => element.dataset.origins);
   const byId = new Map();
-  for (const element of marked) {
+  function know(element) {
     for (const id of element.dataset.origins.split(" ")) {
       if (!byId.has(id)) byId.set(id, []);
       byId.get(id).push(element);
     }
   }
+  marked.forEach(know);
+  let now = [];  // the ids that are lit
+  const undrawn = later(root, (piece) => {
+    for (const element of all("[data-origins]", piece)) {
+      const own = element.dataset.origins;
+      if (own) know(element);
+      if (own && own.split(" ").some((id) => now.includes(id))) brighten(element);
+    }
+  });
   const lines = all(".source .ln[data-origins]", root).filter((line) => line.dataset.origins);
   const onlyRead = new Set(root.dataset.read.split(" "));  // expressions that guards read and nothing computed
   if (lines.length) lines[0].tabIndex = 0;
@@ -51,15 +60,19 @@ function specimen(root) {
   // What pointing at an element means: in the source the innermost expression, elsewhere all that it came from.
   const idsOf = (element) => (element.dataset.point || element.dataset.origins).split(" ");
 
+  function brighten(element) {
+    lit.add(element);
+    // A line of several origins, of which not all are meant, is shown as one that others share.
+    const whole = element.dataset.origins.split(" ").every((id) => now.includes(id) || onlyRead.has(id));
+    element.classList.add("lit");
+    if (!whole) element.classList.add("part");
+  }
+
   function light(ids, here) {
     for (const element of lit) element.classList.remove("lit", "part", "here");
-    lit = new Set(ids.flatMap((id) => byId.get(id) || []));
-    for (const element of lit) {
-      // A line of several origins, of which not all are meant, is shown as one that others share.
-      const whole = element.dataset.origins.split(" ").every((id) => ids.includes(id) || onlyRead.has(id));
-      element.classList.add("lit");
-      if (!whole) element.classList.add("part");
-    }
+    lit = new Set();
+    now = ids;
+    ids.flatMap((id) => byId.get(id) || []).forEach(brighten);
     if (here && lit.has(here)) here.classList.add("here");
     count();
     if (here !== "beside") {
@@ -78,6 +91,10 @@ function specimen(root) {
       const station = element.closest("[data-station]");
       const key = station ? station.dataset.station : "source";
       counts.set(key, (counts.get(key) || 0) + 1);
+    }
+    for (const { station, panel, count } of undrawn.linesOf(now)) {
+      if (panel) inPanel.set(panel, (inPanel.get(panel) || 0) + count);
+      counts.set(station, (counts.get(station) || 0) + count);
     }
     for (const bead of all(".bead", root)) {
       const found = counts.get(bead.dataset.station) || 0;
@@ -113,8 +130,21 @@ function specimen(root) {
     if (ids) bringIntoView(here);
   }
 
+  // Of each pane, the first piece that has a lit line.
+  function drawFirst(within) {
+    const panes = new Set();
+    const order = (a, b) => (a.holder.compareDocumentPosition(b.holder) & Node.DOCUMENT_POSITION_FOLLOWING ? -1 : 1);
+    for (const { holder } of undrawn.linesOf(now).sort(order)) {
+      const pane = holder.closest(".code");
+      if (!within.contains(pane) || panes.has(pane)) continue;
+      panes.add(pane);
+      undrawn.draw(holder);
+    }
+  }
+
   // Each pane scrolls to its first lit line by itself; the page does not move.
   function bringIntoView(here) {
+    drawFirst(root);
     for (const code of all(".stages .code", root)) {
       if (here && code.contains(here)) continue;
       const first = one(".ln.lit", code);
@@ -213,6 +243,7 @@ function specimen(root) {
     // A lit bead leads to the first lit line of its station, in whichever tab that is.
     bead.addEventListener("click", () => {
       const station = one(bead.getAttribute("href"));
+      drawFirst(station);
       const hidden = one(".panel[hidden] .lit", station);
       if (hidden && !one(".panel:not([hidden]) .lit", station)) show(hidden.closest(".panel"));
       if (pinned) bringIntoView();
@@ -243,17 +274,21 @@ function show(panel) {
 for (const group of all(".tabs")) {
   const tabs = all("[role=tab]", group);
   show(one(".panel", group));
-  tabs.forEach((tab, at) => {
+  for (const tab of tabs) {
     tab.addEventListener("click", () => show(document.getElementById(tab.getAttribute("aria-controls"))));
-    tab.addEventListener("keydown", (event) => {
-      const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      if (!by) return;
-      event.preventDefault();
-      const next = tabs[(at + by + tabs.length) % tabs.length];
-      next.focus();
-      next.click();
-    });
-  });
+  }
+  arrows(tabs);
+}
+// Of a row of tabs one is reached by Tab, the others by arrows.
+function arrows(tabs) {
+  tabs.forEach((tab, at) => tab.addEventListener("keydown", (event) => {
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!by) return;
+    event.preventDefault();
+    const next = tabs[(at + by + tabs.length) % tabs.length];
+    next.focus();
+    next.click();
+  }));
 }
 
 // ---- specimens --------------------------------------------------------------------------------------------------
@@ -269,8 +304,12 @@ function choose(name) {
   beside = both && both.getAttribute("aria-pressed") === "true" ? [current, before] : [];
   document.body.classList.toggle("both", beside.length > 0);
   for (const each of specimens) each.root.hidden = each !== current && !beside.includes(each);
-  for (const button of all(".choice [role=tab]")) button.setAttribute("aria-selected", button.dataset.specimen === name);
+  for (const button of all(".choice [role=tab]")) {
+    button.setAttribute("aria-selected", button.dataset.specimen === name);
+    button.tabIndex = button.dataset.specimen === name ? 0 : -1;
+  }
 }
+arrows(all(".choice [role=tab]"));
 for (const button of all(".choice [role=tab]")) {
   button.addEventListener("click", () => { current.pin(null); choose(button.dataset.specimen); });
 }

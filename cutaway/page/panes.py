@@ -12,6 +12,7 @@ from cutaway.page.colours import coloured_lines
 from cutaway.page.markup import Html, el, join
 from cutaway.page.origins import HUES, Ids, Origins
 
+PIECE = 100  # lines of a long text that become elements together, when the reader comes near (later.js)
 STRIPES = 5  # colours shown in a line's gutter; a line with more origins shows its first ones
 
 
@@ -57,7 +58,17 @@ def code(
         marked("span", line, "\n", ids=here, origins=origins, class_="ln turn" if number == turn else "ln")
         for number, (line, here) in enumerate(zip(lines, ids, strict=True))
     ]
-    return el("pre", el("code", Html("".join(shown))), class_=f"code {language}", tabindex="0")
+    return el("pre", el("code", _pieces(shown)), class_=f"code {language}", tabindex="0")
+
+
+def _pieces(lines: list[Html]) -> Html:
+    """The lines of a short text; of a long one, pieces that the browser reads as text until they are looked at."""
+    if len(lines) <= 2 * PIECE:
+        return Html("".join(lines))
+    parts = [lines[k : k + PIECE] for k in range(0, len(lines), PIECE)]
+    return Html("".join(
+        el("span", el("noscript", Html("".join(part))), class_="later", style=f"--n:{len(part)}") for part in parts
+    ))  # fmt: skip
 
 
 def pane(title: Any, body: Any, note: Any = None, **attributes: Any) -> Html:

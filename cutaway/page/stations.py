@@ -177,7 +177,9 @@ def _fusion(view: View) -> tuple[Html, Html] | None:
         groups = drawings.fusion_groups(half)
         before, after = before + sum(len(nests) for _, nests in groups), after + len(groups)
         body = [drawings.kernel_cards(half, view.origins), drawings.decision_list(half, view.origins)]
-        panes.append((name, f"{len(groups)} kernels", el("div", *body, class_="fusion")))
+        panes.append(
+            (name, f"{len(groups)} kernel{'s' * (len(groups) != 1)}", el("div", *body, class_="fusion"))
+        )
     became = text([el("b", before), " loop nests became ", el("b", after), " kernels"])
     return (became, view.tabs("fusion", panes)) if panes else None
 

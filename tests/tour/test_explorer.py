@@ -4,6 +4,7 @@ Input: six programs (softmax, a transformer's block, a training step, one with b
 NumPy), and small scripts.
 """
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -107,6 +108,13 @@ def test_each_station_says_what_to_look_at_and_its_links_lead_to_files(tmp_path)
     explain_html(compiled, tmp_path / "site.html", site=True)
     links = Page((tmp_path / "site.html").read_text(encoding="utf-8")).links
     assert {"source/stage3_lowering/tiny/fuse.py.html", "labs/lab06_fusion/index.html"} <= set(links)
+
+
+def test_fusion_speaks_in_the_users_names(tmp_path):
+    read = Page(training_step().explain_html(tmp_path / "page.html").read_text(encoding="utf-8"))
+    shown = read.texts["s0-fusion"]
+    assert "relu + matmul" in shown and "log is read at the very index" in shown
+    assert not re.search(r"(?<!\()buf\d", shown), "a buffer's number stands only beside a name that two share"
 
 
 def test_two_versions_side_by_side(tmp_path):

@@ -14,6 +14,7 @@ from cutaway.page.colours import GRAMMARS, coloured_lines
 from cutaway.page.document import render
 from cutaway.page.markup import el, text
 from cutaway.page.origins import Origins
+from cutaway.page.panes import code
 from cutaway.page.stations import STATIONS
 from cutaway.tour.block import block
 
@@ -168,3 +169,14 @@ def test_colouring_changes_no_text(language):
     lines = coloured_lines(source, language)
     unescaped = [re.sub(r"<[^>]*>", "", line).replace("&lt;", "<").replace("&gt;", ">") for line in lines]
     assert "\n".join(unescaped) + "\n" == source.replace("&", "&amp;").replace("&amp;", "&")
+
+
+def test_a_long_text_is_in_pieces_and_whole(artifacts):
+    lines = [f"x{k} = {k} < {k + 1}" for k in range(250)]
+    origins = Origins(artifacts[0])
+    shown = code("\n".join(lines) + "\n", [()] * len(lines), origins)
+    assert shown.count('class="later"') == 3 and 'style="--n:50"' in shown
+    unescaped = re.sub(r"<[^>]*>", "", shown).replace("&lt;", "<").splitlines()
+    assert unescaped == lines
+    short = code("\n".join(lines[:200]) + "\n", [()] * 200, origins)
+    assert "later" not in short
