@@ -114,20 +114,22 @@ def _takes_one(part: Variable) -> bool:
 
 
 def _bounded_slice(tx: Tx, key: Variable, size: Any) -> Variable:
-    if not isinstance(key, SliceVariable):
+    if not isinstance(key, SliceVariable) or not _can_be_bounded(key):
         return key
-    start, stop, step = map(realize, key.items)
-    if not any(isinstance(v, UnbackedIntVariable) for v in (start, stop)):
-        return key
-    one = step.is_none() or step.is_python_constant() and step.value == 1
-    known = [v for v in (start, stop) if v.is_python_constant() and not v.is_none()]
-    if not one or any(type(v.value) is not int or v.value < 0 for v in known):
-        return key
-    start, stop = (_fitting(tx, v, size) for v in (start, stop))
+    start, stop, step = (_fitting(tx, realize(v), size) for v in key.items)
     if not stop.is_none() and not start.is_none() and not _is_known(_size(start) <= _size(stop)):
         stop = chosen(tx, "max", start, stop) or stop
         _certainly(_size(stop) <= size)
     return SliceVariable([start, stop, step])
+
+
+def _can_be_bounded(key: SliceVariable) -> bool:
+    """Whether a slice has a bound that only the data knows, no step, and no known bound from behind."""
+    start, stop, step = map(realize, key.items)
+    known = [v.value for v in (start, stop) if v.is_python_constant() and not v.is_none()]
+    one = step.is_none() or step.is_python_constant() and step.value == 1
+    unknown = isinstance(start, UnbackedIntVariable) or isinstance(stop, UnbackedIntVariable)
+    return one and unknown and all(type(value) is int and value >= 0 for value in known)
 
 
 def _fitting(tx: Tx, bound: Variable, size: Any) -> Variable:
