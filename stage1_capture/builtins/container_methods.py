@@ -199,8 +199,10 @@ def _setdefault(tx: Tx, receiver: ConstDictVariable, key: Variable, default: Var
 
 
 @method(ConstDictVariable, "update")
-def update_entries(tx: Tx, receiver: ConstDictVariable, *values: Variable, **more: Variable) -> None:
-    new = {**dict_(tx, *values).items, **more}
+def update_entries(
+    tx: Tx, receiver: ConstDictVariable, values: Variable | None = None, /, **more: Variable
+) -> None:
+    new = {**dict_(tx, values).items, **more}
     receiver.will_change(tx, "the method update")
     receiver.items.update(new)
 

@@ -87,7 +87,8 @@ FROM_CONSTANT[set] = FROM_CONSTANT[frozenset] = lambda value: SetVariable(set(va
 
 
 def _wrap_set(output: OutputGraph, real: Any, source: Source | None) -> Variable:
-    if not all(type(e) in HASHED or type(e) is type for e in real):
+    known = all(type(e) in HASHED or type(e) is type for e in real)
+    if not known or list(set(real)) != list(real):  # a set that has shrunk has another order than its copy
         return wrap_as_object(output, real, source)
     output.guard("EQUALS", source, type(real)(real))
     return once(output, real, source, lambda: SetVariable(set(real), type(real), source=source))

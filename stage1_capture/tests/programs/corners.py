@@ -6,8 +6,10 @@ Also what makes or changes tensors' homes inside a function: parameters, layers,
 import copy
 import enum
 import functools
+import itertools
 import operator
 import typing
+from collections import OrderedDict
 
 from stage0_eager import nn
 from stage0_eager.functions.creation import ones
@@ -498,3 +500,35 @@ def except_star_that_leaves_some(x):
     except ExceptionGroup as left:
         mark()
         return x * 2, len(left.exceptions)
+
+
+def shrunk():
+    many = set(range(100))
+    many -= set(range(100)) - {3, 64}
+    return many  # its copy has another order
+
+
+@program((3,), shrunk)
+def set_that_has_shrunk(x, numbers):
+    mark()
+    for number in numbers:
+        x = x * 2 + number
+    return x, 3 in numbers, len(numbers)
+
+
+@program()
+def calls_that_do_not_fit(x):
+    told = []
+    for call in (lambda: (1, 2).__contains__(), lambda: OrderedDict([], []), lambda: [1].__len__(2)):
+        try:
+            call()
+        except TypeError as error:
+            told.append(str(error))
+    mark()
+    return x + len(told), told
+
+
+@program()
+def hint_of_a_repeat(x):
+    mark()
+    return x + operator.length_hint(itertools.repeat(1, 5)), operator.length_hint(v for v in (1, 2))
