@@ -31,7 +31,10 @@
 #   make lab-walk        the labs as a new user takes them, step by step, with minutes
 #   make planted-faults  faults planted in small models: does the bisector name each?
 #   make minified-faults the same faults: how small is the program that the minifier leaves?
+#   make distributed     faults, 200 random programs and training in two and four processes (PROGRAMS=, SEED=)
+#   make distributed-cost  a data-parallel step: predicted and measured, drawn, and predicted up to 4,096 ranks
 #   make site-check      every page of the site in Chromium: axe-core, console, requests, width, links, search
+#   make zensical        the same pages, built by Zensical in an environment of its own: words, links, what it lacks
 #   make explorer-check  the explorer's pages of six programs in Chromium, a walk by keyboard, a thousand nodes
 #   make random-bits     a million draws of every distribution, every build, bit for bit (DRAWS=, JOBS=)
 #   make vector-math     the errors of the generated C++'s mathematical functions
@@ -78,8 +81,8 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: install tour test lint stubs labs wheel test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
 .PHONY: gpu-compiled gpu-speed oracle names numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
 .PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
-.PHONY: against-tree distributed libraries planted-faults minified-faults profiler-cost regions site-check explorer-check lab-walk
-.PHONY: oracle-kernels fuzz-kernels growth
+.PHONY: against-tree distributed libraries planted-faults minified-faults profiler-cost regions site-check explorer-check lab-walk zensical
+.PHONY: oracle-kernels fuzz-kernels growth distributed-cost
 .NOTPARALLEL:
 
 install: $(VENV)/installed-dev
@@ -212,7 +215,7 @@ planted-faults: $(VENV)/installed-test | build
 	$(BIN)/python -m tests.debug.planted_faults $(KEEP)
 
 lab-walk: $(VENV)/installed-test | build
-	$(BIN)/python -m labs.walk $(KEEP)
+	$(BIN)/python -m tests.docs.site_walk $(KEEP)
 
 minified-faults: $(VENV)/installed-test | build
 	$(BIN)/python -m tests.debug.minified_faults $(KEEP)
@@ -241,6 +244,9 @@ growth: $(VENV)/installed-oracle | build
 	$(BIN)/python -m benchmarks.cpu_speed --target growth --rows operators layers lines --peers torch > build/$@.txt
 	cat build/$@.txt
 	mv build/$@.txt reports/$@.txt
+
+distributed-cost: $(VENV)/installed-dev | build
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.distributed.cost_report --drawing reports/distributed-cost.svg $(KEEP)
 
 distributed: $(VENV)/installed-dev | build
 	$(BIN)/python -m tests.distributed.large_runs --programs $(or $(PROGRAMS),200) --seed $(or $(SEED),0) $(KEEP)
@@ -281,6 +287,10 @@ site: $(VENV)/installed-site
 site-check: $(VENV)/installed-browser site | build
 	$(BIN)/python -m tests.browser.site_report $(KEEP)
 
+zensical: site $(VENV)-zensical/installed | build
+	$(BIN)/python -m tests.browser.zensical_report --program $(VENV)-zensical/bin/zensical > build/$@.txt || { cat build/$@.txt; exit 1; }
+	mv build/$@.txt reports/$@.txt
+
 explorer-check: $(VENV)/installed-browser | build
 	$(BIN)/python -m tests.browser.explorer_report $(KEEP)
 
@@ -304,6 +314,11 @@ $(VENV)-no-torch/installed: pyproject.toml
 	.ci/make-venv $(VENV)-no-torch $(PYTHON)
 	$(VENV)-no-torch/bin/python -m pip --quiet install 'pillow>=11' 'transformers>=5.23,<5.24'
 	$(VENV)-no-torch/bin/python -m pip --quiet install --no-deps 'timm>=1.0.31,<2' 'torchvision==0.28.0'
+	@touch $@
+
+$(VENV)-zensical/installed: pyproject.toml
+	test -x $(VENV)-zensical/bin/python || $(PYTHON) -m venv $(VENV)-zensical
+	$(VENV)-zensical/bin/python -m pip --quiet install 'zensical>=0.0.70' mkdocstrings-python
 	@touch $@
 
 $(VENV)/installed-%: pyproject.toml | $(BIN)/python

@@ -56,7 +56,8 @@ def starter(text: str, number: int, wanted: Mapping[str, str]) -> str:
         if name not in wanted:
             made += lines
             continue
-        indent = min((re.match(" *", line).group() for line in lines if line.strip()), key=len)  # type: ignore[union-attr]
+        first = next(line for line in lines if line.strip())  # a later one may be inside a text
+        indent = first[: len(first) - len(first.lstrip())]
         said = f"lab {number}: {name}: {wanted[name]}".replace("\\", "\\\\").replace('"', "'")
         made += [f"{indent}raise NotImplementedError(", f'{indent}    "{said}"', f"{indent})"]
     return "\n".join(made) + "\n"

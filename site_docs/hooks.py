@@ -35,6 +35,7 @@ LINK = re.compile(r"(?<!\w)\[([^\]]+)\]\((?!https?:|#)([^)]+)\)")
 def on_config(config):
     (labs,) = [part["Labs"] for part in config.nav if "Labs" in part]
     labs[:0] = _beside("lab_pages").navigation()
+    _beside("plain_site").begin()
     return config
 
 
@@ -104,7 +105,13 @@ def on_page_markdown(markdown, page, **_):
     markdown = markdown.replace("<!-- promotion table -->", _promotion_table())
     markdown = markdown.replace("<!-- core operators -->", _core_operators())
     words = "glossary_ar" if _beside("languages").is_arabic(page.file.src_uri) else "glossary"
-    return f"{markdown}\n\n{_beside(words).abbreviations()}\n"
+    markdown = f"{markdown}\n\n{_beside(words).abbreviations()}\n"
+    _beside("plain_site").page(page.file.src_uri, page.meta, markdown)
+    return markdown
+
+
+def on_env(env, config, files):
+    _beside("plain_site").end(files, config.nav)
 
 
 def on_page_context(context, page, config, nav):
@@ -144,7 +151,8 @@ def _core_operators():
         ]
         for row in rows:
             rule = (row.meta.__doc__ or "").strip().partition("\n")[0]
-            meaning, rule = (text.replace("|", "\\|") for text in (row.meaning, rule))
+            # x[i][j] is no link
+            meaning, rule = (text.replace("|", "\\|").replace("][", "]\\[") for text in (row.meaning, rule))
             lines.append(f"| `{row.name}({row.params})` | {meaning} | {rule} |")
         sections.append("\n".join(lines))
     return f"{len(CORE_OPS)} operators.\n\n" + "\n\n".join(sections)

@@ -13,8 +13,12 @@ def lab_files():
     for lab in all_labs():
         place = f"labs/{lab.package}"
         page = lab.page.read_text(encoding="utf-8")
-        below = f"\n\nThis lab [as a notebook]({lab.package}.ipynb)\n"
-        files[f"{place}/index.md"] = page.rstrip() + below
+        title, text = page.rstrip().split("\n", 1)
+        begin = (
+            f"`cutaway lab start {lab.number}` makes a folder of your own, with this page and the file to complete. "
+            f"`cutaway lab check {lab.number}` says how far you are. This lab [as a notebook]({lab.package}.ipynb)."
+        )
+        files[f"{place}/index.md"] = f"{title}\n\n{begin}\n{text}\n"
         files[f"{place}/{lab.package}.ipynb"] = notebook(lab)
         for drawing in lab.folder.glob("*.svg"):
             files[f"{place}/{drawing.name}"] = drawing.read_text(encoding="utf-8")
@@ -35,14 +39,13 @@ def index_page():
     ]
     return (
         "# Labs\n\n"
-        "A lab is a part of the compiler that you write yourself. You get a file that is complete but for a few "
-        "bodies, a page that says what they must do, and checks that name your mistakes. What you write then runs in "
-        "the real compiler.\n\n"
-        "    cutaway lab start 1     # a folder of your own, with the page and the file\n"
+        "A lab is a part of the compiler that you write yourself: a file that lacks a few bodies, a page that says "
+        "what they must do, checks that name your mistakes. What you write then runs in the real compiler.\n\n"
+        "    cutaway lab list        # hours, and what you have passed\n"
+        "    cutaway lab start 1     # a folder of your own\n"
         "    cutaway lab check       # how far you are\n"
-        "    cutaway lab hint        # the next of three hints\n"
+        "    cutaway lab hint        # the next of three\n"
         "    cutaway lab solution    # how we wrote it\n\n"
-        "You can begin with any of them. No GPU is needed, and no network. Each page ends with a link to the same "
-        "lab as a notebook.\n\n"
+        "Begin with any. None needs a GPU or a network.\n\n"
         "| lab | title | hours | after | seam |\n| --- | --- | --- | --- | --- |\n" + "\n".join(rows) + "\n"
     )

@@ -13,7 +13,7 @@ GROUPS = {
     "How much memory": "saved-bytes",
     "Is it right": "oracle programs pairs names numpy models language-model libraries fuzz-autograd fuzz-attributes "
     "fuzz-rewrites fuzz-capture-3.11 fuzz-capture-3.12 fuzz-capture-3.13 random-bits vector-math distributed",
-    "The tools": "planted-faults minified-faults site-check explorer-check",
+    "The tools": "planted-faults minified-faults site-check explorer-check zensical lab-walk",
     "On a GPU": "gpu-eager gpu-skeleton gpu-profiler gpu-user_kernels gpu-guides gpu-safety",
 }
 ABOVE = """\

@@ -1,9 +1,14 @@
 """The programs of the guide on swapping a stage, and what each prints when the site is built: PROGRAMS and SHOWN.
 
-Input: nothing from elsewhere. guide_page.py runs them.
+Input: a first version of `fuse`, which the tests of the tiers run. guide_page.py runs the others.
 """
 
+from pathlib import Path
+
+NAIVE = Path(__file__).parent.parent / "tests/architecture/naive"
+
 PROGRAMS = {
+    "mine.py": (NAIVE / "fuse.py").read_text(encoding="utf-8"),
     "my_partition.py": '''\
 """A partition that computes pointwise values again in the backward, whatever their size."""
 

@@ -17,6 +17,7 @@ from stage_contracts.origin import Origin
 from .. import programs
 from ..answer import Answer
 from ..checks import Wrong
+from ..hidden import hidden_check
 from ..programs import Program, numbers
 
 SEEN: list[Any] = []
@@ -226,6 +227,26 @@ def results_are_eagers(answer: Answer) -> None:
         programs.same_as_eager(program, compiled, read="page.md#the-stack")
 
 
+def first_hidden(x: Any, y: Any) -> Any:
+    scaled = x * 2 - y
+    return (scaled @ y.t()).relu() / 3 + scaled.sum()
+
+
+def second_hidden(x: Any, y: Any) -> Any:
+    y = x.exp().mean(1) - -x.amax(1)
+    return y * y.neg() ** 3
+
+
+def nodes_of(answer: Answer) -> Any:
+    """The operators and the shapes of the nodes of functions that no other check has."""
+    programs_ = (Program(first_hidden, (X, Y), "hidden"), Program(second_hidden, (X, Y), "hidden"))
+    graphs = [captured(answer, program).graph for program in programs_]
+    return [[(node.target.name, node.val.shape) for node in graph.calls] for graph in graphs if graph]
+
+
+HIDDEN = {"the nodes of two more functions": nodes_of}
+
+
 CHECKS = (
     a_node_for_each_operator,
     lines_become_nodes,
@@ -237,4 +258,5 @@ CHECKS = (
     the_rest_is_left_to_python,
     another_call_is_compiled_anew,
     results_are_eagers,
+    hidden_check(__file__, HIDDEN, "page.md#the-stack"),
 )

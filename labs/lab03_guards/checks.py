@@ -17,6 +17,7 @@ from stage_contracts.source import ArgSource, AttrSource, GlobalSource, ItemSour
 from .. import programs
 from ..answer import Answer
 from ..checks import Wrong
+from ..hidden import hidden_check
 from ..programs import PRODUCT
 
 X = ArgSource("x")
@@ -211,6 +212,57 @@ def results_are_eagers(answer: Answer) -> None:
         )
 
 
+def kinds_of_facts(answer: Answer) -> Any:
+    values: tuple[Any, ...] = (
+        5,
+        -0.5,
+        "x",
+        b"x",
+        None,
+        False,
+        len,
+        [],
+        [[1], 2],
+        (),
+        {},
+        {1},
+        range(3),
+        Box(1),
+        Box,
+        cutaway.ones(2),
+    )
+    return [[str(guard.kind) for guard in answer.facts(X, value)] for value in values]
+
+
+def which_guards_fail(answer: Answer) -> Any:
+    """For every pair of values: the kind of the first guard of the one that the other does not keep."""
+    values: tuple[Any, ...] = (
+        1,
+        True,
+        1.0,
+        "1",
+        None,
+        [1],
+        [1, 2],
+        (1, 2),
+        cutaway.ones(2),
+        cutaway.ones(2, 2),
+        cutaway.ones(2).double(),
+    )
+    found = []
+    for value in values:
+        guards = answer.facts(X, value)
+        failures = [answer.first_failure(guards, "x", NAMES, (other,)) for other in values]
+        found.append([None if guard is None else str(guard.kind) for guard in failures])
+    return found
+
+
+HIDDEN = {
+    "the kinds of guards of 16 values": kinds_of_facts,
+    "the guard that fails, 121 pairs": which_guards_fail,
+}
+
+
 CHECKS = (
     facts_hold_for_the_same,
     facts_fail_for_others,
@@ -222,4 +274,5 @@ CHECKS = (
     first_match_runs,
     compiler_uses_it,
     results_are_eagers,
+    hidden_check(__file__, HIDDEN, "page.md#facts"),
 )

@@ -16,6 +16,7 @@ from stage_contracts.joint import JointGraph, Partition
 from .. import programs
 from ..answer import Answer
 from ..checks import Wrong
+from ..hidden import hidden_check
 from ..programs import Program
 
 
@@ -223,6 +224,29 @@ def checkpoints_are_kept(answer: Answer) -> None:
                     part.report(), "page.md#checkpoints")  # fmt: skip
 
 
+def gated(x: Any, y: Any) -> Any:
+    return (x * y.sigmoid()).exp().t() @ (x - y)
+
+
+def normed(x: Any, w: Any) -> Any:
+    return (x - x.mean(1, keepdim=True)) / (x.square().sum(1, keepdim=True) + 1).sqrt() * w
+
+
+def what_is_saved(answer: Answer) -> Any:
+    """The names and shapes of what is saved, for programs that no other check has; in any order."""
+    found = []
+    for function, arrays in (
+        (gated, (programs.numbers(4, 3), programs.numbers(4, 3, seed=1))),
+        (normed, (programs.numbers(5, 3), programs.numbers(3, seed=1))),
+    ):
+        _, part = cut(answer, Program(function, arrays, "hidden"))
+        found.append(sorted((saved.name, saved.meta.shape) for saved in part.saved))
+    return found
+
+
+HIDDEN = {"what two more programs save": what_is_saved}
+
+
 CHECKS = (
     reads_are_found,
     parts_are_copied,
@@ -234,4 +258,5 @@ CHECKS = (
     saved_values_are_data,
     checkpoints_are_kept,
     gradients_are_eagers,
+    hidden_check(__file__, HIDDEN, "page.md#what-the-backward-reads"),
 )

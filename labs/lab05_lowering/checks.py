@@ -21,6 +21,7 @@ from stage_contracts.loop_ir import BufferRef, ExternCall, LoopNest, LoweredGrap
 from ..answer import Answer
 from ..checks import Wrong
 from ..core_programs import COLUMN, PROGRAMS, ROW, SQUARE, WHOLE, X, Y
+from ..hidden import hidden_check
 from ..programs import SPECIAL, same, short
 
 LOOPS, TYPES, REDUCE = "page.md#a-nest-for-each-operator", "page.md#types", "page.md#reductions"
@@ -226,6 +227,24 @@ def most_is_loops(answer: Answer) -> None:
         expect(name, made, len(made.nodes) - calls, calls, EAGER)
 
 
+def loops_of(answer: Answer) -> Any:
+    """The ranges of each nest, in order, for programs that no other check has."""
+    cases: tuple[Case, ...] = (
+        (lambda c, x, y: c.mul(c.sub(c.amax(x, (1,), True), y), 2.0), (X, Y)),
+        (lambda c, x, row: c.sum(c.where(c.lt(x, row), c.exp(x), 1.0), (1,)), (X, ROW)),
+        (lambda c, x: c.cast(c.prod(c.add(x, 1), (1,)), dt.int32), (WHOLE,)),
+    )
+    found = []
+    for k, case in enumerate(cases):
+        made = check(answer, f"hidden {k}", case, LOOPS)
+        sizes = [[int(size) for size in nest.ranges] for nest in made.nodes if isinstance(nest, LoopNest)]
+        found.append((sizes, kinds(made)))
+    return found
+
+
+HIDDEN = {"the loops of three more programs": loops_of}
+
+
 CHECKS = (
     copies,
     the_rest_is_called,
@@ -237,4 +256,5 @@ CHECKS = (
     origins_are_kept,
     whole_programs,
     most_is_loops,
+    hidden_check(__file__, HIDDEN, LOOPS),
 )

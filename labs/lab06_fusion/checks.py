@@ -15,6 +15,7 @@ from stage_contracts.program import External, Launch, Program
 from ..answer import Answer
 from ..checks import Wrong
 from ..core_programs import PROGRAMS, lowered, same_values, verified
+from ..hidden import hidden_check
 
 MERGING, ORDER, WORTH = "page.md#two-bodies-in-one", "page.md#what-runs-between", "page.md#what-it-is-worth"
 # How many kernels there need be at most: what joining equal loops greedily gives.
@@ -198,6 +199,17 @@ def decisions_are_told(answer: Answer) -> None:
             raise Wrong(f"{name} says fused={not wanted} of every pair", "what was done", read=WORTH)
 
 
+def pairs_that_merge(answer: Answer) -> Any:
+    """For each program: which pairs of its nests, one before the other, `merge` makes one."""
+    return [
+        [answer.merge(a, b)[0] is not None for a, b in itertools.combinations(nests(name), 2)]
+        for name in sorted(PROGRAMS)
+    ]
+
+
+HIDDEN = {"which pairs of nests become one": pairs_that_merge}
+
+
 CHECKS = (
     two_nests_become_one,
     what_cannot_be_one,
@@ -208,4 +220,5 @@ CHECKS = (
     fewer_kernels,
     loads_once,
     decisions_are_told,
+    hidden_check(__file__, HIDDEN, MERGING),
 )

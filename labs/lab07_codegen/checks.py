@@ -27,6 +27,7 @@ from stage_contracts.program import Launch, Program, Target
 from ..answer import Answer
 from ..checks import Wrong
 from ..core_programs import PROGRAMS, WHOLE, CoreProgram, X
+from ..hidden import hidden_check
 from ..in_child import in_child
 from ..programs import SPECIAL, same, short
 
@@ -231,6 +232,34 @@ def people_can_read_it(answer: Answer) -> None:
                     "\n".join(lines), LOOPS)  # fmt: skip
 
 
+HIDDEN_PROGRAMS = {
+    "h0": CoreProgram(lambda c, x, y: c.sub(c.mul(x, 3), y), (WHOLE, WHOLE * 2 + 1)),
+    "h1": CoreProgram(lambda c, x: c.sum(c.where(c.lt(x, 7), x, -1), (1,)), (WHOLE,)),
+    "h2": CoreProgram(lambda c, x: (c.amin(x, (1,), True), c.prod(x, (1,))), (WHOLE % 5 - 2,)),
+    "h3": CoreProgram(lambda c, x: c.cast(c.gt(c.mul(x, 0.5), 1.0), dt.int64), (WHOLE,)),
+}
+MORE |= HIDDEN_PROGRAMS
+
+
+def whole_results(answer: Answer) -> Any:
+    """What the kernels of whole-number programs compute."""
+    text = "\n".join(emitted(answer, name)[1] for name in HIDDEN_PROGRAMS)
+    library(text, "programs of whole numbers", KERNEL)
+
+    def run() -> list[Any]:
+        found = []
+        for name in HIDDEN_PROGRAMS:
+            program, _ = emitted(answer, name)
+            units = tuple(replace(unit, text=text) for unit in program.units)
+            found.append([r.reshape(-1).tolist() for r in run_cpp(program.with_(units=units), inputs(name))])
+        return found
+
+    return in_child(run)
+
+
+HIDDEN = {"the results of four programs of whole numbers": whole_results}
+
+
 CHECKS: tuple[Any, ...] = (
     loops_are_nested,
     numbers_are_exact,
@@ -240,4 +269,5 @@ CHECKS: tuple[Any, ...] = (
     reductions_compute,
     memory_is_touched_once,
     people_can_read_it,
+    hidden_check(__file__, HIDDEN, KERNEL),
 )

@@ -20,6 +20,7 @@ from stage_contracts.program import Allocate, External, Free, Launch, Program, R
 from ..answer import Answer
 from ..checks import Wrong
 from ..core_programs import PROGRAMS, lowered, same_values, verified
+from ..hidden import hidden_check
 
 GAPS, LAST, WALK, VIEWS = "page.md#the-gap", "page.md#the-last-use", "page.md#the-walk", "page.md#views"
 
@@ -202,6 +203,26 @@ def memory_is_used_again(answer: Answer) -> None:
                         "512 bytes: while one buffer is read, the next is written", read=GAPS)  # fmt: skip
 
 
+def gaps_found(answer: Answer) -> Any:
+    """Where 200 buffers go, one after the other, when each lives for a random time."""
+    draw, live, found = random.Random(80), dict[str, tuple[int, range]](), []
+    for time in range(200):
+        live = {name: row for name, row in live.items() if row[0] > time}
+        place = answer.first_fit({name: row[1] for name, row in live.items()}, draw.randint(0, 700), 64)
+        live[f"buf{time}"] = (time + draw.randint(1, 12), place)
+        found.append((place.start, place.stop))
+    return found
+
+
+def sizes_of_pools(answer: Answer) -> Any:
+    return [
+        sum(answer.plan_memory(chain(length, size=size)).pools) for length in (3, 6) for size in (1, 16, 100)
+    ]
+
+
+HIDDEN = {"where 200 buffers go": gaps_found, "the pools of six chains": sizes_of_pools}
+
+
 CHECKS = (
     the_lowest_gap,
     lives_are_known,
@@ -212,4 +233,5 @@ CHECKS = (
     live_buffers_are_apart,
     values_stay,
     memory_is_used_again,
+    hidden_check(__file__, HIDDEN, GAPS),
 )

@@ -22,6 +22,7 @@ from stage_contracts.joint import FunctionalGraph
 from .. import programs
 from ..answer import Answer
 from ..checks import Wrong
+from ..hidden import hidden_check
 from ..programs import Program, numbers
 from . import writing
 
@@ -225,6 +226,34 @@ def run(function: Callable, program: Program) -> dict[str, Any]:
     }
 
 
+def twice_written(x: Any, a: Any, b: Any) -> Any:
+    y = x + a
+    a.mul_(2)
+    y.sub_(a)
+    b.copy_(y)
+    return b, y, x, a * b
+
+
+def places_of_results(answer: Answer) -> Any:
+    """Which inputs are written, and where each result is, for every function of this lab and one more."""
+    arrays = (numbers(5, 3), numbers(5, 3, seed=1), numbers(5, 3, seed=2))
+    found = []
+    for function in (
+        writing.temporary,
+        writing.running_mean,
+        writing.exchange,
+        writing.becomes_another,
+        twice_written,
+    ):
+        got = made(answer, function, *arrays[: function.__code__.co_argcount], read=RESULTS)
+        shapes = [node.val.shape for node in got.graph.outputs]
+        found.append((got.writes, got.results, got.num_outputs, shapes))
+    return found
+
+
+HIDDEN = {"the writes and the results of five functions": places_of_results}
+
+
 CHECKS = (
     views_share,
     others_are_seen,
@@ -236,4 +265,5 @@ CHECKS = (
     copies_are_few,
     refused,
     same_in_the_compiler,
+    hidden_check(__file__, HIDDEN, RESULTS),
 )

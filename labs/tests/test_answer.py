@@ -92,8 +92,8 @@ def test_a_run_of_too_few_tests_is_no_proof(mine, monkeypatch):
     (mine / LAB.package / LAB.file).write_text(REFERENCE, encoding="utf-8")
     found = grade(mine, lab)
     assert not found.passed and "a run with fewer proves nothing" in found.said
-    with pytest.raises(AssertionError, match="expected 11"):
-        grade(mine, replace(LAB, checks=11))
+    with pytest.raises(AssertionError, match="expected 12"):
+        grade(mine, replace(LAB, checks=12))
 
 
 def test_a_loop_without_an_end_is_told_with_its_line(mine, monkeypatch):

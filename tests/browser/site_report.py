@@ -31,7 +31,7 @@ def visits(pages: list[tuple[Path, str]], window: tuple[str, str]) -> None:
     """Look at pages in one window, and keep what is seen of each, so that a run that is cut short goes on there."""
     with chromium.browser() as browser:
         names = [page.relative_to(SITE).as_posix() for page, _ in pages]
-        seen = chromium.visited(browser, [page for page, _ in pages], names, [window])
+        seen = chromium.visited(browser, [page for page, _ in pages], names, [window], fold=True)
         for (_, key), visit in zip(pages, seen, strict=True):
             print(visit.size, visit.theme, visit.path, *visit.problems, sep="  ", file=sys.stderr, flush=True)
             (KEPT / key).write_text(json.dumps(vars(visit)), encoding="utf-8")
@@ -71,7 +71,7 @@ def looked_at(pages: list[Path], asked: argparse.Namespace, version: str) -> tup
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--only", default="", help="pages whose path has this in it")
-    options.add_argument("--two", action="store_true", help="a light desktop and a dark phone only")
+    options.add_argument("--two", action="store_true", help="a dark desktop and a light phone only")
     options.add_argument("--jobs", type=int, default=2)
     options.add_argument("--quick", action="store_true", help="one page")
     asked = options.parse_args()
@@ -106,6 +106,7 @@ def main() -> None:
     print(
         f"violations of axe-core's rules ({rules}): {sum(n for k, n in wrong.items() if k.startswith('axe'))}"
     )
+    print("  (in the dark the rules of colour; of words in code blocks that look the same, three a page)")
     print(
         f"links: {links}, of which broken: {len(broken)}; other hosts' pages that are linked: {len(outside)}, not followed"
     )

@@ -30,15 +30,13 @@ def capture(function, args, kwargs, policy=STATIC):
         names = code.co_varnames[: code.co_argcount]
         if kwargs or code.co_freevars or not names or [type(a) for a in args] != [Tensor] * len(names):
             raise Beyond("arguments other than one tensor for each parameter")
-        graph, sources = Graph(), [ArgSource(name) for name in names]
-        nodes = [graph.placeholder(s.name, a.meta, source=s) for s, a in zip(sources, args, strict=True)]
+        graph, inputs = Graph(), [(ArgSource(n), a) for n, a in zip(names, args, strict=True)]
+        nodes = [graph.placeholder(s.name, a.meta, source=s) for s, a in inputs]
         graph.output([run(graph, function, dict(zip(names, nodes, strict=True)))])
         text = f"def residual({', '.join(names)}):\n    return __compiled_graph_0({', '.join(names)})[0]\n"
-        guards = [Guard("GRAD_MODE", None, is_grad_enabled(), start)]
-        guards += [
-            Guard("TENSOR", s, TensorOf(Tensor, a.meta), start) for s, a in zip(sources, args, strict=True)
-        ]
-        fields |= {"graph": graph.verify(), "inputs": tuple(sources), "guards": tuple(guards)}
+        guards = [Guard("TENSOR", s, TensorOf(Tensor, a.meta), start) for s, a in inputs]
+        guards.insert(0, Guard("GRAD_MODE", None, is_grad_enabled(), start))
+        fields |= {"graph": graph.verify(), "inputs": tuple(s for s, _ in inputs), "guards": tuple(guards)}
         fields["residual"] = compile(text, "<residual>", "exec").co_consts[0]
     except (Beyond, RuntimeError) as stop:
         fields["breaks"] = (GraphBreak("GB0001", str(stop), start),)
