@@ -31,6 +31,8 @@
 #   make lab-walk        the labs as a new user takes them, step by step, with minutes
 #   make planted-faults  faults planted in small models: does the bisector name each?
 #   make minified-faults the same faults: how small is the program that the minifier leaves?
+#   make distributed     faults, 200 random programs and training in two and four processes (PROGRAMS=, SEED=)
+#   make distributed-cost  a data-parallel step: predicted and measured, drawn, and predicted up to 4,096 ranks
 #   make site-check      every page of the site in Chromium: axe-core, console, requests, width, links, search
 #   make zensical        the same pages, built by Zensical in an environment of its own: words, links, what it lacks
 #   make explorer-check  the explorer's pages of six programs in Chromium, a walk by keyboard, a thousand nodes
@@ -80,7 +82,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: gpu-compiled gpu-speed oracle names numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
 .PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
 .PHONY: against-tree distributed libraries planted-faults minified-faults profiler-cost regions site-check explorer-check lab-walk zensical
-.PHONY: oracle-kernels fuzz-kernels growth
+.PHONY: oracle-kernels fuzz-kernels growth distributed-cost
 .NOTPARALLEL:
 
 install: $(VENV)/installed-dev
@@ -242,6 +244,9 @@ growth: $(VENV)/installed-oracle | build
 	$(BIN)/python -m benchmarks.cpu_speed --target growth --rows operators layers lines --peers torch > build/$@.txt
 	cat build/$@.txt
 	mv build/$@.txt reports/$@.txt
+
+distributed-cost: $(VENV)/installed-dev | build
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.distributed.cost_report --drawing reports/distributed-cost.svg $(KEEP)
 
 distributed: $(VENV)/installed-dev | build
 	$(BIN)/python -m tests.distributed.large_runs --programs $(or $(PROGRAMS),200) --seed $(or $(SEED),0) $(KEEP)

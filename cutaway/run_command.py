@@ -17,6 +17,10 @@ import click
 NO_MPIEXEC = (
     "found no mpiexec beside this Python or on the path; `pip install 'cutaway[distributed]'` brings one"
 )
+FAILED = (
+    "cutaway run: one of the {} processes ended with status {} or by a signal, and the others were ended; what it said "
+    "stands above. If that is nothing, {} left by os._exit or was killed"
+)
 
 
 @click.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -38,6 +42,8 @@ def run(nproc: int, timeout: float | None, script: str, arguments: tuple[str, ..
         status = subprocess.run(words, env=environment(nproc), timeout=timeout, close_fds=False).returncode
     except subprocess.TimeoutExpired:
         raise click.ClickException(f"{script} still ran after {timeout:g} s and was ended") from None
+    if status and nproc > 1:
+        click.echo(FAILED.format(nproc, status, script), err=True)
     raise SystemExit(status)
 
 

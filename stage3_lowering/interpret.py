@@ -16,6 +16,7 @@ import numpy as np
 
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.dtype import DType
+from stage_contracts.errors import OutOfRange
 from stage_contracts.graph import GraphError
 from stage_contracts.index_expr import FloorDiv, Mod, symbol
 from stage_contracts.kernel_tables import row_kernel
@@ -171,8 +172,8 @@ class _NumpyOps:
 
     def indirect_index(self, value: np.ndarray, size: Any) -> np.ndarray:
         bound = self.at(size)
-        if ((value < -bound) | (value >= bound)).any():
-            raise IndexError(f"index out of range for a dimension of size {size}")
+        if 0 not in self.full_shape and ((value < -bound) | (value >= bound)).any():
+            raise OutOfRange(f"index out of range for a dimension of size {size}")
         wrapped = np.where(value < 0, value + bound, value)
         assert self.current is not None
         self.points[self.current.name] = wrapped
@@ -352,7 +353,7 @@ def _run_blocks(
             with np.errstate(all="ignore"):
                 out[...] = np.matmul(a, b) + (out if inner.adds and first else 0)
     for name in step.local:
-        del storage[name]
+        storage.pop(name, None)  # without rows there was none
 
 
 def _allocated(buffer: Buffer, pools: Sequence[np.ndarray]) -> np.ndarray:

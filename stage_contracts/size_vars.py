@@ -64,7 +64,7 @@ def size_values(sizes: Sequence[SizeVar], shapes: Mapping[str, Sequence[int]]) -
     """The value of every size, as a substitution, from the shapes of the inputs {name: shape}."""
     values: dict[Any, int] = {}
     for var in sizes:
-        found = shapes[var.buffer][var.dim] if var.buffer else int(var.expr.subs(values))
+        found = shapes[var.buffer][var.dim] if var.buffer else int(sympy.sympify(var.expr).subs(values))
         values[symbol(var.name)] = found
     return values
 

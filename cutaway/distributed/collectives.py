@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from cutaway.distributed import functional, mpi
+from cutaway.distributed import functional, gpu_collectives, mpi
 from cutaway.distributed.agreement import agree, asking_line, await_request
+from cutaway.distributed.gpu_collectives import GpuWork, on_gpu
 from cutaway.distributed.group import GroupMember, ProcessGroup, resolve
 from cutaway.distributed.mpi import ReduceOp
 from stage0_eager import Tensor, no_grad
@@ -54,6 +55,11 @@ def issue(
     if chosen is GroupMember.NON_GROUP_MEMBER:
         return None
     members = resolve(chosen)
+    if not members.on_cpu:
+        raise RuntimeError(
+            "No backend type associated with device type cpu: this group is NCCL's; move the tensor to the GPU, or "
+            'start the processes with mpiexec and init_process_group("cpu:gloo,cuda:nccl")'
+        )
     if agreed and members.size() > 1:
         agree(members.checks, intent, members.ranks, members.timeout)
     request, finish = post(members)
@@ -103,10 +109,12 @@ def mean_or_sum(op: ReduceOp, array: np.ndarray, size: int) -> np.ndarray:
 
 def all_reduce(
     tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
-) -> Work | None:
+) -> Work | GpuWork | None:
     """Every rank's `tensor` becomes the reduction of all of them. In place; shapes and dtypes must be equal."""
     if not async_op:
         return at_once(tensor, group, lambda members: functional.all_reduce(tensor, op, members))
+    if on_gpu(tensor):
+        return gpu_collectives.all_reduce(tensor, op, group, async_op)
     array = array_of(tensor)
     how = mpi.operation(op, array.dtype)
 
@@ -121,8 +129,10 @@ def all_reduce(
 
 def reduce(
     tensor: Tensor, dst: int, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
-) -> Work | None:
+) -> Work | GpuWork | None:
     """all_reduce whose result only rank `dst` gets; the others' tensors stay as they are."""
+    if on_gpu(tensor):
+        return gpu_collectives.reduce(tensor, dst, op, group, async_op)
     array = array_of(tensor)
     how = mpi.operation(op, array.dtype)
 
@@ -139,10 +149,12 @@ def reduce(
 
 def reduce_scatter_tensor(
     output: Tensor, input: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
-) -> Work | None:
+) -> Work | GpuWork | None:
     """`input`, (n * k, ...) on each of n ranks, is reduced; rank i gets its i-th part, (k, ...), in `output`."""
     if not async_op and fits(input, output, group):
         return at_once(output, group, lambda members: functional.reduce_scatter_tensor(input, op, 0, members))
+    if on_gpu(input):
+        return gpu_collectives.reduce_scatter_tensor(output, input, op, group, async_op)
     array, part = array_of(input, "input"), array_of(output, "output")
     how = mpi.operation(op, array.dtype)
 
@@ -162,7 +174,7 @@ def reduce_scatter(
     op: ReduceOp = ReduceOp.SUM,
     group: Any = None,
     async_op: bool = False,
-) -> Work | None:
+) -> Work | GpuWork | None:
     """reduce_scatter_tensor with the parts in a list, one for each rank, each of `output`'s shape."""
     return reduce_scatter_tensor(output, _joined(input_list, output, "input_list"), op, group, async_op)
 
@@ -170,10 +182,12 @@ def reduce_scatter(
 # ---- copies ----------------------------------------------------------------------------------------------------------
 
 
-def broadcast(tensor: Tensor, src: int, group: Any = None, async_op: bool = False) -> Work | None:
+def broadcast(tensor: Tensor, src: int, group: Any = None, async_op: bool = False) -> Work | GpuWork | None:
     """Every rank's `tensor` becomes rank `src`'s. In place."""
     if not async_op:
         return at_once(tensor, group, lambda members: functional.broadcast(tensor, src, members))
+    if on_gpu(tensor):
+        return gpu_collectives.broadcast(tensor, src, group, async_op)
     array = array_of(tensor)
 
     def post(members: ProcessGroup) -> tuple[Any, Callable[[], None]]:
@@ -189,10 +203,12 @@ def broadcast(tensor: Tensor, src: int, group: Any = None, async_op: bool = Fals
 
 def all_gather_into_tensor(
     output: Tensor, input: Tensor, group: Any = None, async_op: bool = False
-) -> Work | None:
+) -> Work | GpuWork | None:
     """`output`, (n * k, ...) or (n, k, ...), becomes the `input`s of all n ranks, (k, ...), one after another."""
     if not async_op and fits(output, input, group):
         return at_once(output, group, lambda members: functional.all_gather_tensor(input, 0, members))
+    if on_gpu(input):
+        return gpu_collectives.all_gather_into_tensor(output, input, group, async_op)
     part, array = array_of(input, "input"), array_of(output, "output")
 
     def post(members: ProcessGroup) -> tuple[Any, Callable[[], None]]:
@@ -210,8 +226,10 @@ def all_gather_into_tensor(
 
 def all_gather(
     tensor_list: Sequence[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False
-) -> Work | None:
+) -> Work | GpuWork | None:
     """The i-th of `tensor_list` becomes rank i's `tensor`."""
+    if on_gpu(tensor):
+        return gpu_collectives.all_gather(tensor_list, tensor, group, async_op)
     part = array_of(tensor)
 
     def post(members: ProcessGroup) -> tuple[Any, Callable[[], None]]:
@@ -229,8 +247,10 @@ def gather(
     dst: int = 0,
     group: Any = None,
     async_op: bool = False,
-) -> Work | None:
+) -> Work | GpuWork | None:
     """On rank `dst`, the i-th of `gather_list` becomes rank i's `tensor`. Other ranks give no list."""
+    if on_gpu(tensor):
+        return gpu_collectives.gather(tensor, gather_list, dst, group, async_op)
     part = array_of(tensor)
 
     def post(members: ProcessGroup) -> tuple[Any, Callable[[], None]]:
@@ -251,8 +271,10 @@ def scatter(
     src: int = 0,
     group: Any = None,
     async_op: bool = False,
-) -> Work | None:
+) -> Work | GpuWork | None:
     """Rank i's `tensor` becomes the i-th of rank `src`'s `scatter_list`. Other ranks give no list."""
+    if on_gpu(tensor):
+        return gpu_collectives.scatter(tensor, scatter_list, src, group, async_op)
     part = array_of(tensor)
 
     def post(members: ProcessGroup) -> tuple[Any, Callable[[], None]]:
@@ -274,12 +296,19 @@ def all_to_all_single(
     input_split_sizes: Sequence[int] | None = None,
     group: Any = None,
     async_op: bool = False,
-) -> Work | None:
+) -> Work | GpuWork | None:
     """Part j of rank i's `input` becomes part i of rank j's `output`. Parts are of dimension 0, equal without sizes."""
     if not async_op and output_split_sizes is None is input_split_sizes and output.shape == input.shape:
         return at_once(
             output, group, lambda members: functional.all_to_all_single(input, None, None, members)
         )
+    if on_gpu(input):
+
+        def counts(members: ProcessGroup) -> tuple[list[int], list[int]]:
+            ours = _counts(input, input_split_sizes, members.size(), "input")
+            return ours, _counts(output, output_split_sizes, members.size(), "output")
+
+        return gpu_collectives.all_to_all_single(output, input, counts, group, async_op)
     array, target = array_of(input, "input"), array_of(output, "output")
 
     def post(members: ProcessGroup) -> tuple[Any, Callable[[], None]]:
@@ -302,8 +331,10 @@ def all_to_all(
     input_tensor_list: Sequence[Tensor],
     group: Any = None,
     async_op: bool = False,
-) -> Work | None:
+) -> Work | GpuWork | None:
     """The j-th of rank i's inputs becomes the i-th of rank j's outputs."""
+    if input_tensor_list and on_gpu(input_tensor_list[0]):
+        return gpu_collectives.all_to_all(output_tensor_list, input_tensor_list, group, async_op)
     inputs = [mpi.to_move(array_of(t, "input_tensor_list")) for t in input_tensor_list]
     outputs = [mpi.to_move(array_of(t, "output_tensor_list")) for t in output_tensor_list]
 
@@ -319,16 +350,20 @@ def all_to_all(
     return issue(group, f"all_to_all({inputs[0].dtype.name if inputs else ''})", post, async_op)
 
 
-def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Work | None:
+def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Work | GpuWork | None:
     """Return when every rank of the group is here."""
+    if group is not GroupMember.NON_GROUP_MEMBER and not resolve(group).on_cpu:
+        return gpu_collectives.barrier(group, async_op)
     return issue(group, "barrier()", lambda members: (members.comm.Ibarrier(), lambda: None), async_op)
 
 
 # ---- two ranks -------------------------------------------------------------------------------------------------------
 
 
-def isend(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> Work | None:
+def isend(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> Work | GpuWork | None:
     """Send to rank `dst`. Do not write to `tensor` before the Work is complete."""
+    if on_gpu(tensor):
+        return gpu_collectives.isend(tensor, dst, group)
     array = mpi.to_move(array_of(tensor))
 
     def post(members: ProcessGroup) -> tuple[Any, Callable[[], None]]:
@@ -337,8 +372,10 @@ def isend(tensor: Tensor, dst: int, group: Any = None, tag: int = 0) -> Work | N
     return issue(group, f"isend(dst={dst}, {describe(array)})", post, True, agreed=False)
 
 
-def irecv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0) -> Work | None:
+def irecv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0) -> Work | GpuWork | None:
     """Receive into `tensor` from rank `src`, or from any rank."""
+    if on_gpu(tensor):
+        return gpu_collectives.irecv(tensor, src, group)
     moved = np.empty_like(mpi.to_move(array_of(tensor)))
 
     def post(members: ProcessGroup) -> tuple[Any, Callable[[], None]]:
@@ -360,6 +397,11 @@ def recv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0
     if group is GroupMember.NON_GROUP_MEMBER:
         return -1
     members = resolve(group)
+    if on_gpu(tensor):
+        work = gpu_collectives.irecv(tensor, src, group)
+        assert work is not None and src is not None
+        work.wait()
+        return src
     MPI = mpi.library()
     status, moved = MPI.Status(), np.empty_like(mpi.to_move(array_of(tensor)))
     source = MPI.ANY_SOURCE if src is None else members.index(src, "src")
@@ -435,7 +477,7 @@ def _whole_parts(whole_name: str, whole: np.ndarray, part_name: str, part: np.nd
         )
 
 
-def _counts(moved: np.ndarray, sizes: Sequence[int] | None, size: int, name: str) -> list[int]:
+def _counts(moved: Any, sizes: Sequence[int] | None, size: int, name: str) -> list[int]:
     """How many elements go to, or come from, each rank."""
     rows = moved.shape[0] if moved.ndim else 1
     if sizes is None:
@@ -448,5 +490,5 @@ def _counts(moved: np.ndarray, sizes: Sequence[int] | None, size: int, name: str
         raise ValueError(
             f"{name}'s {size} split sizes must add up to its {rows} rows, but they are {[*sizes]}"
         )
-    each = moved.size // rows if rows else 0
+    each = int(np.prod(moved.shape)) // rows if rows else 0
     return [n * each for n in sizes]

@@ -14,7 +14,7 @@ from typing import Any
 from cutaway.compiler import compile, disable
 from cutaway.distributed.agreement import agree
 from cutaway.distributed.buckets import BYTES, FIRST_BYTES, in_buckets
-from cutaway.distributed.collectives import broadcast
+from cutaway.distributed.coalesced import from_rank_0
 from cutaway.distributed.group import ProcessGroup, resolve
 from cutaway.distributed.reducer import Reducer
 from cutaway.distributed.split_graphs import follow, optimize_ddp
@@ -89,8 +89,7 @@ class DistributedDataParallel(nn.Module):
             agree(group.checks, f"DistributedDataParallel of {'; '.join(told)}", group.ranks, group.timeout)
 
     def _from_rank_0(self, tensors: list[Tensor]) -> None:
-        for tensor in tensors:
-            broadcast(tensor, self.process_group.ranks[0], self.process_group)
+        from_rank_0(tensors, self.process_group)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not is_compiling():

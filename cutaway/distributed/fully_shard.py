@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from cutaway.distributed.agreement import agree
-from cutaway.distributed.collectives import broadcast
+from cutaway.distributed.coalesced import from_rank_0
 from cutaway.distributed.group import ProcessGroup, resolve
 from stage0_eager import Tensor, nn, no_grad
 from stage0_eager.functions.creation import zeros
@@ -69,8 +69,7 @@ def fully_shard(module: nn.Module, *, mesh: Any = None, process_group: Any = Non
     told = [f"{name} {p.dtype}{[*p.shape]}" for name, p in module.named_parameters()]
     if group.size() > 1:
         agree(group.checks, f"fully_shard of {'; '.join(told)}", group.ranks, group.timeout)
-        for tensor in [*module.parameters(), *module.buffers()]:
-            broadcast(tensor, group.ranks[0], group)
+        from_rank_0([*module.parameters(), *module.buffers()], group)
     plain = type(module)
     module.__class__ = type(f"FSDP{plain.__name__}", (Sharded, plain), {"forward": _forward_of(plain)})
     made: Any = module

@@ -1,8 +1,8 @@
 """Process groups: which ranks talk to each other, by torch.distributed's names.
 
-Input: MPI's communicator of the processes that `mpiexec` (or `cutaway run --nproc`) started. A group holds two
-communicators: one for the collectives, one on which ranks first compare what they are about to do. Collectives in
-graphs go by the group's name to its lane (lane.py).
+Input: MPI's communicator of the processes that `mpiexec` (or `cutaway run --nproc`) started, or what rendezvous.py
+finds. A group holds two communicators: one for the collectives, one on which ranks first compare what they are about to
+do. Collectives in graphs go by the group's name to its lanes: of the CPU (lane.py), of the GPU (nccl_lane.py).
 """
 
 from __future__ import annotations
@@ -15,12 +15,19 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from cutaway.distributed import mpi
+from cutaway.distributed import mpi, nccl
 from cutaway.distributed.lane import Lane
+from cutaway.distributed.lanes import Lanes
+from cutaway.distributed.nccl_lane import NcclLane
+from cutaway.distributed.rendezvous import meet
+from cutaway.distributed.store import Store
+from cutaway.distributed.store_comm import StoreComm
+from cutaway.distributed.watch import tell_of_errors
 from stage_contracts import communicators
 
 DEFAULT_TIMEOUT = timedelta(minutes=30)  # torch's
-BACKENDS = ("mpi", "gloo")  # gloo is torch's name for the processes' CPU memory; here MPI moves it
+# gloo is torch's name for the processes' CPU memory; here MPI moves it
+BACKENDS = ("mpi", "gloo", "nccl")
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +40,8 @@ class ProcessGroup:
     rank: int
     timeout: float
     name: str = "world"
+    store: Store | None = None  # with it NCCL moves the memory of GPUs
+    on_cpu: bool = True  # whether MPI moves the memory of CPUs
 
     def size(self) -> int:
         return len(self.ranks)
@@ -65,7 +74,8 @@ is_mpi_available = is_available
 
 
 def is_nccl_available() -> bool:
-    return False
+    """Whether CuPy, a GPU and the NCCL library are there."""
+    return nccl.available()
 
 
 def is_gloo_available() -> bool:
@@ -90,21 +100,41 @@ def init_process_group(
 ) -> None:
     """Join the processes that were started together. Call it once in each, first of all.
 
-    backend is "mpi" (or "gloo", which is the same here). rank and world_size, if you give them, must be what MPI says.
-    timeout is how long a collective waits for the other ranks. Raises RuntimeError without mpi4py, when called twice,
-    or when torchrun started the processes: MPI finds its processes through `mpiexec` only.
+    backend is "mpi" (or "gloo", which is the same here), "nccl", or both: "cpu:gloo,cuda:nccl". MPI finds its processes
+    through `mpiexec` only, so rank and world_size, if you give them, must be what it says. NCCL also takes torchrun's
+    variables or init_method (rendezvous.py). timeout is how long a collective waits for the other ranks. Raises
+    RuntimeError when called twice or where a library is missing, ValueError where the ranks' words are.
     """
     if group.WORLD is not None:
         raise RuntimeError("trying to initialize the default process group twice!")
-    for part in (backend or "mpi").split(","):
-        name = part.rpartition(":")[2].lower()
-        if name == "nccl":
-            raise RuntimeError('backend "nccl" is not built; "mpi" moves the memory of CPU processes')
-        if name not in BACKENDS:
-            raise ValueError(f"unknown backend {backend!r}; Cutaway has {', '.join(map(repr, BACKENDS))}")
+    names = {part.rpartition(":")[2].lower() for part in (backend or "mpi").split(",")}
+    if names - {*BACKENDS}:
+        raise ValueError(f"unknown backend {backend!r}; Cutaway has {', '.join(map(repr, BACKENDS))}")
     unknown = options.keys() - {"store", "group_name", "pg_options", "device_id"}
     if unknown:
         raise TypeError(f"init_process_group got an unexpected keyword argument {unknown.pop()!r}")
+    limit = (timeout or DEFAULT_TIMEOUT).total_seconds()
+    if "nccl" not in names:
+        made = _by_mpi(world_size, rank, limit, None)
+    else:
+        nccl.library()
+        place, count, store = meet(init_method, world_size, rank, limit, options.get("store"))
+        if mpi.started_by_mpiexec():
+            made = _by_mpi(count, place, limit, store)
+        elif names != {"nccl"}:
+            raise RuntimeError(
+                f"backend {backend!r} also moves the memory of CPUs, for which mpiexec starts the processes"
+            )
+        else:
+            comm = StoreComm(store, "world", count, place, limit)
+            made = ProcessGroup(comm, comm.Dup(), tuple(range(count)), place, limit, "world", store, False)
+            tell_of_errors(store, place)
+    group.WORLD = _entered(made)
+    atexit.register(destroy_process_group)
+
+
+def _by_mpi(world_size: int, rank: int, limit: float, store: Store | None) -> ProcessGroup:
+    """The group of all processes that mpiexec started."""
     wanted = world_size if world_size != -1 else int(os.environ.get("WORLD_SIZE", -1))
     if wanted > 1 and not mpi.started_by_mpiexec():
         raise RuntimeError(
@@ -115,12 +145,10 @@ def init_process_group(
     for given, truth, what in ((wanted, world.Get_size(), "world_size"), (rank, world.Get_rank(), "rank")):
         if given not in (-1, truth):
             raise ValueError(f"{what} is {given}, but MPI started this process with {what} {truth}")
-    limit = (timeout or DEFAULT_TIMEOUT).total_seconds()
     ranks = tuple(range(world.Get_size()))
-    group.WORLD = _entered(ProcessGroup(world.Dup(), world.Dup(), ranks, world.Get_rank(), limit))
     if len(ranks) > 1:
         mpi.end_all_on_an_error(world.Get_rank())
-    atexit.register(destroy_process_group)
+    return ProcessGroup(world.Dup(), world.Dup(), ranks, world.Get_rank(), limit, store=store)
 
 
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
@@ -132,6 +160,8 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
         _LANES.pop(name).close()
     if group is None or group is world:
         _World.WORLD = None
+        if world is not None and world.store is not None:
+            world.store.leave()
     atexit.unregister(destroy_process_group)
 
 
@@ -144,24 +174,32 @@ def new_group(ranks: Sequence[int] | None = None, timeout: timedelta | None = No
     members = tuple(sorted(world.ranks if ranks is None else ranks))
     if len(set(members)) != len(members) or not set(members) <= set(world.ranks):
         raise ValueError(f"ranks must be different numbers below {world.size()}, but they are {[*members]}")
-    comm = world.comm.Create(world.comm.Get_group().Incl(members))
     number = next(_NUMBERS)
+    name = f"group {number} of {', '.join(map(str, members))}"
+    limit = timeout.total_seconds() if timeout else world.timeout
+    comm = world.comm.Create(world.comm.Get_group().Incl(members)) if world.on_cpu else None
     if world.rank not in members:
         return GroupMember.NON_GROUP_MEMBER
-    limit = timeout.total_seconds() if timeout else world.timeout
-    name = f"group {number} of {', '.join(map(str, members))}"
-    return _entered(ProcessGroup(comm, comm.Dup(), members, members.index(world.rank), limit, name))
+    place = members.index(world.rank)
+    if comm is None:
+        assert world.store is not None
+        comm = StoreComm(world.store, name, len(members), place, limit)
+    return _entered(ProcessGroup(comm, comm.Dup(), members, place, limit, name, world.store, world.on_cpu))
 
 
 def _entered(made: ProcessGroup) -> ProcessGroup:
     """The group, which graphs may name from now on."""
-    lane = Lane(made.comm.Dup(), made.comm.Dup(), made.ranks, made.rank, made.timeout)
-    communicators.enter(made.name, lane)
-    _LANES[made.name] = lane
+    told = made.ranks, made.rank, made.timeout
+    lanes = Lanes(
+        Lane(made.comm.Dup(), made.comm.Dup(), *told) if made.on_cpu else None,
+        NcclLane(made.store, made.name, *told) if made.store is not None else None,
+    )
+    communicators.enter(made.name, lanes)
+    _LANES[made.name] = lanes
     return made
 
 
-_LANES: dict[str, Lane] = {}  # the open groups' lanes
+_LANES: dict[str, Lanes] = {}  # the open groups' lanes
 _NUMBERS = itertools.count(1)  # all processes make all groups in the same order
 
 
@@ -189,8 +227,7 @@ def get_world_size(group: Any = None) -> int:
 
 
 def get_backend(group: Any = None) -> str:
-    resolve(group)
-    return "mpi"
+    return "mpi" if resolve(group).on_cpu else "nccl"
 
 
 def get_process_group_ranks(group: Any = None) -> list[int]:

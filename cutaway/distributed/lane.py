@@ -47,7 +47,7 @@ class Lane:
         self._several = mpi.threads_may_call()
 
     def start(self, operation: str, words: tuple, source: Any, destination: Any, where: str) -> Transfer:
-        transfer = Transfer(f"{operation}({_words(words)}{_described(source)})")
+        transfer = Transfer(f"{operation}({in_words(words)}{described(source)})")
         with self._order:
             job = (transfer, operation, words, source, destination, where or asking_line())
             if not self._several:
@@ -64,7 +64,7 @@ class Lane:
         """At once in this thread where the lane is idle: a thread that wakes costs tens of microseconds."""
         with self._order:
             if self._last is None or self._last.ended.is_set():
-                transfer = Transfer(f"{operation}({_words(words)}{_described(source)})")
+                transfer = Transfer(f"{operation}({in_words(words)}{described(source)})")
                 self._perform(transfer, operation, words, source, destination, where or asking_line())
             else:
                 transfer = self.start(operation, words, source, destination, where)
@@ -159,11 +159,11 @@ _POSTS: dict[str, Callable[..., tuple[Any, Finish]]] = {
 }
 
 
-def _words(words: tuple) -> str:
+def in_words(words: tuple) -> str:
     return "".join(f"{str(word).upper() if isinstance(word, str) else word}, " for word in words)
 
 
-def _described(array: Any) -> str:
+def described(array: Any) -> str:
     return f"{array.dtype.name}{[*array.shape]}"
 
 

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from cutaway.distributed.collectives import Work, all_reduce, array_of, write
+from cutaway.distributed.collectives import all_reduce
 from cutaway.distributed.group import ProcessGroup
 from cutaway.distributed.mpi import ReduceOp
 from stage0_eager import Tensor, no_grad
 from stage0_eager.functions.creation import from_numpy, zeros_like
+from stage0_eager.functions.joining import cat
 
 UNFINISHED = (
     "Expected to have finished reduction in the prior iteration before starting a new one. {} of {} parameters got no "
@@ -47,11 +48,9 @@ class GradBucket:
         return self._last
 
 
-def averaged(group: ProcessGroup, bucket: GradBucket) -> Work:
-    """The usual communication: the mean over the ranks, in place."""
-    work = all_reduce(bucket.buffer(), ReduceOp.AVG, group, async_op=True)
-    assert work is not None
-    return work
+def averaged(group: ProcessGroup, bucket: GradBucket) -> Any:
+    """The usual communication: the mean over the ranks, in place. Returns its Work."""
+    return all_reduce(bucket.buffer(), ReduceOp.AVG, group, async_op=True)
 
 
 class Reducer:
@@ -100,8 +99,9 @@ class Reducer:
     def start(self, index: int) -> None:
         parameters = self.buckets[index]
         with no_grad():
-            flat = [(zeros_like(p) if p.grad is None else p.grad.detach()).reshape(-1) for p in parameters]
-            buffer = from_numpy(np.concatenate([array_of(part) for part in flat]))
+            buffer = cat(
+                [(zeros_like(p) if p.grad is None else p.grad.detach()).reshape(-1) for p in parameters]
+            )
         bucket = GradBucket(index, buffer, parameters, index == len(self.buckets) - 1)
         self.started.append((bucket, self.hook(self.state, bucket)))
 
@@ -109,11 +109,11 @@ class Reducer:
         somewhere = self.used_somewhere()
         for bucket, work in self.started:
             result = work.wait()
-            flat = array_of(result if isinstance(result, Tensor) else bucket.buffer())
-            ends = np.cumsum([p.numel() for p in bucket.parameters()])[:-1]
-            for parameter, part in zip(bucket.parameters(), np.split(flat, ends), strict=True):
+            flat, end = result if isinstance(result, Tensor) else bucket.buffer(), 0
+            for parameter in bucket.parameters():
+                start, end = end, end + parameter.numel()
                 if id(parameter) in somewhere:
-                    self.give(parameter, part)
+                    self.give(parameter, flat[start:end])
         self.active, self.started = False, []
 
     def used_somewhere(self) -> set[int]:
@@ -121,14 +121,15 @@ class Reducer:
         order = [p for bucket in self.buckets for p in bucket]
         if self.used is None:
             return {id(p) for p in order}
-        found = from_numpy(self.used)
+        found = from_numpy(self.used).to(order[0].device)
         all_reduce(found, ReduceOp.MAX, self.group)
-        return {id(p) for p, used in zip(order, array_of(found), strict=True) if used}
+        return {id(p) for p, used in zip(order, found.tolist(), strict=True) if used}
 
-    def give(self, parameter: Tensor, flat: np.ndarray) -> None:
-        if parameter.grad is None:
-            parameter.grad = zeros_like(parameter)
-        write(parameter.grad, flat)
+    def give(self, parameter: Tensor, flat: Tensor) -> None:
+        with no_grad():
+            if parameter.grad is None:
+                parameter.grad = zeros_like(parameter)
+            parameter.grad.copy_(flat.reshape(parameter.shape))
 
 
 def leaves_of(outputs: Iterable[Tensor]) -> set[int]:

@@ -12,7 +12,7 @@ from typing import Any
 from stage0_eager import arrays as array_library
 from stage0_eager.autograd.tape import Edge, SavedTensor, TapeNode, version_of
 from stage0_eager.state import STATE
-from stage0_eager.tensor import Tensor
+from stage0_eager.tensor import UNTRACKED, Tensor
 from stage2_autograd.aliasing import base
 from stage_contracts.graph import Node, meta_of
 from stage_contracts.joint import FunctionalGraph, JointGraph, Partition, tangent_meta
@@ -152,12 +152,14 @@ class SavingPlan:
         for (name, (kind, i), old), array in zip(self.saved, made[self.first :], strict=True):
             if old:
                 kept[name] = _copied(array)  # the write-back will overwrite it
-            elif kind == "nothing":
+                continue
+            if kind == "nothing":
                 kept[name] = array
-            else:
-                alias = Tensor(array)
-                alias._version = version_of(tensors[i] if kind == "input" else outputs[i])
-                kept[name] = SavedTensor(alias, False)
+                continue
+            alias, version = Tensor(array), version_of(tensors[i] if kind == "input" else outputs[i])
+            alias._version = version
+            # eager may save what is computed from a tensor of inference mode, and the partition that tensor itself
+            kept[name] = array if version is UNTRACKED else SavedTensor(alias, False)
         return kept
 
 

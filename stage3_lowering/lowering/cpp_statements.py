@@ -264,7 +264,8 @@ def literal(value: Any, dtype: DType) -> str:
         text = (
             np.format_float_scientific(number, trim="0") if abs(number) >= 1e16 else repr(float(str(number)))
         )
-        return f"({text}f)" if dtype is dt.float32 and value < 0 else text + "f" * (dtype is dt.float32)
+        text += "f" * (dtype is dt.float32)
+        return f"({text})" if text.startswith("-") else text
     if value == np.iinfo(np.int64).min:
         return "INT64_MIN"
     text = f"{value}" + "LL" * (abs(value) > 0x7FFFFFFF)

@@ -24,7 +24,7 @@ from stage_contracts.layouts import elementwise_strides, is_dense
 from stage_contracts.loop_ir import BufferRef, ExternCall, LoopNest, LoweredGraph, SubgraphRef, Value
 from stage_contracts.origin import Origin
 from stage_contracts.symbolic import hinted
-from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
+from stage_contracts.tensor_meta import TensorMeta
 from stage_contracts.unbacked import symbol_made
 
 # Names that the loop IR, C++ or Triton use themselves.
@@ -234,14 +234,14 @@ class State:
         return ref if fits else self.copy(value, value.meta, node.origins)
 
     def _is_whole(self, ref: BufferRef, meta: TensorMeta) -> bool:
-        """Whether it is all of a row-major buffer of ours under another shape, as what a product made may be, or with
-        its dimensions in another order."""
+        """Whether it is all of a row-major buffer of ours, laid out as it should be: under another shape, as a product
+        made it, or with its dimensions in another order."""
         buffer, ours = self.buffers[ref.name], ref.name not in (*self.inputs, *self.constants)
         if not ours or ref.shape is None or ref.offset != 0 or not buffer.is_contiguous:
             return False
-        strides = ref.strides or ()
-        turned = is_dense(ref.shape, strides) and strides == meta.strides
-        return buffer.numel == meta.numel and (turned or strides == contiguous_strides(ref.shape))
+        strides, wanted = ref.strides or (), dense(meta).strides
+        same = all(n == 1 or s == w for n, s, w in zip(ref.shape, strides, wanted, strict=True))
+        return buffer.numel == meta.numel and same and is_dense(ref.shape, strides)
 
 
 # ---- layouts -----------------------------------------------------------------------------------------

@@ -60,8 +60,11 @@ def test_sharded_training_and_checkpoints_at_another_world_size(tmp_path):
     assert len(re.findall(r"loaded", done.stdout)) == 3, done.stdout + done.stderr
 
 
-def test_models_with_synchronized_statistics_train_as_one_process(processes=2):
-    done = start("models.py", "2", processes=processes)
+@pytest.mark.parametrize(("processes", "dtype"), [(2, "float64"), (4, "float32")])
+def test_models_with_synchronized_statistics_train_as_one_process(processes, dtype):
+    """The other ways, steps, dtypes and numbers of ranks: `make distributed`."""
+    words = ("eager",) if processes == 4 else ("few",)
+    done = start("models.py", "2", dtype, *words, processes=processes)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(re.findall(r"equal to one process", done.stdout)) == processes
 

@@ -50,7 +50,7 @@ def interpreted(
         fused = interpret_program(half.planned, arrays, constants=half.lowered.constants)
         for k, (one, other) in enumerate(zip(unfused, fused, strict=True)):
             if not alike(one, other):
-                raise Differs(f"fused is not unfused: output {k} of {core.name}")
+                raise Differs(f"fused is not unfused: output {k} of {core.name}: {one!r}, not {other!r}")
         return fused
 
     half.run = run
@@ -60,7 +60,7 @@ def interpreted(
 def alike(one: Any, other: Any) -> bool:
     """Equal but for roundings: a sum may be cut in other parts. NaN is equal to NaN."""
     one, other = np.asarray(one), np.asarray(other)
-    if one.dtype.kind not in "fc":
+    if one.dtype.kind not in "fcV":  # V: bfloat16
         return np.array_equal(one, other)
     near = 1e-5 if one.dtype.itemsize >= 4 else 2e-2
     with np.errstate(all="ignore"):

@@ -1,6 +1,10 @@
-"""Every collective on every dtype and layout, each result compared with NumPy's on what all ranks hold."""
+"""Every collective on every dtype and layout, each result compared with NumPy's on what all ranks hold.
+
+Usage: collectives.py [nccl|cuda]. "cuda": on GPUs; "nccl": the same calls to the stand-in for CuPy's NCCL.
+"""
 
 import itertools
+import sys
 
 import ml_dtypes
 import numpy as np
@@ -40,7 +44,15 @@ def value(rank, name):
     )
 
 
+NCCL = sys.argv[1:2] in (["nccl"], ["cuda"])
+DEVICE = "cuda" if sys.argv[1:2] == ["cuda"] else "cpu"
+if sys.argv[2:]:
+    DTYPES = sys.argv[2:]
+
+
 def allowed(op, name):
+    if NCCL and op in ("BAND", "BOR", "BXOR"):
+        return name == "bool" and op != "BXOR"
     if name == "bool":
         return op != "AVG"
     if op in ("BAND", "BOR", "BXOR"):
@@ -57,17 +69,22 @@ def refused(call):
 
 
 def main():
-    dist.init_process_group("gloo")
+    if sys.argv[1:2] == ["nccl"]:
+        from tests.distributed import nccl_standin
+
+        nccl_standin.install()
+    dist.init_process_group("nccl" if NCCL else "gloo")
+    assert dist.get_backend() == ("nccl" if NCCL else "mpi")
     rank, size = dist.get_rank(), dist.get_world_size()
     done = 0
     for name, (layout, view) in itertools.product(DTYPES, LAYOUTS.items()):
 
         def mine(of, name=name, view=view):
-            return view(torch.from_numpy(value(of, name)))
+            return view(torch.from_numpy(value(of, name)).to(DEVICE))
 
         def check(tensor, wanted, what, name=name, layout=layout):
             nonlocal done
-            found = tensor.numpy()
+            found = tensor.cpu().numpy()
             wanted = np.asarray(wanted).astype(numpy_dtype(name))
             assert found.shape == wanted.shape and (found == wanted).all(), (
                 what,
@@ -78,7 +95,7 @@ def main():
             )
             done += 1
 
-        everyone = np.stack([mine(r).numpy() for r in range(size)])
+        everyone = np.stack([mine(r).cpu().numpy() for r in range(size)])
         wide = everyone.astype(np.float32) if name in ("float16", "bfloat16") else everyone
         for op, reduction in OPS.items():
             how = dist.ReduceOp[op]
@@ -93,7 +110,7 @@ def main():
             assert x.version > before
             x = mine(rank)
             dist.reduce(x, size - 1, how)
-            check(x, wanted if rank == size - 1 else mine(rank).numpy(), f"reduce {op}")
+            check(x, wanted if rank == size - 1 else mine(rank).cpu().numpy(), f"reduce {op}")
             parts = [mine(r) for r in range(size)]
             out = mine(0)
             dist.reduce_scatter(out, parts, how)  # every rank gives the same parts
@@ -109,7 +126,7 @@ def main():
         out = [torch.empty_like(mine(rank)) for _ in range(size)]
         dist.all_gather(out, mine(rank))
         check(torch.stack(out), everyone, "all_gather")
-        whole = torch.empty((size, *mine(rank).shape), dtype=mine(rank).dtype)
+        whole = torch.empty((size, *mine(rank).shape), dtype=mine(rank).dtype, device=DEVICE)
         work = dist.all_gather_into_tensor(whole, mine(rank), async_op=True)
         assert work.wait() and work.is_completed()
         check(whole, everyone, "all_gather_into_tensor")
@@ -124,18 +141,35 @@ def main():
         dist.all_to_all(out, [mine(rank)] * size)
         check(torch.stack(out), everyone, "all_to_all")
         x = torch.empty_like(mine(rank))
-        sending = dist.isend(mine(rank), (rank + 1) % size, tag=3)
-        assert dist.recv(x, (rank - 1) % size, tag=3) == (rank - 1) % size
-        sending.wait()
-        check(x, everyone[rank - 1], "isend, recv")
+        if rank % 2:  # NCCL's calls run one after the other: a ring of sends before receives waits for ever
+            assert dist.recv(x, (rank - 1) % size, tag=3) == (rank - 1) % size
+            dist.send(mine(rank), (rank + 1) % size, tag=3)
+        else:
+            sending = dist.isend(mine(rank), (rank + 1) % size, tag=3)
+            dist.irecv(x, (rank - 1) % size, tag=3).wait()
+            sending.wait()
+        check(x, everyone[rank - 1], "send, recv")
+        x = torch.empty_like(mine(rank))
+        ring = [
+            dist.P2POp(dist.isend, mine(rank), (rank + 1) % size),
+            dist.P2POp(dist.irecv, x, (rank - 1) % size),
+        ]
+        for work in dist.batch_isend_irecv(ring):
+            work.wait()
+        check(x, everyone[rank - 1], "batch_isend_irecv")
     half = dist.new_group([0])
     assert dist.get_rank(half) == (0 if rank == 0 else -1)
-    x = torch.ones(2)
+    x = torch.ones(2, device=DEVICE)
     dist.all_reduce(x, group=half)
     assert x.tolist() == [1, 1]
-    uneven = torch.zeros(size)
-    dist.all_to_all_single(uneven, torch.arange(size * 1.0) + 10 * rank)
+    uneven = torch.zeros(size, device=DEVICE)
+    dist.all_to_all_single(uneven, torch.arange(size * 1.0, device=DEVICE) + 10 * rank)
     assert uneven.tolist() == [rank + 10.0 * r for r in range(size)]
+    # rank r sends r + 1 rows to each
+    rows = torch.full((size * (rank + 1), 2), rank, device=DEVICE)
+    parts = torch.zeros(sum(r + 1 for r in range(size)), 2, device=DEVICE).long()
+    dist.all_to_all_single(parts, rows, [r + 1 for r in range(size)], [rank + 1] * size)
+    assert parts[:, 0].tolist() == [r for r in range(size) for _ in range(r + 1)]
     told = [None] * size
     dist.all_gather_object(told, {"rank": rank})
     assert told == [{"rank": r} for r in range(size)]

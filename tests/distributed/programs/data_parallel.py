@@ -1,4 +1,7 @@
-"""Models trained by DistributedDataParallel, eager and compiled, beside one model trained on the joined batch."""
+"""Models trained by DistributedDataParallel, eager and compiled, beside one model trained on the joined batch.
+
+Usage: data_parallel.py [nccl|cuda] [WAY...]. "cuda": on GPUs; "nccl": the same calls to the stand-in for CuPy's NCCL.
+"""
 
 import contextlib
 import copy
@@ -103,20 +106,28 @@ def largest_difference(a, b):
 
 
 def main():
-    dist.init_process_group()
+    if sys.argv[1:2] == ["nccl"]:
+        from tests.distributed import nccl_standin
+
+        nccl_standin.install()
+    dist.init_process_group("nccl" if sys.argv[1:] else None)
+    device = "cuda" if sys.argv[1:2] == ["cuda"] else "cpu"
+    ways = sys.argv[2:] or (
+        ("eager", "compiled small buckets", "compiled step") if device == "cuda" else WAYS
+    )
     rank, size = dist.get_rank(), dist.get_world_size()
     for name, (make, shape) in MODELS.items():
         torch.manual_seed(0)
         x, y = (
-            torch.randn(3, 8 * size, *shape, dtype=torch.float64),
-            torch.randn(3, 8 * size, *shape[:-1], 3).double(),
+            torch.randn(3, 8 * size, *shape, dtype=torch.float64).to(device),
+            torch.randn(3, 8 * size, *shape[:-1], 3).double().to(device),
         )
         whole = [(x[i], y[i]) for i in range(3)]
         mine = [(a[rank::size], b[rank::size]) for a, b in whole]
-        alone = make().double()
+        alone = make().double().to(device)
         start = copy.deepcopy(alone)
         train(alone, whole)
-        for way in WAYS:
+        for way in ways:
             model = copy.deepcopy(start)
             if rank:  # rank 0's weights count
                 with torch.no_grad():
@@ -134,15 +145,15 @@ def main():
             assert error < 1e-10, (name, way, error)
             assert "small buckets" not in way or len(ddp.reducer.buckets) > 2
             check_artifacts(way, run)
-    model = Branches().double()
+    model = Branches().double().to(device)
     ddp = DistributedDataParallel(model, find_unused_parameters=True)
-    x = torch.ones(4, 6, dtype=torch.float64)
+    x = torch.ones(4, 6, dtype=torch.float64, device=device)
     ddp(x, rank % 2).sum().backward()
     assert model.never.weight.grad is None
     share = (size + 1) // 2 / size  # of the ranks that used the first layer
-    assert torch.allclose(model.first.weight.grad, torch.full((3, 6), 4 * share).double())
-    assert torch.allclose(model.second.weight.grad, torch.full((3, 6), 4 * (1 - share)).double())
-    model = Branches().double()
+    assert torch.allclose(model.first.weight.grad, torch.full((3, 6), 4 * share).double().to(device))
+    assert torch.allclose(model.second.weight.grad, torch.full((3, 6), 4 * (1 - share)).double().to(device))
+    model = Branches().double().to(device)
     ddp = DistributedDataParallel(model, bucket_cap_mb=0.00001)
     with contextlib.suppress(StopIteration):
         ddp(x).sum().backward()

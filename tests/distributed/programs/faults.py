@@ -1,4 +1,7 @@
-"""One fault, by its name on the command line: every rank must end, and one of them must say what was wrong."""
+"""One fault, by its name on the command line: every rank must end, and one of them must say what was wrong.
+
+Usage: faults.py FAULT WHERE [nccl]. With "nccl" the calls go to the stand-in for CuPy's NCCL.
+"""
 
 import os
 import signal
@@ -11,7 +14,11 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 fault, where = sys.argv[1], sys.argv[2]
-dist.init_process_group("mpi", timeout=timedelta(seconds=2))
+if sys.argv[3:]:
+    from tests.distributed import nccl_standin
+
+    nccl_standin.install()
+dist.init_process_group("nccl" if sys.argv[3:] else "mpi", timeout=timedelta(seconds=2))
 rank = dist.get_rank()
 last = rank == dist.get_world_size() - 1
 

@@ -1,6 +1,7 @@
-"""A language model and a ResNet with SyncBatchNorm: their losses are those of one process on the joined batch, to 1e-10.
+"""A language model and a ResNet with SyncBatchNorm: their losses are those of one process on the joined batch.
 
-Usage: models.py [STEPS]. Ways: eager, compiled both ways, a whole step in one graph, and sharded. float64.
+Usage: models.py STEPS DTYPE [few | WAY...]. Ways: eager, compiled both ways, a whole step in one graph, and sharded. To 1e-10 in
+float64; in float32 sums in another order change the last bits. "few": each way with one of the models.
 """
 
 import copy
@@ -54,17 +55,19 @@ class ResNet(nn.Module):
         return self.head(self.blocks(self.stem(x)).mean((2, 3)))
 
 
-def language(rows):
+def language(rows, dtype):
     text = torch.randint(0, 37, (rows, 9))
     return text[:, :-1], text[:, 1:]
 
 
-def images(rows):
-    return torch.randn(rows, 3, 8, 8).double(), torch.randint(0, 5, (rows,))
+def images(rows, dtype):
+    return torch.randn(rows, 3, 8, 8).to(dtype), torch.randint(0, 5, (rows,))
 
 
 MODELS = {"language model": (LanguageModel, language), "ResNet": (ResNet, images)}
 WAYS = ("eager", "compiled", "compiled split", "compiled step", "sharded", "sharded compiled")
+FEW = {"language model": WAYS[1::2], "ResNet": WAYS[::2]}
+APART = {"float64": 1e-10, "float32": 2e-5}
 
 
 def train(run, parameters, data, whole=False):
@@ -91,17 +94,18 @@ def wrapped(model, way):
 
 
 def main():
-    steps = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    steps, dtype, *chosen = int(sys.argv[1]), *sys.argv[2:]
     dist.init_process_group()
     rank, size = dist.get_rank(), dist.get_world_size()
     for name, (make, draw) in MODELS.items():
         torch.manual_seed(0)
-        start = make().double()
-        data = [draw(4 * size) for _ in range(steps)]
+        start = make().to(getattr(torch, dtype))
+        data = [draw(4 * size, getattr(torch, dtype)) for _ in range(steps)]
         mine = [(x[rank::size], y[rank::size]) for x, y in data]
         alone = copy.deepcopy(start)
         wanted = train(alone, alone.parameters(), data)
-        for way in WAYS:
+        worst = 0.0
+        for way in FEW[name] if chosen == ["few"] else chosen or WAYS:
             model = nn.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(start))
             with config.patch(
                 {"distributed.optimize_ddp": "ddp_optimizer" if way.endswith("split") else "in_graph"}
@@ -111,9 +115,10 @@ def main():
             for k, (loss, joined) in enumerate(zip(losses, wanted, strict=True)):
                 dist.all_reduce(loss, dist.ReduceOp.AVG)
                 error = abs(loss.item() - joined.item())
-                assert error < 1e-10, f"{name}, {way}, step {k}: {loss.item()} and {joined.item()}"
-            if rank == 0:
-                print(f"{name}, {way}: {steps} losses equal", flush=True)
+                assert error < APART[dtype], f"{name}, {way}, step {k}: {loss.item()} and {joined.item()}"
+                worst = max(worst, error)
+        if rank == 0:
+            print(f"{name}, {dtype}, {size} ranks: {steps} losses, at most {worst:.1e} apart", flush=True)
     dist.destroy_process_group()
     print(f"rank {rank}: equal to one process")
 

@@ -1,0 +1,275 @@
+"""Two GPUs by NCCL: every collective, then training steps beside torch's DistributedDataParallel with torch.compile.
+
+Input: two NVIDIA GPUs, CuPy with NCCL, Triton; torch where it is installed. Each rank is a process with one GPU; the
+pairs of both frameworks take turns. Prints the report as it goes; NVLink's multicast stays off.
+    python3 -m benchmarks.gpu.distributed [--seconds 300] [--models gpt2 resnet50] > reports/gpu-distributed.txt
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import queue
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any, ClassVar
+
+from cutaway.distributed.cost import Link, best, buckets_of, fitted, predict
+from stage_contracts.tests.report_heading import heading
+
+ROOT = Path(__file__).resolve().parents[2]
+RANKS = 2
+HIDDEN, RATIO, CLOSE, PREDICTED = 0.8, 1.0, 0.05, 0.15  # what the rows should reach
+BACKWARD = 2 / 3  # of the work of a forward and backward
+
+
+def environment(rank: int, port: int, device: str) -> dict[str, str]:
+    gpu = {"CUDA_VISIBLE_DEVICES": str(rank)} if device == "cuda" else {}
+    path = f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    return os.environ | gpu | {
+        "RANK": str(rank), "WORLD_SIZE": str(RANKS), "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port), "NCCL_NVLS_ENABLE": "0", "NCCL_DEBUG": "WARN",
+        "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "OMP_NUM_THREADS": "4", "PYTHONPATH": path,
+    }  # fmt: skip
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return found.getsockname()[1]
+
+
+class Pair:
+    """The ranks of one framework with one model. `ask` gives rank 0's answer, or {"error": ...}."""
+
+    def __init__(self, peer: str, model: str, device: str) -> None:
+        port = free_port()
+        command = [sys.executable, "-m", "benchmarks.gpu.distributed_worker", peer, model, device]
+        self.said = [tempfile.TemporaryFile("w+") for _ in range(RANKS)]  # noqa: SIM115
+        self.ranks = [
+            subprocess.Popen(command, env=environment(rank, port, device), stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, stderr=self.said[rank], text=True, cwd=ROOT)
+            for rank in range(RANKS)
+        ]  # fmt: skip
+        self.lines: list[queue.Queue[Any]] = [queue.Queue() for _ in range(RANKS)]
+        for rank, process in enumerate(self.ranks):
+            threading.Thread(target=self._read, args=(rank, process), daemon=True).start()
+        self.error = ""
+
+    def _read(self, rank: int, process: Any) -> None:
+        for line in process.stdout:
+            if line.startswith("JSON "):
+                self.lines[rank].put(json.loads(line[5:]))
+        self.lines[rank].put(None)
+
+    def ask(self, what: str, limit: float) -> dict[str, Any]:
+        if not self.error:
+            self.tell(what)
+        return self.answer(limit)
+
+    def tell(self, what: str) -> None:
+        for process in self.ranks:
+            try:
+                process.stdin.write(what + "\n")  # type: ignore[union-attr]
+                process.stdin.flush()  # type: ignore[union-attr]
+            except OSError:
+                self.error = self.error or "a rank has ended"
+
+    def answer(self, limit: float) -> dict[str, Any]:
+        if self.error:
+            return {"error": self.error}
+        end = time.monotonic() + max(limit, 0.1)
+        found: list[Any] = []
+        for rank, lines in enumerate(self.lines):
+            try:
+                found.append(lines.get(timeout=max(0.1, end - time.monotonic())))
+                why = "the process ended"
+            except queue.Empty:
+                found.append(None)
+                why = f"nothing for {limit:.0f} s"
+            if found[-1] is None:
+                self.said[rank].seek(0)
+                self.error = f"rank {rank}: {why}; it said: {self.said[rank].read()[-1500:]}"
+                return {"error": self.error}
+        return next((one for one in found if "error" in one), found[0])
+
+    def close(self) -> None:
+        for process in self.ranks:
+            process.kill()
+            process.wait()
+
+
+class Programs:
+    """tests/distributed/programs/collectives.py and data_parallel.py on the GPUs themselves, side by side."""
+
+    QUICK: ClassVar = {"collectives.py": "float32", "data_parallel.py": "eager"}  # what --dry tries of each
+
+    def __init__(self, device: str, limit: float) -> None:
+        self.begun, self.ranks = time.monotonic(), {}
+        for script, quick in self.QUICK.items():
+            port, how = free_port(), ["cuda"] if device == "cuda" else ["nccl", quick]
+            path = f"tests/distributed/programs/{script}"
+            self.ranks[script] = [
+                subprocess.Popen([sys.executable, "-m", "cutaway.run_worker", path, *how], cwd=ROOT, text=True,
+                                 env=environment(r, port, device), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                for r in range(RANKS)
+            ]  # fmt: skip
+        self.timer = threading.Timer(limit, self.kill)
+        self.timer.start()
+
+    def kill(self) -> None:
+        for rank in [rank for ranks in self.ranks.values() for rank in ranks]:
+            rank.kill()
+
+    def report(self) -> None:
+        for script, ranks in self.ranks.items():
+            said = [rank.communicate()[0] for rank in ranks]
+            good = all(rank.returncode == 0 for rank in ranks)
+            words = said[0].strip().splitlines()[-1:] if good else [one[-2500:] for one in said]
+            taken = time.monotonic() - self.begun
+            print(
+                f"{script:<20} {'equal' if good else 'FAILED'} ({taken:.0f} s): " + "\n".join(words),
+                flush=True,
+            )
+        self.timer.cancel()
+
+
+def ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.2f} ms"
+
+
+def verdict(holds: bool) -> str:
+    return "holds" if holds else "MISSED"
+
+
+class Clock:
+    """What is left of the time that the whole run may take."""
+
+    def __init__(self, seconds: float) -> None:
+        self.end = time.monotonic() + seconds
+
+    def left(self, most: float = 1e9) -> float:
+        return min(most, self.end - time.monotonic())
+
+
+def started(model: str, device: str) -> dict[str, Pair]:
+    """The pairs of a model, which begin to build."""
+    peers = ["cutaway", "torch"] if importlib.util.find_spec("torch") else ["cutaway"]
+    pairs = {peer: Pair(peer, model, device) for peer in peers}
+    for pair in pairs.values():
+        pair.tell("build")
+        pair.tell("build alone")
+    return pairs
+
+
+def train(model: str, device: str, rounds: int, clock: Clock, pairs: dict[str, Pair]) -> None:
+    """One model: the frameworks take turns."""
+    peers = [*pairs]
+    try:
+        built = {}
+        for peer, pair in pairs.items():
+            pair.answer(clock.left(60))  # it is ready
+            built[peer] = pair.answer(clock.left() - 30)
+            pair.answer(clock.left() - 20)  # the step without other ranks
+        print(f"\n{model}, bfloat16, {RANKS} ranks\n" + "-" * (len(model) + 19))
+        for peer, found in built.items():
+            print(f"{peer:<8} first step and build {found['cold']:.1f} s, first loss {found['loss']:.4f}"
+                  if "cold" in found else f"{peer:<8} {found['error']}", flush=True)  # fmt: skip
+        times: dict[str, list[float]] = {peer: [] for peer in peers}
+        for turn in range(rounds):
+            for peer in peers[:: 1 if turn % 2 == 0 else -1]:
+                found = pairs[peer].ask("step", clock.left(30))
+                times[peer] += [found["seconds"]] if "seconds" in found else []
+        middle = {peer: statistics.median(seen) for peer, seen in times.items() if seen}
+        for peer, seen in times.items():
+            if seen:
+                print(
+                    f"{peer:<8} step {ms(middle[peer])} (of {rounds} rounds: {ms(min(seen))} to {ms(max(seen))})"
+                )
+        if len(middle) == 2:
+            ratio = middle["cutaway"] / middle["torch"]
+            print(f"step over torch's: {ratio:.2f} (at most {RATIO}: {verdict(ratio <= RATIO)})", flush=True)
+        for peer in middle:
+            communication(peer, pairs[peer], middle[peer], clock)
+        if "cutaway" in middle and "gpt2" in model and device == "cuda":
+            found = pairs["cutaway"].ask("memory", clock.left(40))
+            if "used" in found:
+                off = found["used"] / found["formula"] - 1
+                print(f"sharded, bytes on each GPU after a step: {found['used']:,}; the formula, 3 parts of "
+                      f"1/{RANKS} of the parameters: {found['formula']:,}; "
+                      f"{off:+.1%} (5 %: {verdict(abs(off) <= CLOSE)})")  # fmt: skip
+            else:
+                print(f"sharded memory: {found['error']}")
+    finally:
+        for pair in pairs.values():
+            pair.close()
+
+
+def communication(peer: str, pair: Pair, step: float, clock: Clock) -> None:
+    """How much of the communication is hidden, and for ours what the model of cost predicts."""
+    moved, alone = pair.ask("moved", clock.left(20)), pair.ask("alone", clock.left(30))
+    if "error" in alone or "error" in moved:
+        print(f"{peer:<8} communication: {alone.get('error') or moved.get('error')}", flush=True)
+        return
+    again = pair.ask("step", clock.left(20)).get("seconds", step)
+    longer, total = max(0.0, min(step, again) - alone["seconds"]), moved["seconds"]
+    hidden = max(0.0, 1 - longer / total)
+    rate = 2 * (RANKS - 1) / RANKS * moved["bytes"] / total / 1e9
+    print(f"{peer:<8} step without other ranks {ms(alone['seconds'])}; "
+          f"{moved['bytes'] / 1e6:.0f} MB of gradients alone {ms(total)} ({rate:.0f} GB/s); "
+          f"hidden {hidden:.0%} (80 %: {verdict(hidden >= HIDDEN)})", flush=True)  # fmt: skip
+    if peer != "cutaway":
+        return
+    found = pair.ask("link", clock.left(30))
+    if "error" in found:
+        print(f"link: {found['error']}")
+        return
+    link = fitted([(n, s) for n, s in found["samples"]], RANKS)
+    print("link, all_reduce of " + ", ".join(f"{n:,} B {s * 1e6:.0f} us" for n, s in found["samples"]))
+    predicted(link, moved["buckets"], alone["seconds"], step)
+
+
+def predicted(link: Link, sizes: list[int], alone: float, step: float) -> None:
+    buckets = buckets_of(sizes, alone * (1 - BACKWARD), alone * BACKWARD)
+    guess = predict(buckets, alone, 0.0, link, RANKS)
+    off = guess.seconds / step - 1
+    print(f"fitted: {link.latency * 1e6:.1f} us and {link.bandwidth / 1e9:.0f} GB/s; "
+          f"predicted step {ms(guess.seconds)}, measured {ms(step)}: {off:+.1%} "
+          f"(15 %: {verdict(abs(off) <= PREDICTED)})")  # fmt: skip
+    print("extrapolated from this link, were it the same between all: " + ", ".join(
+        f"{n} ranks {ms(one.seconds)} ({name})" for n in (8, 64, 512, 4096)
+        for name, one in [best(buckets, alone, 0.0, link, n)]), flush=True)  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--models", nargs="*", default=["gpt2", "resnet50"])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--dry", action="store_true", help="on the CPU, with the stand-in for NCCL and small models"
+    )
+    given = parser.parse_args()
+    clock, device = Clock(given.seconds), "cpu" if given.dry else "cuda"
+    models = ["tiny gpt2"] if given.dry else given.models
+    lines = [] if given.dry else subprocess.check_output(["nvidia-smi", "-L"], text=True).splitlines()
+    names = ", ".join(line.partition(": ")[2].partition(" (")[0] for line in lines)
+    command = "python3 -m benchmarks.gpu.distributed"
+    print(heading("Two GPUs by NCCL", command, 0, "cupy", "triton", "torch", more=names) + "\n", flush=True)
+    programs = Programs(device, clock.left(given.seconds * 0.4))
+    building = {model: started(model, device) for model in models}  # all at once: no time is measured yet
+    programs.report()
+    for model, pairs in building.items():
+        train(model, device, given.rounds, clock, pairs)
+    print(f"\n{given.seconds - clock.left():.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,212 @@
+"""One rank of `benchmarks/gpu/distributed.py`, as torch or as Cutaway: it builds, then measures what it is asked.
+
+Input: `PEER MODEL DEVICE` and torchrun's variables. Each line that it reads is a measurement's name; it answers each
+with a line of JSON. `step`: DistributedDataParallel; `alone`: the same step without other ranks; `moved`: the
+gradients' bytes by themselves; `link`: all_reduces of many sizes; `memory`: bytes per GPU of a sharded
+model, and the formula's.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import statistics
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+PEER, MODEL, DEVICE = sys.argv[1:4]
+STEPS = 10 if DEVICE == "cuda" else 3  # in one round
+SIZES = [1 << k for k in range(12, 28 if DEVICE == "cuda" else 20, 2)]
+if PEER == "cutaway":
+    from cutaway import torch_api
+
+    torch_api.be_torch()
+    if DEVICE == "cpu":
+        from tests.distributed import nccl_standin
+
+        nccl_standin.install()
+
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+from torch.nn.parallel import DistributedDataParallel  # noqa: E402
+
+from benchmarks.gpu.distributed_models import MODELS, loss_of  # noqa: E402
+
+OURS = PEER == "cutaway"
+
+
+def synchronize() -> None:
+    if DEVICE == "cuda":
+        torch.cuda.synchronize()
+
+
+class Training:
+    """The model on this rank's device; `step(ddp)` is a call that trains it once."""
+
+    def __init__(self) -> None:
+        make, sizes, draw, about = MODELS[MODEL]
+        torch.manual_seed(0)
+        dtype = torch.bfloat16
+        self.start = make(*sizes).to(dtype)
+        self.make: Callable[[], Any] = lambda: copy.deepcopy(self.start).to(DEVICE)
+        torch.manual_seed(1 + dist.get_rank())
+        self.x, self.y = draw(*about, DEVICE, dtype)
+        self.calls: dict[bool, Callable[[], Any]] = {}
+        self.cold: dict[bool, float] = {}
+
+    def step(self, ddp: bool) -> Callable[[], Any]:
+        if ddp not in self.calls:
+            start = time.perf_counter()
+            torch.manual_seed(0)
+            self.calls[ddp] = self._built(ddp)
+            self.loss = float(self.calls[ddp]())
+            self.calls[ddp]()
+            synchronize()
+            self.cold[ddp] = time.perf_counter() - start
+        return self.calls[ddp]
+
+    def _built(self, ddp: bool) -> Callable[[], Any]:
+        model = self.make()
+        run = DistributedDataParallel(model) if ddp else model
+        if not OURS:
+            run = torch.compile(run)
+        fused = {} if OURS or DEVICE == "cpu" else {"fused": True}
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, **fused)
+
+        for (
+            parameter
+        ) in model.parameters():  # momenta from the start: one graph, not one for the first step too
+            parameter.grad = torch.zeros_like(parameter)
+        optimizer.step()
+
+        def step(x: Any, y: Any) -> Any:
+            optimizer.zero_grad()
+            loss = loss_of(run(x), y)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        whole = torch.compile(step) if OURS else step
+        return lambda: whole(self.x, self.y)
+
+
+def round_of(call: Callable[[], Any], count: int = STEPS) -> float:
+    """Seconds for one of `count` calls."""
+    dist.barrier()
+    synchronize()
+    start = time.perf_counter()
+    for _ in range(count):
+        call()
+    synchronize()
+    return (time.perf_counter() - start) / count
+
+
+def build(training: Training, ddp: bool) -> dict[str, Any]:
+    """The step, so that what is measured later is ready."""
+    training.step(ddp)
+    return {"loss": training.loss, "cold": training.cold[ddp]}
+
+
+def gradients(training: Training) -> list[int]:
+    return [p.numel() * p.element_size() for p in training.start.parameters()]
+
+
+def moved(training: Training) -> dict[str, Any]:
+    """The bytes of all gradients, 25 MB in one call, one call after the other."""
+    total, each = sum(gradients(training)), 25 << 20
+    counts = [each] * (total // each) + [total % each]
+    flat = [torch.ones(max(n // 2, 1), device=DEVICE, dtype=torch.bfloat16) for n in counts]
+
+    def call() -> None:
+        for work in [dist.all_reduce(f, async_op=True) for f in flat]:
+            work.wait()
+
+    call()
+    return {
+        "seconds": statistics.median(round_of(call, 3) for _ in range(3)),
+        "bytes": total,
+        "buckets": counts,
+    }
+
+
+def link(training: Training) -> dict[str, Any]:
+    """[bytes, seconds] of an all_reduce of each size, on a stream that does nothing else."""
+    samples = []
+    for nbytes in SIZES:
+        x = torch.ones(nbytes // 2, device=DEVICE, dtype=torch.bfloat16)
+
+        def call(x: Any = x) -> None:
+            dist.all_reduce(x, async_op=True).wait()
+
+        call()
+        samples.append(
+            [nbytes, statistics.median(round_of(call, 20 if DEVICE == "cuda" else 2) for _ in range(3))]
+        )
+    return {"samples": samples}
+
+
+def memory(training: Training) -> dict[str, Any]:
+    """Bytes that stay on this rank: a shard of parameters, of gradients and of momenta."""
+    import cupy
+    from torch.distributed.fsdp import fully_shard
+
+    training.calls.clear()
+    pool = cupy.get_default_memory_pool()
+    import gc
+
+    gc.collect()
+    before = pool.used_bytes()
+    model = fully_shard(training.make())
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
+    loss_of(model(training.x), training.y).backward()
+    optimizer.step()
+    gc.collect()
+    synchronize()
+    used = pool.used_bytes() - before
+    size = dist.get_world_size()
+    each = sum(-(-p // 2 // size) * 2 for p in gradients(training))
+    return {"used": used, "formula": 3 * each}
+
+
+MEASURES: dict[str, Callable[[Training], dict[str, Any]]] = {
+    "step": lambda t: {"seconds": round_of(t.step(True))},
+    "alone": lambda t: {"seconds": round_of(t.step(False))},
+    "build": lambda t: build(t, True),
+    "build alone": lambda t: build(t, False),
+    "moved": moved,
+    "link": link,
+    "memory": memory,
+}
+
+
+def say(found: dict[str, Any]) -> None:
+    print("JSON " + json.dumps(found), flush=True)
+
+
+def story(error: Exception) -> dict[str, str]:
+    return {"error": f"{type(error).__name__}: {error}\n{''.join(traceback.format_exc(limit=-6))}"[:4000]}
+
+
+def main() -> None:
+    dist.init_process_group("nccl" if OURS or DEVICE == "cuda" else "gloo")
+    training = Training()
+    say({"ready": dist.get_rank()})
+    for line in sys.stdin:
+        try:
+            say(MEASURES[line.strip()](training))
+        except Exception as error:
+            say(story(error))
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Exception as error:
+        say(story(error))
+        sys.stdout.flush()
+        os._exit(1)
