@@ -69,6 +69,11 @@ def test_models_with_synchronized_statistics_train_as_one_process(processes, dty
     assert len(re.findall(r"equal to one process", done.stdout)) == processes
 
 
+def test_hooks_autocast_and_clipping_as_in_one_process():
+    done = start("hooks_and_casts.py")
+    assert len(re.findall(r"equal to one process", done.stdout)) == 2, done.stdout + done.stderr
+
+
 def test_one_rank_builds_and_rank_0_decides(tmp_path):
     done = start("together.py", tmp_path)
     assert len(re.findall(r"rank \d: together", done.stdout)) == 2, done.stdout + done.stderr
