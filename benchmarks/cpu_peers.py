@@ -88,10 +88,10 @@ def plain_copy(moves: int) -> Callable[[], Any]:
         library = ctypes.CDLL(str(made))
     count = moves // 8
     ones, to = np.ones(count, np.float32), np.zeros(count, np.float32)
-    arguments = ctypes.c_void_p(ones.ctypes.data), ctypes.c_void_p(to.ctypes.data), ctypes.c_long(count)
+    places = [ctypes.c_void_p(array.ctypes.data) for array in (ones, to)]  # of memory that the closure keeps
 
     def call() -> Any:
-        library.copy(*arguments)
+        library.copy(*places, ctypes.c_long(ones.size))
         return to
 
     return call

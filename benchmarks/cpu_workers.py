@@ -103,13 +103,17 @@ class Lane:
     ) -> None:
         self.pinned = list(pinned)
         self.servers = {}
+        self.threads = threads
         for name, python in pythons.items():  # jax has threads of its own, as many as cores when it begins
             own = self.pinned or cpus if name == "jax" else cpus
             self.servers[name] = Server(name, own, threads, python, cache)
 
     def worker(self, library: str, **request: Any) -> Worker:
         server = self.servers[library]
-        return Worker(server, {**request, "cache": str(server.cache), "pinned": self.pinned})
+        # by threads: torch.compile's cache would give kernels that were built for another number
+        folder = server.cache / f"{self.threads}-threads"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return Worker(server, {**request, "cache": str(folder), "pinned": self.pinned})
 
     def ready(self) -> Lane:
         for server in self.servers.values():
