@@ -1,9 +1,9 @@
 """Policies: when compiled code takes over from eager, and when eager takes over again.
 
 Input: the configuration. With `runtime.background`, the graph's operators run on NumPy while the kernels build. With
-`runtime.never_slower`, a few eager and compiled calls are timed after a warm-up, and the faster way stays. Both are off
-by default. They are also off under `runtime.deterministic` (use_deterministic_algorithms), where no measurement decides
-what runs.
+`runtime.never_slower`, some eager and compiled calls are timed after a warm-up, and the faster way stays: rank 0's, for
+code that talks to other ranks. Both are off by default. They are also off under `runtime.deterministic`
+(use_deterministic_algorithms), where no measurement decides what runs.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stage_contracts import config, events
+from stage_contracts.decisions import decided
 from stage_contracts.pipeline import Entry
 
 WARM_UP = 2  # calls of each kind that are not counted
@@ -53,6 +54,7 @@ class Trial:
     compiled: Callable[..., Any]
     eager: Callable[..., Any]
     name: str
+    together: bool = False  # whether it talks to other ranks, which must keep the same way
     times: dict[bool, list[float]] = field(default_factory=lambda: {True: [], False: []})
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -68,6 +70,8 @@ class Trial:
         """Keep the faster way. An event records which one, and both times."""
         took = {way: statistics.median(times[WARM_UP:]) * 1e6 for way, times in self.times.items()}
         slower = took[True] > took[False]
+        if self.together:
+            slower = decided(f"eager or compiled for {self.name}", slower)
         self.entry.run = self.eager if slower else self.compiled
         reason = f"{self.name}: compiled {took[True]:.0f} us, eager {took[False]:.0f} us"
         kept = "eager" if slower else "compiled"
@@ -80,4 +84,13 @@ def on_trial(entry: Entry, eager: Callable[..., Any], name: str, breaks: Sequenc
     """Put a new entry on trial, if the policy is on and the entry has no graph breaks."""
     settings = config.current().runtime
     if settings.never_slower and not settings.deterministic and not breaks and entry.run is not eager:
-        entry.run = Trial(entry, entry.run, eager, name)
+        entry.run = Trial(entry, entry.run, eager, name, _talks(entry))
+
+
+def _talks(entry: Entry) -> bool:
+    """Whether the entry's graph has collectives, or gradients that are averaged over the ranks."""
+    graph = getattr(entry.artifacts.get("artifacts"), "captured", None)
+    targets = [node.target for node in graph.calls] if graph is not None else []
+    return any(
+        getattr(t, "has_effect", False) or getattr(t, "name", "") == "average_gradient" for t in targets
+    )

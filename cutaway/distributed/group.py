@@ -16,6 +16,7 @@ from datetime import timedelta
 from typing import Any
 
 from cutaway.distributed import mpi, nccl
+from cutaway.distributed.agreement import agree
 from cutaway.distributed.lane import Lane
 from cutaway.distributed.lanes import Lanes
 from cutaway.distributed.nccl_lane import NcclLane
@@ -24,6 +25,7 @@ from cutaway.distributed.store import Store
 from cutaway.distributed.store_comm import StoreComm
 from cutaway.distributed.watch import tell_of_errors
 from stage_contracts import communicators
+from stage_contracts.decisions import DECIDERS
 
 DEFAULT_TIMEOUT = timedelta(minutes=30)  # torch's
 # gloo is torch's name for the processes' CPU memory; here MPI moves it
@@ -130,7 +132,16 @@ def init_process_group(
             made = ProcessGroup(comm, comm.Dup(), tuple(range(count)), place, limit, "world", store, False)
             tell_of_errors(store, place)
     group.WORLD = _entered(made)
+    if made.size() > 1:
+        DECIDERS.append(_of_rank_0)
     atexit.register(destroy_process_group)
+
+
+def _of_rank_0(what: str, mine: bool) -> bool:
+    """Rank 0's choice, on every rank; each asks at the same call. DistBackendError where one does not."""
+    world = resolve(None)
+    agree(world.checks, f"the choice: {what}", world.ranks, world.timeout)
+    return bool(world.comm.bcast(mine, 0))
 
 
 def _by_mpi(world_size: int, rank: int, limit: float, store: Store | None) -> ProcessGroup:
@@ -160,6 +171,7 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
         _LANES.pop(name).close()
     if group is None or group is world:
         _World.WORLD = None
+        DECIDERS.clear()
         if world is not None and world.store is not None:
             world.store.leave()
     atexit.unregister(destroy_process_group)

@@ -86,15 +86,15 @@ def binding(library: Any = None) -> SimpleNamespace:
         if status:
             raise NcclError(f"{name}: {lib.ncclGetErrorString(status).decode()}")
 
-    def get_unique_id() -> tuple[int, ...]:
+    def get_unique_id() -> bytes:
         made = UniqueId()
         check("ncclGetUniqueId", ctypes.byref(made))
-        return tuple(made.internal)
+        return bytes(made)
 
     class NcclCommunicator:
-        def __init__(self, ndev: int, commId: tuple[int, ...], rank: int) -> None:
+        def __init__(self, ndev: int, commId: bytes, rank: int) -> None:
             self.comm = POINTER()
-            told = UniqueId((ctypes.c_byte * ID_BYTES)(*commId))
+            told = UniqueId.from_buffer_copy(commId)
             check("ncclCommInitRank", ctypes.byref(self.comm), ndev, told, rank)
 
         def __getattr__(self, name: str) -> Any:

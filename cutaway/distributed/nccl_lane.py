@@ -111,11 +111,11 @@ class NcclLane:
         engine, self._device = nccl.library(), device
         key = f"{self.name}/nccl id"
         if self.rank == 0:
-            self.store.set(key, bytes(b & 255 for b in engine.nccl.get_unique_id()))
+            self.store.set(key, bytes(b & 255 for b in engine.nccl.get_unique_id()))  # bytes, or C chars
         told = self.store.get(key, self.timeout)
         with engine.cuda.Device(device):
             self._stream = engine.cuda.Stream(non_blocking=True, priority=URGENT)
-            comm = engine.nccl.NcclCommunicator(self.size, tuple(_signed(b) for b in told), self.rank)
+            comm = _communicator(engine, self.size, told, self.rank)
         self._link = Link(engine, comm, self.rank, self.size, self._stream.ptr)
         return self._link
 
@@ -134,6 +134,9 @@ class NcclLane:
             self._link = None
 
 
-def _signed(byte: int) -> int:
-    """The byte as CuPy gives and takes it: a C char."""
-    return byte - 256 if byte > 127 else byte
+def _communicator(engine: Engine, size: int, told: bytes, rank: int) -> Any:
+    """CuPy takes the id as bytes since version 14, and as a tuple of C chars before."""
+    try:
+        return engine.nccl.NcclCommunicator(size, told, rank)
+    except TypeError:
+        return engine.nccl.NcclCommunicator(size, tuple(b - 256 if b > 127 else b for b in told), rank)

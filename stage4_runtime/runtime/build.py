@@ -19,6 +19,7 @@ from typing import Any
 
 from stage4_runtime.runtime import cache, triton_units
 from stage4_runtime.runtime.compiler import compile_shared, cpu_identity, find_compiler
+from stage4_runtime.runtime.one_builder import one_builder
 from stage4_runtime.runtime.vector_math import vector_math_flags
 from stage_contracts import config, events
 from stage_contracts.errors import BuildError, CompilerMissing
@@ -65,9 +66,14 @@ def forget_built() -> None:
 def _build_or_load(unit: SourceUnit, builder: Builder, key: cache.Key) -> Mapping[str, Any]:
     files: Mapping[str, bytes] | None = cache.load(key)
     if files is None:
-        with events.timed("build", unit.name, language=unit.language, kernels=len(unit.kernels)):
-            files = builder.make(unit)
-        cache.store(key, files)
+        broken = cache.there(key)
+        with one_builder(key):
+            if cache.there(key) and not broken:  # another process has built it meanwhile
+                files = cache.load(key)
+            if files is None:
+                with events.timed("build", unit.name, language=unit.language, kernels=len(unit.kernels)):
+                    files = builder.make(unit)
+                cache.store(key, files)
     return builder.load(unit, files)
 
 

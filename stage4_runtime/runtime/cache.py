@@ -77,6 +77,14 @@ def load(key: Key) -> dict[str, bytes] | None:
     return None
 
 
+def there(key: Key) -> bool:
+    """Whether there is an entry; `load` says whether it may be used."""
+    try:
+        return _entry_folder(open_root(), key).is_dir()
+    except (NotPrivate, OSError):
+        return False
+
+
 def store(key: Key, files: Mapping[str, bytes]) -> bool:
     """Publish an entry and make room for it. False when that cannot be done; the event log says why."""
     try:

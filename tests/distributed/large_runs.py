@@ -114,6 +114,7 @@ def programs_and_training(programs: int, seed: int, sizes: tuple[int, ...]) -> i
         ("graph_programs.py", ()),
         ("collectives.py", ()),
         ("data_parallel.py", ()),
+        ("hooks_and_casts.py", ()),
         ("models.py", ("5", "float64")),
         ("models.py", ("5", "float32")),
     ):

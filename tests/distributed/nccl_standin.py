@@ -97,9 +97,9 @@ class NcclCommunicator:
     """The data go through a store whose port is in the unique id."""
 
     def __init__(self, ndev, commId, rank):
-        assert len(commId) == 128 and all(-128 <= b < 128 for b in commId), "a tuple of 128 C chars"
+        assert type(commId) is bytes and len(commId) == 128
         self.size_, self.rank = ndev, rank
-        port = int(bytes(b for b in commId if b).decode())
+        port = int(commId.rstrip(b"\0").decode())
         self.store = TCPStore("localhost", port, timeout=20, rank=rank)
         self.number, self.parcels = 0, {}
 
@@ -223,7 +223,7 @@ _SERVERS = []
 def get_unique_id():
     _SERVERS.append(TCPStore("localhost", 0, is_master=True, timeout=20))
     digits = str(_SERVERS[-1].port).encode()
-    return (*digits, *[0] * (128 - len(digits)))
+    return digits.ljust(128, b"\0")
 
 
 NCCL = SimpleNamespace(

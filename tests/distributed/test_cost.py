@@ -20,6 +20,7 @@ from cutaway.distributed.cost import (
     ring,
 )
 from cutaway.distributed.cost_drawing import draw
+from tests.distributed.programs_run import ROOT
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
@@ -69,6 +70,19 @@ def test_choices_and_limits_of_many_ranks():
 def test_too_few_samples_are_refused():
     with pytest.raises(ValueError, match="two sizes or more"):
         fitted([(8, 1.0)], 2)
+
+
+def example():
+    """The guide's picture: 25 MB buckets on a link of 20 us and 6 GB/s."""
+    link = Link(2e-5, 6e9)
+    step = predict(buckets_of([1 << 20, *[25 << 20] * 5], 0.02, 0.04), 0.06, 0.004, link, 2)
+    return draw(
+        step, 0.02, 0.04, 0.004, "A step on two ranks: each bucket travels while the backward goes on"
+    )
+
+
+def test_the_guides_picture_is_todays():
+    assert (ROOT / "site_docs/guides/step_on_two_ranks.svg").read_text() == example() + "\n"
 
 
 def test_a_step_is_drawn_with_each_bucket():

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tests.distributed.programs_run import ROOT, SAYS, start
+from tests.distributed.programs_run import ROOT, SAYS, graph_fault, start
 
 pytest.importorskip("mpi4py", exc_type=ImportError)
 LIMIT = 10  # seconds until all ranks of a faulty run have ended, beside what their start takes
@@ -67,6 +67,22 @@ def test_models_with_synchronized_statistics_train_as_one_process(processes, dty
     done = start("models.py", "2", dtype, *words, processes=processes)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(re.findall(r"equal to one process", done.stdout)) == processes
+
+
+def test_hooks_autocast_and_clipping_as_in_one_process():
+    done = start("hooks_and_casts.py")
+    assert len(re.findall(r"equal to one process", done.stdout)) == 2, done.stdout + done.stderr
+
+
+def test_one_rank_builds_and_rank_0_decides(tmp_path):
+    done = start("together.py", tmp_path)
+    assert len(re.findall(r"rank \d: together", done.stdout)) == 2, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("seed", [5, 7])  # a dtype, and a kill while a part is written; 40: make distributed
+def test_a_fault_in_a_compiled_loop_is_named_and_leaves_whole_checkpoints(seed, tmp_path):
+    problem, fault, taken = graph_fault(seed, tmp_path)
+    assert not problem and taken < 3 * LIMIT, (fault, problem, taken)
 
 
 @pytest.mark.parametrize(("fault", "where"), IN_CI)

@@ -8,13 +8,14 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from cutaway.distributed import nccl_binding, rendezvous
+from cutaway.distributed import nccl_binding, nccl_lane, rendezvous
 from cutaway.distributed.agreement import DistBackendError
-from cutaway.distributed.nccl import reducible
+from cutaway.distributed.nccl import Engine, reducible
 from cutaway.distributed.store import FAILED, FileStore, TCPStore
 from cutaway.distributed.store_comm import StoreComm
 from cutaway.distributed.watch import Watch
@@ -30,6 +31,18 @@ def test_collectives_are_numpys():
 def test_training_is_training_on_the_joined_batch(way):
     for status, said in start_apart("data_parallel.py", "nccl", way):
         assert status == 0 and "equal to one process" in said, said
+
+
+@pytest.mark.parametrize("kind", [bytes, tuple])
+def test_cupy_takes_the_id_as_bytes_since_14_and_as_a_tuple_before(kind):
+    def communicator(size, told, rank):
+        if type(told) is not kind:
+            raise TypeError(f"Argument 'commId' has incorrect type (expected {kind}, got {type(told)})")
+        return told
+
+    engine = Engine(None, None, SimpleNamespace(NcclCommunicator=communicator))
+    found = nccl_lane._communicator(engine, 2, bytes(range(100, 228)), 0)
+    assert bytes(b & 255 for b in found) == bytes(range(100, 228))
 
 
 @pytest.mark.parametrize("fault", ["killed", "another collective"])  # all: make distributed

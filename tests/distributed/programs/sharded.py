@@ -28,21 +28,31 @@ def batches(steps):
     return [(torch.randn(8, 6).double(), torch.randn(8, 3).double()) for _ in range(steps)]
 
 
-def train(run, parameters, data, whole=False):
+def train(run, parameters, data, whole=False, clip=None):
     optimizer = torch.optim.Adam(parameters, lr=1e-2)
-    losses = []
+    losses, norms = [], []
 
     def step(x, y):
         optimizer.zero_grad()
         loss = ((run(x) - y) ** 2).mean()
         loss.backward()
+        if clip:
+            norms.append(float(clip(0.05)))
         optimizer.step()
         return loss
 
     step = torch.compile(step, fullgraph=True) if whole else step
     for x, y in data:
         losses.append(step(x, y).item())
-    return losses
+    return norms if clip else losses
+
+
+def layer_by_layer(whole):
+    for layer in (whole[0], whole[3]):
+        fully_shard(layer)
+    made = fully_shard(whole)
+    assert len(made.own) == 4 and len(made.shapes) == 8
+    return made
 
 
 def differs(a, b):
@@ -79,6 +89,16 @@ def main():
             assert "all_gather" in kinds and "reduce_scatter" in kinds, kinds
             saved = sum(s.meta.nbytes for s in made.partition.saved if s.name.startswith("all_gather"))
             assert saved == 0, made.partition.report()
+    alone, sharded = model(), layer_by_layer(model())
+    norms = train(
+        alone, alone.parameters(), data, clip=lambda most: nn.utils.clip_grad_norm_(alone.parameters(), most)
+    )
+    found = train(sharded, sharded.parameters(), mine, clip=sharded.clip_grad_norm_)
+    assert all(abs(a - b) < 1e-10 for a, b in zip(norms, found, strict=True)), (norms, found)
+    assert differs(sharded.full_state_dict(), alone.state_dict()) < 1e-10
+    sharded = layer_by_layer(model())
+    train(torch.compile(sharded, fullgraph=True), sharded.parameters(), mine)
+    assert differs(sharded.full_state_dict(), wanted) < 1e-10
     checkpoint.save(sharded, folder)
     assert len([*Path(folder).glob("*.safetensors")]) == size
     again = fully_shard(copy.deepcopy(model()))
