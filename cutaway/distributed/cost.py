@@ -91,9 +91,11 @@ class Bar:
 
 @dataclass(frozen=True)
 class Step:
-    """A predicted step: its transfers, its seconds, those of all transfers, and by how much these make it longer."""
+    """A predicted step: its transfers, when computing ends, its seconds, those of all transfers, and by how much these
+    make it longer."""
 
     bars: tuple[Bar, ...]
+    computed: float
     seconds: float
     moved: float
     longer: float
@@ -113,19 +115,25 @@ def predict(
     rate 1 - busy.
     """
     if ranks == 1:
-        return Step((), computing + after, 0.0, 0.0)
+        return Step((), computing, computing + after, 0.0, 0.0)
     cost, bars = CHOICES[choice], []
-    clock = worked = moved = 0.0  # the time, how much of the computing is done, how long the link was in use
+    clock = worked = moved = computed = (
+        0.0  # the time, how much of the computing is done, how long the link was in use
+    )
     for bucket in sorted(buckets, key=lambda one: one.ready):
         wait = max(
             0.0, min(bucket.ready, computing) - worked
         )  # until its gradients are there, the link is idle
         clock, worked = clock + wait, worked + wait
+        if not computed and worked >= computing * (1 - 1e-12):
+            computed = clock
         taken = cost(link, bucket.nbytes, ranks)
         bars.append(Bar(bucket, clock, clock + taken))
+        if not computed and computing <= worked + taken * (1 - link.busy):
+            computed = clock + (computing - worked) / (1 - link.busy)
         clock, worked, moved = clock + taken, worked + taken * (1 - link.busy), moved + taken
     seconds = clock + max(0.0, computing - worked)
-    return Step(tuple(bars), seconds + after, moved, seconds - computing)
+    return Step(tuple(bars), computed or seconds, seconds + after, moved, seconds - computing)
 
 
 def best(

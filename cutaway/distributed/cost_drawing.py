@@ -1,6 +1,6 @@
 """A predicted step as a drawing: what the processor computes, and below it each bucket on the link.
 
-Input: a Step of cost.py and the seconds of its forward, backward and optimizer. Gives SVG, which a browser opens.
+Input: a Step of cost.py and the seconds of its forward and its optimizer. Gives SVG, which a browser opens.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ COLOURS = {
 }
 
 
-def draw(step: Step, forward: float, backward: float, optimizer: float, title: str) -> str:
+def draw(step: Step, forward: float, optimizer: float, title: str) -> str:
     """One row for computing and one for the link; a dotted line where a bucket's last gradient is there."""
     scale = (WIDTH - LEFT - 20) / step.seconds
     computed = step.seconds - optimizer

@@ -113,9 +113,7 @@ def main() -> int:
                 link,
                 2,
             )
-            given.drawing.write_text(
-                draw(step, alone * FORWARD, alone * (1 - FORWARD), 0.0, "A step on 2 ranks, predicted")
-            )
+            given.drawing.write_text(draw(step, alone * FORWARD, 0.0, "A step on 2 ranks, predicted"))
     return bool(bad)
 
 

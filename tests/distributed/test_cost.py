@@ -40,6 +40,7 @@ def test_a_quick_link_is_hidden_but_for_the_last_bucket():
     step = predict(buckets_of(sizes, 0.1, 0.2), 0.3, 0.0, link, 2)
     each = ring(link, 1 << 20, 2)
     assert step.seconds == pytest.approx(0.3 + each) and step.hidden == pytest.approx(0.75)
+    assert step.computed == pytest.approx(0.3)
     assert [bar.start for bar in step.bars] == pytest.approx([0.15, 0.2, 0.25, 0.3])
 
 
@@ -76,9 +77,7 @@ def example():
     """The guide's picture: 25 MB buckets on a link of 20 us and 6 GB/s."""
     link = Link(2e-5, 6e9)
     step = predict(buckets_of([1 << 20, *[25 << 20] * 5], 0.02, 0.04), 0.06, 0.004, link, 2)
-    return draw(
-        step, 0.02, 0.04, 0.004, "A step on two ranks: each bucket travels while the backward goes on"
-    )
+    return draw(step, 0.02, 0.004, "A step on two ranks: each bucket travels while the backward goes on")
 
 
 def test_the_guides_picture_is_todays():
@@ -87,7 +86,7 @@ def test_the_guides_picture_is_todays():
 
 def test_a_step_is_drawn_with_each_bucket():
     step = predict(buckets_of([1 << 20] * 3, 0.1, 0.2), 0.3, 0.02, Link(1e-4, 1e8), 2)
-    drawn = xml.etree.ElementTree.fromstring(draw(step, 0.1, 0.2, 0.02, "two < three"))
+    drawn = xml.etree.ElementTree.fromstring(draw(step, 0.1, 0.02, "two < three"))
     titles = [t.text for t in drawn.iter("{http://www.w3.org/2000/svg}title")]
     assert titles[0] == "two < three" and sum("bucket" in t for t in titles) == 3
     assert any(t.startswith("optimizer") for t in titles)
