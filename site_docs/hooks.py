@@ -90,6 +90,10 @@ def _beside(name):
 
 def on_page_markdown(markdown, page, **_):
     markdown = _beside("languages").with_shared_code(markdown, page.file.src_uri)
+    if _beside("languages").is_arabic(
+        page.file.src_uri
+    ):  # its names of the code are those of the English page
+        page.meta["search"] = {"boost": 0.5}
     pages = "dynamic_page", "debug_page", "guide_page", "names_page", "chapter_page"
     texts = (_beside("numpy_page").TABLES, *(_beside(page).TEXTS for page in pages))
     wanted = {mark: make for table in texts for mark, make in table.items() if mark in markdown}

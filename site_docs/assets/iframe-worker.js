@@ -31,4 +31,5 @@ if (location.protocol === "file:") {
     }
     terminate() { this.frame.remove() }
   }
+  window.IFrameWorker = window.Worker  // by this name the theme's worker knows where its languages' scripts are
 }

@@ -338,7 +338,7 @@ def moved(place: Any, moves: dict[Source, Source]) -> Any:
 
 
 class _Reads:
-    """The objects in places that are reached from known ones. No code of the user's runs."""
+    """The objects in places that are reached from known ones. No user function runs."""
 
     def __init__(self, known: dict[Source, Any]) -> None:
         self.known = dict(known)
@@ -371,7 +371,7 @@ _PLAIN = (types.FunctionType, types.MethodType, types.ModuleType, type)
 
 
 def _attribute(value: Any, name: str) -> Any:
-    """`value.name`, where that runs no code of the user's; else MISSING."""
+    """`value.name`, where that runs no user function; else MISSING."""
     cls = type(value)
     if cls in _PLAIN:
         return getattr(value, name, MISSING)

@@ -25,7 +25,7 @@ PLAIN = ROOT / "build/plain_site"
 LACKS = (
     "hooks in Python: pages that are made (labs, catalogues, outputs of commands) are handed over as finished Markdown",
     "an Arabic page has English words of the theme, is read from the left, and has the whole navigation beside it",
-    "the switch of languages on each page leads nowhere: our hook writes it",
+    "no switch of languages: our hook gives each page its own",
     "pages of source code: our hook writes them after the build; here the report wrote them",
 )
 

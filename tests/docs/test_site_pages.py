@@ -76,6 +76,12 @@ def test_the_searches_have_pages():
         assert name in MADE or (SITE / f"{name}.md").exists(), page
 
 
+def test_the_frame_that_searches_offline_tells_the_worker_its_name():
+    """Without it the theme's worker looks for the scripts of a second language where they are not, and finds nothing."""
+    assert "lang: [en, ar]" in MKDOCS
+    assert "window.IFrameWorker = " in (SITE / "assets/iframe-worker.js").read_text(encoding="utf-8")
+
+
 def test_both_themes_are_there():
     assert "scheme: default" in MKDOCS and "scheme: slate" in MKDOCS
     css = (SITE / "assets/cutaway.css").read_text(encoding="utf-8")
@@ -98,4 +104,5 @@ def test_the_report_of_the_browser_is_clean(name):
         "console errors and warnings, failed loads",
     ):
         assert f"{what}: 0" in text
+    assert re.search(r"^  install: install\.html, ", text, re.M)
     assert re.search(r"violations of axe-core's rules \(.*\): 0", text) and "of which broken: 0" in text
