@@ -40,6 +40,11 @@ FLOATS: dict[str, tuple[str, ...]] = {
     "huber_loss": ("delta",),
     "smooth_l1_loss": ("beta",),
     "isclose": ("rtol", "atol"),
+    **dict.fromkeys(("trapezoid", "cumulative_trapezoid"), ("dx",)),
+    **dict.fromkeys(("cosine_similarity", "pairwise_distance", "poisson_nll_loss"), ("eps",)),
+    **dict.fromkeys(("cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss"), ("margin",)),
+    "triplet_margin_loss": ("eps",),
+    "local_response_norm": ("alpha", "beta", "k"),
     "scaled_dot_product_attention": ("scale",),
 }
 for _name in ("add", "sub", "mul", "div", "lerp", "addcmul", "addcdiv"):

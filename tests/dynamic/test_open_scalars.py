@@ -17,6 +17,7 @@ from stage_contracts import config, events
 
 F = torch.nn.functional
 NUMBERS = (0.5, 2.0, 1.0, 0.1, 3.7, 1e-300, 0.0, -0.0, -1.5, math.inf, -math.inf, math.nan, 1e300)
+SIGNS = torch.tensor([1.0, -1.0, -1.0, 1.0])
 CALLS = {  # operator, parameter: the call, with x of shape (4, 4)
     **{(name, "other"): lambda x, s, name=name: getattr(torch, name)(x, s) for name in
        "mul maximum minimum div add sub eq ne lt le gt ge fmod remainder floor_divide".split()},
@@ -64,6 +65,16 @@ CALLS = {  # operator, parameter: the call, with x of shape (4, 4)
     ("smooth_l1_loss", "beta"): lambda x, s: F.smooth_l1_loss(x, x.t(), beta=s),
     ("isclose", "rtol"): lambda x, s: torch.isclose(x, x.t(), rtol=s),
     ("isclose", "atol"): lambda x, s: torch.isclose(x, x.t(), atol=s),
+    ("trapezoid", "dx"): lambda x, s: torch.trapezoid(x, dx=s),
+    ("cumulative_trapezoid", "dx"): lambda x, s: torch.cumulative_trapezoid(x, dx=s),
+    ("cosine_similarity", "eps"): lambda x, s: F.cosine_similarity(x, x.t(), eps=s),
+    ("pairwise_distance", "eps"): lambda x, s: F.pairwise_distance(x, x.t(), eps=s),
+    ("poisson_nll_loss", "eps"): lambda x, s: F.poisson_nll_loss(x, x.t(), log_input=False, eps=s),
+    ("cosine_embedding_loss", "margin"): lambda x, s: F.cosine_embedding_loss(x, x.t(), SIGNS, margin=s),
+    ("hinge_embedding_loss", "margin"): lambda x, s: F.hinge_embedding_loss(x, SIGNS, margin=s),
+    ("margin_ranking_loss", "margin"): lambda x, s: F.margin_ranking_loss(x[0], x[1], SIGNS, margin=s),
+    ("triplet_margin_loss", "eps"): lambda x, s: F.triplet_margin_loss(x, x.t(), x.flip(0), eps=s),
+    **{("local_response_norm", p): lambda x, s, p=p: F.local_response_norm(x[None], 2, **{p: s}) for p in ("alpha", "beta", "k")},
     ("scaled_dot_product_attention", "scale"): lambda x, s: F.scaled_dot_product_attention(x, x, x, scale=s),
 }  # fmt: skip
 IN_PLACE = {
