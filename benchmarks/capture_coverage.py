@@ -2,7 +2,7 @@
 
 Input: stage1_capture/tests/programs, whose functions use nothing but methods of tensors and a few names that torch has
 too, so the same files run on both; `make capture-coverage` keeps what this prints in reports/capture-coverage.txt.
-Whole means: no graph break (torch: under fullgraph=True nothing is refused), at least one graph.
+Whole means: under fullgraph=True nothing is refused, and there is at least one graph. The counts are those without it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import io
 import json
 import logging
 import pkgutil
+import subprocess
 import sys
 import types
 import warnings
@@ -101,17 +102,65 @@ def by_torch(entry: tuple) -> tuple[bool, int]:
     return whole and counter.frame_count > 0, counter.frame_count
 
 
+def raises(entry: tuple) -> bool:
+    """Whether the program ends in an error of its own. torch captures it up to there; here Python raises it."""
+    function, make, kwargs, grad = entry
+    try:
+        function(*arguments(make, grad), **kwargs)
+    except Exception:
+        return True
+    return False
+
+
+def whole_here(names: list[str]) -> dict[str, bool]:
+    """Which of these programs Cutaway captures whole under fullgraph=True: in a process where imports are not faked."""
+    command = [sys.executable, "-m", "benchmarks.capture_coverage", "--here", *names]
+    said = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    return json.loads(said.stdout.splitlines()[-1])
+
+
+def print_whole(names: list[str]) -> None:
+    """What `whole_here` reads."""
+    # imported here: the other process answers the corpus's imports by torch
+    from cutaway.compile_frame import WHOLE
+    from stage1_capture.capture import capture
+    from stage1_capture.tests import corpus
+    from stage_contracts import config
+
+    whole = {}
+    for name in names:
+        frames: list[Any] = []
+
+        def captured(*args: Any, frames: list = frames, **kwargs: Any) -> Any:
+            frames.append(capture(*args, **kwargs))
+            return frames[-1]
+
+        corpus.reset_all()
+        quietly = contextlib.redirect_stdout(io.StringIO())
+        # the corpus checks what only its own settings pass
+        with config.patch(WHOLE), quietly, contextlib.suppress(Exception):
+            corpus.run(name, "whole", captured)
+        whole[name] = not any(f.breaks for f in frames) and any(f.graph for f in frames)
+    print(json.dumps(whole))
+
+
 def main() -> None:
+    if sys.argv[1:2] == ["--here"]:
+        return print_whole(sys.argv[2:])
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
     ours = json.loads((ROOT / "stage1_capture/tests/counts.json").read_text())
     print(heading("Capture of the corpus", "make capture-coverage", "none: every program", "torch"))
-    rows = []
-    for name, entry in list(programs_on_torch().items())[:: unless_quick(1, 200)]:
+    rows, own_errors = [], set()
+    programs = dict(list(programs_on_torch().items())[:: unless_quick(1, 200)])
+    broken = whole_here([name for name in programs if ours[f"{name}:whole"][1]])
+    for name, entry in programs.items():
         graphs, breaks = ours[f"{name}:whole"]
+        here = broken.get(name, graphs > 0 and breaks == 0)
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             whole, torch_graphs = by_torch(entry)
-        rows.append((name, graphs > 0 and breaks == 0, graphs, breaks, whole, torch_graphs))
+            own_errors |= {name} if raises(entry) else set()
+        rows.append((name, here, graphs, breaks, whole, torch_graphs))
     computing = [row for row in rows if row[2] or row[5]]
     print(f"{len(rows)} programs, {len(computing)} with a graph in either")
     for title, ours_whole, theirs in (
@@ -124,7 +173,10 @@ def main() -> None:
         print(f"\n{title}: {len(found)}")
         if ours_whole != theirs:
             for name, _, graphs, breaks, _, torch_graphs in found:
-                print(f"    {name}: here {graphs} graphs, {breaks} breaks; torch {torch_graphs} graphs")
+                error = ", and an error of the program's own" if name in own_errors else ""
+                print(
+                    f"    {name}: here {graphs} graphs, {breaks} breaks; torch {torch_graphs} graphs{error}"
+                )
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ Input: the labs' folders. A wrong answer is the reference with one change, from 
 that passes means that a check is missing.
 """
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -93,6 +94,32 @@ def test_a_page_shows_what_its_code_prints(lab):
     """`python -m labs.pages` writes them anew."""
     for path, text in derived(lab).items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name} is old: run python -m labs.pages"
+
+
+@LABS
+@pytest.mark.parametrize(
+    "text, says", [("", "is empty"), ("def f(:\n", "is not Python"), ("1 / 0\nx = 1", "ZeroDivisionError")]
+)
+def test_an_empty_or_broken_answer_is_reported_as_such(lab, text, says, tmp_path):
+    found = graded(tmp_path, lab, text)
+    assert not found.outcomes and says in found.refused and lab.file in found.refused
+
+
+@LABS
+def test_a_lab_needs_no_other_lab(lab):
+    """Its checks run with this lab alone: no file of it imports from another lab's folder."""
+    others = {other.package for other in all_labs()} - {lab.package}
+    for path in lab.folder.glob("*.py"):
+        assert not [name for name in others if name in path.read_text(encoding="utf-8")], path
+
+
+@LABS
+def test_what_a_check_tells_to_read_is_on_the_page(lab):
+    """Each `page.md#heading` in the checks is a heading of the page."""
+    named = set(re.findall(r"page\.md#([\w-]+)", (lab.folder / "checks.py").read_text(encoding="utf-8")))
+    headings = re.findall(r"^##+ (.*)$", lab.page.read_text(encoding="utf-8"), re.M)
+    slugs = {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+    assert named and named <= slugs, named - slugs
 
 
 def test_numbers_and_ids_are_used_once():

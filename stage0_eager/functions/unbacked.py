@@ -102,7 +102,7 @@ def _repeated(xp: Any, counts: Any, binds: Any) -> Any:
     return xp.repeat(xp.arange(counts.shape[0], dtype=xp.int64), counts)
 
 
-_ERRORS = {e.__name__: e for e in (RuntimeError, ValueError, IndexError, TypeError)}
+_ERRORS = {e.__name__: e for e in (RuntimeError, ValueError, IndexError, TypeError, AssertionError)}
 
 
 @cache
@@ -114,7 +114,7 @@ def _checked(xp: Any, shown: Any, sizes: Any, names: Any, condition: str, error:
     """Each of `shown` is a number, or has one as its first dimension. `names`: what those and the sizes are called."""
     values = [int(a) if not a.ndim else a.shape[0] for a in shown]
     if not _test(tuple(names), condition)(*values, *sizes):
-        raise _ERRORS[error](message)
+        raise _ERRORS[error](*filter(None, (message,)))
     return np.zeros((0,), np.uint8)
 
 

@@ -199,8 +199,10 @@ def _setdefault(tx: Tx, receiver: ConstDictVariable, key: Variable, default: Var
 
 
 @method(ConstDictVariable, "update")
-def update_entries(tx: Tx, receiver: ConstDictVariable, *values: Variable, **more: Variable) -> None:
-    new = {**dict_(tx, *values).items, **more}
+def update_entries(
+    tx: Tx, receiver: ConstDictVariable, values: Variable | None = None, /, **more: Variable
+) -> None:
+    new = {**dict_(tx, values).items, **more}
     receiver.will_change(tx, "the method update")
     receiver.items.update(new)
 
@@ -330,7 +332,8 @@ METHODS[GeneratorVariable, "close"] = lambda tx, args, kwargs: args[0].close(tx)
 @method(GeneratorVariable, "throw")
 def _throw(tx: Tx, receiver: GeneratorVariable, kind: Variable, *more: Variable) -> Variable:
     value = more[0] if more and not more[0].is_none() else kind
-    return receiver.throw(tx, as_exception(tx, value))
+    words = f"exceptions must be classes or instances deriving from BaseException, not {value.class_name()}"
+    return receiver.throw(tx, as_exception(tx, value, words))
 
 
 @method(ExceptionVariable, "add_note")

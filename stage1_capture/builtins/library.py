@@ -25,6 +25,7 @@ from typing import Any
 
 from stage1_capture.builtins.python import dict_
 from stage1_capture.state import polyfills
+from stage1_capture.state.graph_builder import SkipFrame, is_library
 from stage1_capture.state.machine import BUILTINS, FOLDED, Args, Kwargs, Tx, builtin, builtins_
 from stage1_capture.variables.arithmetic import (
     BINARY,
@@ -47,6 +48,7 @@ from stage1_capture.variables.base import (
 from stage1_capture.variables.builder import object_of
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.function import PartialVariable, UserFunctionVariable, function_variable
+from stage1_capture.variables.generator import GeneratorVariable
 from stage1_capture.variables.mapping import ConstDictVariable, DefaultDictVariable
 from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.sequence import DequeVariable, ListVariable
@@ -174,17 +176,27 @@ for _module in (cmath, unicodedata):
     FOLDED.update(f for f in vars(_module).values() if isinstance(f, types.BuiltinFunctionType))
 
 
+@builtin(operator.length_hint)
+def _length_hint(tx: Tx, value: Variable, *default: Variable) -> Variable:
+    if isinstance(value, GeneratorVariable) and is_library(value.frame.function.globals):
+        # the generator that stands for it has none, and Python would get that
+        raise SkipFrame("length_hint of an iterator of itertools", tx.output.origin(), code="GB0002")
+    return _followed(polyfills.length_hint, tx, [value, *default], {})
+
+
 @builtin(collections.OrderedDict)
-def _ordered_dict(tx: Tx, *values: Variable, **more: Variable) -> Variable:
-    return ConstDictVariable(dict_(tx, *values, **more).items, collections.OrderedDict)
+def _ordered_dict(tx: Tx, values: Variable | None = None, /, **more: Variable) -> Variable:
+    return ConstDictVariable(dict_(tx, values, **more).items, collections.OrderedDict)
 
 
 @builtin(collections.defaultdict)
-def _defaultdict(tx: Tx, factory: Variable = NONE, *values: Variable, **more: Variable) -> Variable:
+def _defaultdict(
+    tx: Tx, factory: Variable = NONE, values: Variable | None = None, /, **more: Variable
+) -> Variable:
     none = factory.is_python_constant()
     if none and factory.value is not None:
         tx.throw(TypeError, "first argument must be callable or None")
-    entries = dict_(tx, *values, **more).items
+    entries = dict_(tx, values, **more).items
     return DefaultDictVariable(entries, collections.defaultdict, None if none else factory)
 
 

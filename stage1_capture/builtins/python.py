@@ -46,6 +46,7 @@ from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.sequence import ListVariable, SliceVariable, TupleVariable
 from stage1_capture.variables.set import SetVariable
 from stage1_capture.variables.special_method_results import CHECKED, checked_result
+from stage1_capture.variables.unbacked_bounds import absolute, chosen
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.class_lookup import MISSING, class_lookup
 from stage_contracts.device import Device, device_of
@@ -92,7 +93,7 @@ builtins_(
         filter: lambda tx, function, values: FilterIterator(function=function, inner=values.iterator(tx)),
         list: lambda tx, values=EMPTY: ListVariable(gathered(tx, values)),
         repr: repr_,
-        abs: lambda tx, value: value.ask(tx, "__abs__") or fold(tx, abs, [value], {}),
+        abs: lambda tx, value: absolute(tx, value) or value.ask(tx, "__abs__") or fold(tx, abs, [value], {}),
     }
 )
 
@@ -185,11 +186,15 @@ def _best(
     if not items:  # versions of Python say it in words of their own
         return default if values and default else fold(tx, vars(builtins)[name], list(values), {})
     keys = _keys(tx, items, key)
-    chosen = 0
-    for i in range(1, len(items)):
-        if compare(tx, symbol, keys[i], keys[chosen]).truth(tx):
-            chosen = i
-    return items[chosen]
+    best, most = items[0], keys[0]
+    for item, rank in zip(items[1:], keys[1:], strict=True):
+        more = compare(tx, symbol, rank, most)
+        one_of = None if more.is_python_constant() or not key.is_none() else chosen(tx, name, most, rank)
+        if one_of is not None:
+            best = most = one_of
+        elif more.truth(tx):
+            best, most = item, rank
+    return best
 
 
 builtins_({max: partial(_best, "max", ">"), min: partial(_best, "min", "<")})
@@ -245,6 +250,9 @@ _AS_NUMBERS: dict[Any, tuple[str, ...]] = {
 def _of_object(function: Any, names: tuple[str, ...], tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     value = realize(args[0]) if args else NONE
     if isinstance(value, UserDefinedObjectVariable) and not isinstance(value.real, type):
+        if function is hash and class_lookup(type(value.real), "__hash__") is None:
+            tx.output.guard_members(value.class_place(), type(value.real), "__hash__")
+            tx.throw(TypeError, f"unhashable type: {type(value.real).__name__!r}")
         for name in names:
             if isinstance(class_lookup(type(value.real), name), types.FunctionType):
                 found = tx.call(value.special_method(tx, name), args[1:], kwargs)  # type: ignore[arg-type]

@@ -47,6 +47,27 @@ def call_until(function: Any, sentinel: Any) -> Any:
         yield item
 
 
+def length_hint(value: Any, default: Any = 0) -> Any:
+    """operator.length_hint: the length, or what the object guesses of it, or `default`."""
+    if not isinstance(default, int):
+        raise TypeError(f"'{type(default).__name__}' object cannot be interpreted as an integer")
+    if hasattr(type(value), "__len__"):
+        return len(value)
+    if not hasattr(type(value), "__length_hint__"):
+        return default
+    try:
+        hint = type(value).__length_hint__(value)
+    except TypeError:
+        return default
+    if hint is NotImplemented:
+        return default
+    if not isinstance(hint, int):
+        raise TypeError(f"__length_hint__ must be an integer, not {type(hint).__name__}")
+    if hint < 0:
+        raise ValueError("__length_hint__() should return >= 0")
+    return hint
+
+
 def cached_property_get(self: Any, instance: Any, owner: Any = None) -> Any:
     if instance is None:
         return self

@@ -28,7 +28,7 @@ from stage1_capture.variables.ndarray import dtype_comparison
 from stage1_capture.variables.number import hint_of, open_binary, open_compare, open_conversion, open_negative
 from stage1_capture.variables.unbacked import converted
 from stage_contracts.breaks import Unsupported
-from stage_contracts.class_lookup import MISSING, class_lookup
+from stage_contracts.class_lookup import MISSING, class_lookup, made_by_python
 
 # symbol -> the function for constants, and the name between the underscores of its methods
 BINARY: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
@@ -90,7 +90,22 @@ def _first_answer(tx: Tx, symbol: str, left: Variable, right: Variable, order: O
         result = receiver.ask(tx, method_name, other) or DECLINED
         if not _declines(result):
             return result
+    if all(_has_only_python_methods(value, order) for value in (left, right)):
+        words = "** or pow()" if symbol == "**" else symbol
+        kinds = f"{left.operand_class().__name__!r} and {right.operand_class().__name__!r}"  # type: ignore[union-attr]
+        tx.throw(TypeError, f"unsupported operand type(s) for {words}: {kinds}")
     tx.unsupported("GB0038", f"{symbol} between {left.describe()} and {right.describe()}")
+
+
+def _has_only_python_methods(value: Variable, order: Order) -> bool:
+    """Whether nothing of C's could answer for this operand, once its methods have declined: a number, or an object."""
+    cls = value.operand_class()
+    if cls in (int, float, complex, bool, type(None)):
+        return value.is_python_constant()
+    if cls is None or value.is_python_constant() or value.unwrapped() is not value or not made_by_python(cls):
+        return False
+    found = [class_lookup(cls, name) for _, name in order]
+    return all(each is MISSING or isinstance(each, types.FunctionType) for each in found)
 
 
 def _of_plain_values(left: Variable, right: Variable, name: str) -> bool:

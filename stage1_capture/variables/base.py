@@ -14,7 +14,16 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, dataclass_transform
 
 from stage1_capture.state.hints import code_of
-from stage1_capture.state.machine import CALLED, KINDS, METHODS, SPECIAL_METHODS, Args, Kwargs, Raised, Tx
+from stage1_capture.state.machine import (
+    CALLED,
+    METHODS,
+    SPECIAL_METHODS,
+    Args,
+    Kwargs,
+    Raised,
+    Tx,
+    spread,
+)
 from stage1_capture.state.polyfills import items_backwards, items_by_index
 from stage_contracts.class_lookup import full_name
 from stage_contracts.source import AttrSource, Source
@@ -133,7 +142,7 @@ class Variable(_Dataclass):
         if method is not None:
             return method(tx, [self, *args], kwargs)
         if name in SPECIAL_METHODS and self.has_special_method(args):
-            return SPECIAL_METHODS[name](tx, self, *args, **kwargs) or KINDS["none"]
+            return spread(SPECIAL_METHODS[name], name)(tx, [self, *args], kwargs)
         return self.call_other_method(tx, name, args, kwargs)
 
     def has_special_method(self, args: Args) -> bool:

@@ -119,12 +119,17 @@ def set_context(output: Any, raised: ExceptionVariable) -> None:
     raised.context = handled
 
 
-def as_exception(tx: Tx, value: Variable) -> ExceptionVariable:
-    """The exception that `raise value` raises: a class is called."""
+NO_EXCEPTION = "exceptions must derive from BaseException"
+
+
+def as_exception(tx: Tx, value: Variable, otherwise: str = NO_EXCEPTION) -> ExceptionVariable:
+    """The exception that `raise value` raises: a class is called. `otherwise` is Python's message."""
     if isinstance(value, UserDefinedObjectVariable) and isinstance(value.real, type):
         if not issubclass(value.real, BaseException):
-            tx.throw(TypeError, "exceptions must derive from BaseException")
+            tx.throw(TypeError, otherwise)
         value = tx.call(value, [], {})
     if isinstance(value, ExceptionVariable):
         return value
+    if value.is_python_constant() or value.family() is not None:
+        tx.throw(TypeError, otherwise)
     tx.unsupported("GB0009", f"raising {value.describe()}")

@@ -261,7 +261,7 @@ def _call_in_place(tx: Tx, op: Operator, args: Args, kwargs: Kwargs, result: Ten
     """A write to a tensor. Its own shape and dtype stay; whether it requires grad may change."""
     target = dict(zip(op.params, op.bind(*args, **kwargs)))[op.mutates[0]]
     tx.output.must_be_new(target)
-    note_write(tx.output)
+    note_write(tx.output, target)
     tx.output.written.append(target)
     meta = target.meta
     if tx.output.reversals and op.namespace == "cutaway":

@@ -6,6 +6,7 @@ Input: variables/builder.py makes one of a real one, opcodes and builtins make t
 from __future__ import annotations
 
 import collections
+import operator
 import types
 from collections import deque
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from typing import Any, ClassVar, NoReturn
 
 from stage0_eager.nn import Parameter
 from stage1_capture.state.graph_builder import OutputGraph, is_users_class
-from stage1_capture.state.machine import KINDS, Args, Kwargs, Tx, attempt
+from stage1_capture.state.machine import KINDS, METHODS, Args, Kwargs, Tx, attempt
 from stage1_capture.state.prototypes import made_inside
 from stage1_capture.variables.base import (
     FROM_CONSTANT,
@@ -71,6 +72,9 @@ class SequenceVariable(ContainerVariable):
     def binary(self, tx: Tx, symbol: str, function: Callable[..., Any], right: Variable) -> Variable | None:
         if symbol == "+" and right.family() is self.known:
             return self.like([*self.items, *right.items])
+        if symbol == "+" and right.family() in _WORDS and right.unwrapped() is right:
+            mine, other = self.known.__name__, _WORDS[right.family()]
+            tx.throw(TypeError, f'can only concatenate {mine} (not "{other}") to {mine}')
         return self.reflected(tx, symbol, function, right)
 
     def reflected(self, tx: Tx, symbol: str, function: Callable[..., Any], left: Variable) -> Variable | None:
@@ -109,6 +113,9 @@ class SequenceVariable(ContainerVariable):
 
     def reversed(self, tx: Tx) -> Variable:
         return ReversedIterator(sequence=self, index=len(self.items) - 1)
+
+
+_WORDS: dict[Any, str] = {list: "list", tuple: "tuple", dict: "dict"}
 
 
 class ListVariable(SequenceVariable):
@@ -210,6 +217,9 @@ class TupleVariable(SequenceVariable):
     def sliced(self, items: list[Variable]) -> Variable:
         return TupleVariable(items)
 
+    def binary_in_place(self, tx: Tx, symbol: str, right: Variable) -> Variable | None:
+        return self.binary(tx, symbol.removesuffix("="), operator.add, right)  # of a tuple += makes another
+
     def var_getattr(self, tx: Tx, name: str) -> Variable | None:
         """Of a named tuple also its fields, and what the user wrote in its class."""
         found = class_lookup(self.kind, name)
@@ -219,6 +229,8 @@ class TupleVariable(SequenceVariable):
             if type(found) is not _FIELD:  # the user put something else there
                 tx.unsupported("GB0106", f"the attribute {name} of {self.describe()}")
             return self.items[self.kind._fields.index(name)]  # type: ignore[attr-defined]
+        if isinstance(found, (staticmethod, classmethod)):
+            return class_variable(tx, self, self.kind).var_getattr(tx, name)
         if not isinstance(found, (types.FunctionType, property)) or name == "__class__":
             return super().var_getattr(tx, name)
         if name in ("_replace", "_asdict"):
@@ -335,9 +347,18 @@ class _Walk(IteratorVariable):
     index: int = 0
     holds = ("sequence",)
 
+    def remaining(self) -> int:
+        raise NotImplementedError
+
+
+METHODS[_Walk, "__length_hint__"] = lambda tx, args, kwargs: from_constant(args[0].remaining())
+
 
 class SequenceIterator(_Walk):
     """iter(list), iter(tuple). At its end it forgets what it walked, as Python's does."""
+
+    def remaining(self) -> int:
+        return 0 if self.sequence is None else max(len(self.sequence.items) - self.index, 0)
 
     def advance(self, tx: Any) -> Variable | None:
         if self.sequence is None or self.index >= len(self.sequence.items):
@@ -362,6 +383,14 @@ class SequenceIterator(_Walk):
 
 class ReversedIterator(_Walk):
     """reversed(list), reversed(tuple)."""
+
+    def remaining(self) -> int:
+        return 0 if self.sequence is None else min(self.index + 1, len(self.sequence.items))
+
+    def python_type(self, tx: Tx) -> type:
+        if self.sequence is None:
+            return super().python_type(tx)
+        return type(reversed(self.sequence.known()))
 
     def advance(self, tx: Any) -> Variable | None:
         if self.sequence is None or not 0 <= self.index < len(self.sequence.items):

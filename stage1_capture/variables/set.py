@@ -5,7 +5,7 @@ Input: variables/builder.py makes one of a real one, opcodes and builtins make t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from stage1_capture.state.graph_builder import OutputGraph
@@ -73,7 +73,8 @@ class SetVariable(ContainerVariable):
         super().will_change(tx, what)
 
     def as_constant(self) -> Any:
-        if any(map(holds_object, self.items)):
+        in_order = isinstance(self.items, InOrder) and self.items.is_as_it_came()
+        if in_order or any(map(holds_object, self.items)):
             raise NotConstant(self)
         return self.kind(self.items)
 
@@ -86,11 +87,30 @@ class SetVariable(ContainerVariable):
 FROM_CONSTANT[set] = FROM_CONSTANT[frozenset] = lambda value: SetVariable(set(value), type(value))
 
 
+class InOrder(set):
+    """The elements of a set whose order no copy has: one that has shrunk, or grew otherwise."""
+
+    order: tuple = ()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.order) if self.is_as_it_came() else super().__iter__()
+
+    def is_as_it_came(self) -> bool:
+        return len(self.order) == len(self) and self.issuperset(self.order)
+
+
 def _wrap_set(output: OutputGraph, real: Any, source: Source | None) -> Variable:
     if not all(type(e) in HASHED or type(e) is type for e in real):
         return wrap_as_object(output, real, source)
-    output.guard("EQUALS", source, type(real)(real))
-    return once(output, real, source, lambda: SetVariable(set(real), type(real), source=source))
+    items = set(real)
+    if list(items) == list(real):
+        output.guard("EQUALS", source, type(real)(real))
+    else:
+        items = InOrder(real)
+        items.order = tuple(real)
+        output.guard("TYPE", source, type(real))
+        output.guard("KEYS", source, items.order)
+    return once(output, real, source, lambda: SetVariable(items, type(real), source=source))
 
 
 BUILDERS.update({set: _wrap_set, frozenset: _wrap_set})

@@ -2,10 +2,10 @@
 
 Input: variables/builder.py makes one of a tensor from outside, variables/operators.py one of each result. Of its
 attributes, facts of the meta are constants, methods are operators, properties are inlined; what reads its data or
-changes its place on the tape is a break. `x.data` is a detach node as long as nothing in the frame is written in place:
-eager's shares memory but no version counter, so a write through it does not spoil gradients that are still to come, and
-a graph cannot say that. A frame that writes breaks at the read instead, and so does one that lets out what may be a
-view of the data.
+changes its place on the tape is a break. `x.data` is a detach node as long as the frame does not write to what a
+gradient may need: eager's shares memory but no version counter, so a write through it does not spoil gradients that are
+still to come, and a graph cannot say that. A frame that does breaks at the read instead, and so does one that lets out
+what may be a view of the data.
 """
 
 from __future__ import annotations
@@ -275,10 +275,21 @@ def read_data(tx: Tx, tensor: TensorVariable) -> TensorVariable:
     return found
 
 
-def note_write(output: OutputGraph) -> None:
+def note_write(output: OutputGraph, target: TensorVariable) -> None:
     """To be called at each write to a tensor."""
-    if output.data_of:
+    if output.data_of and _spoils_gradients(output, output.memory_of(output.node_of(target))):
         raise Restart(replace(output.options, data_is_written=True))
+
+
+def _spoils_gradients(output: OutputGraph, memory: Node) -> bool:
+    """Whether a write to this memory, of which the frame has a `.data`, is of what a gradient may still need: of what
+    came from outside, or what something on the tape was computed from."""
+    if all(data.node is None or output.memory_of(data.node) is not memory for data in output.data_of):
+        return False
+    if memory.op == "placeholder":
+        return True
+    there = [n for n in memory.graph.nodes if n.op == "call_function" and output.memory_of(n) is memory]
+    return any(getattr(user.val, "requires_grad", True) for node in there for user in node.users)
 
 
 def note_escape(output: OutputGraph, tensor: TensorVariable) -> None:

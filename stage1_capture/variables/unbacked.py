@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import partial
+from functools import partial, reduce
 from typing import Any, NoReturn
 
 from stage0_eager import TABLE
@@ -126,7 +126,11 @@ class UnbackedBoolVariable(UnknownVariable):
     tensor: TensorVariable | None = None
     made_at: str = ""
     output: Any = None
+    certain: bool = False  # it was checked: it is true from here on
     stands_for = bool
+
+    def truth(self, tx: Tx) -> bool:
+        return self.certain or self.needs_value("a branch")
 
     def needs_value(self, what: str = "it") -> NoReturn:
         if self.sym is None:
@@ -188,6 +192,13 @@ def maker(tx: Tx, op: Any, args: Args, symbol: SymInt) -> Variable:
 def read_item(tx: Tx, tensor: TensorVariable) -> Variable:
     """`tensor.item()`."""
     meta = tensor.meta
+    if meta.numel == 1 and meta.dtype is dt.bool_:
+        flag = (
+            call_operator(tx, TABLE["core.reshape"], [tensor, ConstantVariable(())], {})
+            if meta.shape
+            else tensor
+        )
+        return UnbackedBoolVariable(tensor=flag, made_at=tx.output.origin().describe(), output=tx.output)  # type: ignore[arg-type]
     if meta.numel != 1 or not (meta.dtype.is_floating_point or meta.dtype.category == dt.INTEGER):
         tx.unsupported("GB0004", "the tensor's item reads its data")
     if meta.dtype.is_floating_point:
@@ -229,6 +240,7 @@ DATA_READS["__float__"] = lambda tx, tensor: as_float(tx, read_item(tx, tensor))
 # ---- arithmetic ------------------------------------------------------------------------------------------------
 
 _EXACT = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod}
+_POWERS = 8  # a power is written as a product
 _OF_TENSORS = {
     "+": "cutaway.add", "-": "cutaway.sub", "*": "cutaway.mul", "/": "cutaway.div", "//": "cutaway.floor_divide",
     "%": "cutaway.remainder", "**": "cutaway.pow",
@@ -241,7 +253,7 @@ def _is_unknown(value: Variable) -> bool:
     return isinstance(value, (UnbackedIntVariable, UnbackedFloatVariable))
 
 
-def _as_size(value: Variable) -> Any:
+def as_size(value: Variable) -> Any:
     """A whole number as a size; None for any other value."""
     if isinstance(value, (UnbackedIntVariable, NumberVariable)):
         return value.sym
@@ -251,7 +263,10 @@ def _as_size(value: Variable) -> Any:
 
 def combined(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable | None:
     """`left + right` of numbers; None if one is something else."""
-    sizes = _as_size(left), _as_size(right)
+    sizes = as_size(left), as_size(right)
+    if symbol == "**" and sizes[0] is not None and isinstance(sizes[1], int) and 0 < sizes[1] <= _POWERS:
+        found = reduce(operator.mul, [sizes[0]] * sizes[1])
+        return _of_size(found) if isinstance(found, SymInt) else ConstantVariable(found)
     if None not in sizes and symbol in _EXACT:
         if symbol in ("//", "%") and not (isinstance(sizes[1], int) and sizes[1] > 0):
             return _of_tensors(tx, symbol, left, right)
@@ -263,7 +278,7 @@ def combined(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable |
 def _of_tensors(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable | None:
     """The same in float64, by operators: a float, or None where Python would give something else."""
     numbers = [as_float(tx, v) for v in (left, right)]
-    whole = all(_as_size(v) is not None for v in (left, right))
+    whole = all(as_size(v) is not None for v in (left, right))
     if None in numbers or symbol not in _OF_TENSORS or (whole and symbol != "/"):
         return None
     a, b = (n.tensor if isinstance(n, UnbackedFloatVariable) else n for n in numbers)
@@ -300,7 +315,7 @@ def compared(
     """A comparison with a number that only the data knows; None for any other."""
     if not (_is_unknown(left) or _is_unknown(right)):
         return None
-    sizes = _as_size(left), _as_size(right)
+    sizes = as_size(left), as_size(right)
     if None not in sizes:
         found = function(*sizes)
         env = next(s.env for s in sizes if isinstance(s, SymInt))
@@ -336,6 +351,9 @@ def converted(tx: Tx, function: Any, value: Variable) -> Variable | None:
 # ---- operands of operators -------------------------------------------------------------------------------------
 
 
+_KEYED = ("getitem", "setitem")
+
+
 def as_operands(tx: Tx, op: Any, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
     """The arguments, with a tensor in place of each number that only the data knows, where the operator takes one."""
 
@@ -347,9 +365,13 @@ def as_operands(tx: Tx, op: Any, args: Args, kwargs: Kwargs) -> tuple[Args, Kwar
             isinstance(value, UnbackedIntVariable) and name in taken
         ):
             return as_tensor(tx, value)
+        if isinstance(value, UnbackedBoolVariable) and value.tensor is not None and name in taken:
+            return value.tensor
         return value
 
-    if not any(_is_unknown(realize(a)) for a in (*args, *kwargs.values())):
+    if op.name in _KEYED:
+        args = [args[0], UNKNOWN["bounds"](tx, realize(args[0]), args[1]), *args[2:]]
+    if not any(isinstance(realize(a), UnknownVariable) for a in (*args, *kwargs.values())):
         return args, kwargs
     named = [placed(name, a) for name, a in zip(op.params, args)]
     return [*named, *args[len(named) :]], {name: placed(name, a) for name, a in kwargs.items()}
@@ -402,17 +424,22 @@ def require(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     cond, error, message = map(realize, args)
     if not isinstance(cond, UnbackedBoolVariable):
         return tx.inline(function_variable(tx.output, _REQUIRE, None), args, kwargs)
-    raised, text = error.real, tx.constant(message, "a message")
+    hold(tx, cond, error.real, tx.constant(message, "a message"))
+    return NONE
+
+
+def hold(tx: Tx, cond: UnbackedBoolVariable, raised: type[Exception], text: str) -> None:
+    """Check a condition when the data is there, and take it as true from here on."""
+    cond.certain = True
     if cond.tensor is not None:
         _record_check(tx, [cond.tensor], [], ["holds"], "holds", raised, text)
-        return NONE
+        return
     assert cond.sym is not None
     sizes = tx.output.sizes
     record_check(tx, cond.sym.expr, raised, text)
     if sizes.known(cond.sym.expr) is None:
         learn(sizes, cond.sym.expr)
         sizes.deferred.pop()  # it is recorded
-    return NONE
 
 
 def _asked(default: bool, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:

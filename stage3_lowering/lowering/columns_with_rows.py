@@ -70,15 +70,22 @@ def _fits(program: Program, number: int, other: int) -> bool:
     if number == other or kernel is None or not any(n.reduction_ranges for n in kernel.nests):
         return False
     (columns,) = program.kernels[program.steps[number].kernel].nests
-    if not holds_rows(kernel) or any(
-        n.ranges != columns.reduction_ranges or n.reduction_ranges not in ((), columns.ranges)
-        for n in kernel.nests
-    ):
-        return False
-    scans = any(i.op in ("scan", "indirect_index") for n in kernel.nests for i in n.body)
-    row_loads = {i.args[:2] for n in kernel.nests for i in n.body[: n.split] if i.op == "load"}
-    shared = [i for i in turned(columns).body if i.op == "load" and i.args[:2] in row_loads]
-    return not scans and any({"i0", "r0"} <= {s.name for s in i.args[1].free_symbols} for i in shared)
+    return holds_rows(kernel) and _same_rows(kernel, columns) and _shares_a_matrix(kernel, columns)
+
+
+def _same_rows(kernel: Kernel, columns: LoopNest) -> bool:
+    """Whether the kernel's points are those rows, and its rows those columns, each known before it runs."""
+    loops = {(n.ranges, n.reduction_ranges) for n in kernel.nests}
+    bound = any(i.op in ("scan", "indirect_index") for n in kernel.nests for i in n.body)
+    rows, width = columns.reduction_ranges, columns.ranges
+    return not bound and loops <= {(rows, ()), (rows, width)}
+
+
+def _shares_a_matrix(kernel: Kernel, columns: LoopNest) -> bool:
+    """Whether both load an element of each row and column from the same place."""
+    loaded = {i.args[:2] for n in kernel.nests for i in n.body[: n.split] if i.op == "load"}
+    shared = loaded & {i.args[:2] for i in turned(columns).body if i.op == "load"}
+    return any({"i0", "r0"} <= {s.name for s in index.free_symbols} for _, index in shared)
 
 
 def _may_join(program: Program, number: int, other: int) -> bool:

@@ -146,7 +146,7 @@ def float_branch(x, n):
 
 
 def slice_without_a_check(x, n):
-    return x[: n.item()]
+    return x[: n.item() : 2]
 
 
 QUESTIONS = [

@@ -136,7 +136,7 @@ def gb0037_instead(x):
 
 def gb0038(x):
     try:
-        return x * (Nothing() + 2)
+        return ([x] + Nothing())[0]
     except TypeError:
         return x
 

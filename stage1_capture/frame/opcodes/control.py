@@ -16,6 +16,7 @@ from stage1_capture.variables.base import NULL, Variable, iterate, realize
 from stage1_capture.variables.formatting import CONVERSIONS, format_value
 from stage1_capture.variables.function import UserFunctionVariable
 from stage1_capture.variables.mapping import ConstDictVariable
+from stage1_capture.variables.operators import UNKNOWN
 from stage1_capture.variables.sequence import TupleVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
@@ -25,9 +26,46 @@ def jump(tx: Tx, i: Instruction) -> None:
     tx.index = i.target
 
 
-def jump_if(condition: Callable[[Tx, Variable], bool], tx: Tx, i: Instruction) -> None:
-    if condition(tx, tx.pop()):
+def jump_if(name: str, tx: Tx, i: Instruction) -> None:
+    value = tx.pop()
+    message = asserted_at(tx, i, name)
+    if message is not None and UNKNOWN["can_be_asserted"](value):
+        UNKNOWN["asserted"](tx, value, message)
+        if name == "TRUE":
+            tx.index = i.target
+    elif CONDITIONS[name](tx, value):
         tx.index = i.target
+
+
+def asserted_at(tx: Tx, i: Instruction, name: str) -> str | None:
+    """The message of the assert statement whose condition this branch takes, "" where it has none. None: no assert.
+
+    One that has to be computed (an f-string) is not: the source of the condition stands for it.
+    """
+    failed = tx.index if name == "TRUE" else i.target if name == "FALSE" else len(tx.program)
+    while tx.program[failed : failed + 1] and tx.program[failed].opname in ("POP_TOP", "JUMP_FORWARD"):
+        jumps = tx.program[failed].opname == "JUMP_FORWARD"  # as a chain of comparisons ends
+        failed = tx.program[failed].target if jumps else failed + 1
+    words = [w for w in tx.program[failed : failed + 5] if w.opname != "PRECALL"]
+    names = [w.opname for w in words]
+    if names[:1] != ["LOAD_ASSERTION_ERROR"]:
+        return None
+    if names[1:2] == ["RAISE_VARARGS"]:
+        return ""
+    said = names[1:4] == ["LOAD_CONST", "CALL", "RAISE_VARARGS"] and type(words[1].argval) is str
+    return words[1].argval if said else i.origin.text
+
+
+def left_to_assert(tx: Tx, value: Variable) -> bool:
+    """Whether the next instruction is the branch of an assert, which takes the value as it is."""
+    i = tx.program[tx.index]
+    name = i.opname.rpartition("_IF_")[2]
+    if not i.opname.startswith("POP_JUMP") or name not in ("TRUE", "FALSE"):
+        return False
+    tx.index += 1  # where the branch would be seen from
+    message = asserted_at(tx, i, name)
+    tx.index -= 1
+    return message is not None and UNKNOWN["can_be_asserted"](value)
 
 
 CONDITIONS: dict[str, Callable[[Tx, Variable], bool]] = {

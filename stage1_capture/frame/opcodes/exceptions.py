@@ -33,12 +33,12 @@ def raise_varargs(tx: Tx, i: Instruction) -> None:
         if not tx.output.exceptions:
             tx.unsupported("GB0009", "raise without an exception of this function")
         raise Raised(_raised_again(tx, tx.output.exceptions[-1]))
-    cause = as_exception(tx, tx.pop()) if i.arg == 2 and not tx.stack[-1].is_none() else None
-    if i.arg == 2 and cause is None:
-        tx.pop()
+    cause = tx.pop() if i.arg == 2 else None
     raised = as_exception(tx, tx.pop())
-    if i.arg == 2:
-        raised.cause, raised.suppress = cause, True
+    if cause is not None:
+        words = "exception causes must derive from BaseException"
+        raised.cause = None if cause.is_none() else as_exception(tx, cause, words)
+        raised.suppress = True
     set_context(tx.output, raised)
     raise Raised(raised)
 

@@ -17,11 +17,7 @@ from stage1_capture.variables.base import load_attribute
 
 TABLE: dict[str, Handler] = {
     **HANDLERS,
-    **{
-        f"POP_JUMP_{way}_IF_{n}": partial(jump_if, c)
-        for way in ("FORWARD", "BACKWARD")
-        for n, c in CONDITIONS.items()
-    },
+    **{f"POP_JUMP_{way}_IF_{n}": partial(jump_if, n) for way in ("FORWARD", "BACKWARD") for n in CONDITIONS},
     "FOR_ITER": partial(for_iter, 0),
     "PRECALL": nothing,
     "SEND": partial(send, False),

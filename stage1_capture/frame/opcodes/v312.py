@@ -21,7 +21,7 @@ from stage1_capture.variables.sequence import SliceVariable
 
 TABLE: dict[str, Handler] = {
     **HANDLERS,
-    **{f"POP_JUMP_IF_{name}": partial(jump_if, condition) for name, condition in CONDITIONS.items()},
+    **{f"POP_JUMP_IF_{name}": partial(jump_if, name) for name in CONDITIONS},
     "FOR_ITER": partial(for_iter, 1),  # END_FOR
     "SEND": partial(send, True),
     "MAKE_FUNCTION": make_function,

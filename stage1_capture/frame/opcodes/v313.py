@@ -9,7 +9,13 @@ from functools import partial
 from typing import Any
 
 from stage1_capture.frame.bytecode import Instruction
-from stage1_capture.frame.opcodes.control import do_call, for_iter, new_function, set_function_attribute
+from stage1_capture.frame.opcodes.control import (
+    do_call,
+    for_iter,
+    left_to_assert,
+    new_function,
+    set_function_attribute,
+)
 from stage1_capture.frame.opcodes.shared import Tx, handles, load_local, operations, store_local
 from stage1_capture.frame.opcodes.v312 import TABLE as TABLE_312
 from stage1_capture.frame.translator import Handler
@@ -52,7 +58,11 @@ def call_kw(tx: Tx, i: Instruction) -> None:
 def _compared(tx: Tx, i: Instruction, left: Variable, right: Variable) -> Variable:
     """Bit 4 of the argument asks for the truth of the result, as a branch needs it."""
     result = compare(tx, i.symbol, left, right)
-    return ConstantVariable(result.truth(tx)) if i.arg & 16 else result
+    return _truth(tx, i, result) if i.arg & 16 else result
+
+
+def _truth(tx: Tx, i: Instruction, value: Variable) -> Variable:
+    return value if left_to_assert(tx, value) else ConstantVariable(value.truth(tx))
 
 
 def _with_attribute(tx: Tx, i: Instruction, value: Variable, function: Any) -> Variable:
@@ -67,7 +77,7 @@ def _converted(tx: Tx, i: Instruction, value: Variable) -> Variable:
 
 operations(
     {
-        "TO_BOOL": (1, lambda tx, i, value: ConstantVariable(value.truth(tx))),
+        "TO_BOOL": (1, _truth),
         "COMPARE_OP": (2, _compared),
         "MAKE_FUNCTION": (1, lambda tx, i, code: new_function(tx, code)),
         "SET_FUNCTION_ATTRIBUTE": (2, _with_attribute),
