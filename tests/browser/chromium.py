@@ -40,7 +40,7 @@ _FOLD = """() => {
       if (colour !== "rgba(0, 0, 0, 0)" && colour !== "transparent") return colour;
     }
   };
-  const spans = [...document.querySelectorAll("pre span:not([id]):not([tabindex])")].filter(e => !e.childElementCount);
+  const spans = [...document.querySelectorAll("pre span:not([id]):not([tabindex]), pre i")].filter(e => !e.childElementCount);
   const same = spans.filter(span => {
     const pre = span.closest("pre"), style = getComputedStyle(span);
     if (!behind.has(pre)) behind.set(pre, background(pre));

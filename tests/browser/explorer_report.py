@@ -177,7 +177,7 @@ def main() -> None:
     big = large.explain_html(FOLDER / "thousand_nodes.html")
     with chromium.browser() as browser:
         version = browser.version
-        visits = list(chromium.visited(browser, paths, [path.name for path in paths]))
+        visits = list(chromium.visited(browser, paths, [path.name for path in paths], fold=True))
         if not asked.quick:
             pictures(browser, paths)
         with chromium.window(browser, "desktop") as page:
@@ -198,6 +198,7 @@ def main() -> None:
     print(
         f"console errors, requests to another host, sideways scrolling, violations of axe-core's rules: {len(wrong)}"
     )
+    print("  (in the dark the rules of colour; of words in code that look the same, three a page)")
     print(*wrong, sep="\n") if wrong else None
     nodes, size = len(large.artifacts[-1].captured.calls), big.stat().st_size / 2**20
     print(
