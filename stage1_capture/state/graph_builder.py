@@ -127,6 +127,7 @@ class OutputGraph:
         self.mutable_through: dict[TensorVariable, TensorVariable] = {}
         self.detached_inside: set[Node] = set()  # by no_grad blocks
         self.data_of: dict[TensorVariable, TensorVariable] = {}  # x.data -> x: variables/tensor.py
+        self.written_memory: set[Node] = set()  # what was written while there was a `.data`
         # set while higher_order/subgraph.py follows a function; and when it began, of one that runs in the backward
         self.taken: dict[TensorVariable, Node] | None = None
         self.follows_since: int | None = None

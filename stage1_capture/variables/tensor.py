@@ -277,8 +277,12 @@ def read_data(tx: Tx, tensor: TensorVariable) -> TensorVariable:
 
 def note_write(output: OutputGraph, target: TensorVariable) -> None:
     """To be called at each write to a tensor."""
-    if output.data_of and _spoils_gradients(output, output.memory_of(output.node_of(target))):
+    if not output.data_of:
+        return
+    memory = output.memory_of(output.node_of(target))
+    if _spoils_gradients(output, memory):
         raise Restart(replace(output.options, data_is_written=True))
+    output.written_memory.add(memory)
 
 
 def _spoils_gradients(output: OutputGraph, memory: Node) -> bool:
@@ -295,7 +299,10 @@ def _spoils_gradients(output: OutputGraph, memory: Node) -> bool:
 def note_escape(output: OutputGraph, tensor: TensorVariable) -> None:
     """To be called for each tensor that Python gets, but data itself."""
     sources = {data.node for data in output.data_of}
-    if sources and tensor.node is not None and _may_share(tensor.node, sources, set()):
+    if not sources or tensor.node is None:
+        return
+    counted = output.memory_of(tensor.node) in output.written_memory  # eager's version tells who wrote
+    if counted or _may_share(tensor.node, sources, set()):
         raise Restart(replace(output.options, data_is_written=True))
 
 

@@ -98,7 +98,9 @@ def bounded(tx: Tx, tensor: Variable, key: Variable) -> Variable:
     if not isinstance(key, TupleVariable):
         return key
     parts = [realize(part) for part in key.items]
-    if not any(isinstance(part, SliceVariable) for part in parts) or not all(map(_takes_one, parts)):
+    if not any(isinstance(part, SliceVariable) and _can_be_bounded(part) for part in parts) or not all(
+        map(_takes_one, parts)
+    ):
         return key
     dims, made = iter(tensor.meta.shape), []
     for part in parts:
@@ -126,10 +128,11 @@ def _bounded_slice(tx: Tx, key: Variable, size: Any) -> Variable:
 def _can_be_bounded(key: SliceVariable) -> bool:
     """Whether a slice has a bound that only the data knows, no step, and no known bound from behind."""
     start, stop, step = map(realize, key.items)
+    if not isinstance(start, UnbackedIntVariable) and not isinstance(stop, UnbackedIntVariable):
+        return False  # before anything is read: to read an open number's value is to rely on it
     known = [v.value for v in (start, stop) if v.is_python_constant() and not v.is_none()]
     one = step.is_none() or step.is_python_constant() and step.value == 1
-    unknown = isinstance(start, UnbackedIntVariable) or isinstance(stop, UnbackedIntVariable)
-    return one and unknown and all(type(value) is int and value >= 0 for value in known)
+    return one and all(type(value) is int and value >= 0 for value in known)
 
 
 def _fitting(tx: Tx, bound: Variable, size: Any) -> Variable:
