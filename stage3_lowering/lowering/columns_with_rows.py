@@ -113,6 +113,7 @@ def turned(nest: LoopNest) -> LoopNest:
 
 
 def _joined(program: Program, columns_step: Launch, rows_step: Launch, parts: int) -> Program:
+    """The program with both steps where the later one stood: rows with sums of `parts` parts, then those added up."""
     columns, rows = (program.kernels[s.kernel] for s in (columns_step, rows_step))
     first, second, made = two_levels(columns, 0, parts, program.buffers)
     nest = _apart_from(first.nests[0], rows)

@@ -126,6 +126,7 @@ def _key(arg: Any) -> Any:
 
 
 def rename(arg: Any, renamed: Mapping[str, Value]) -> Any:
+    """An instruction's argument with other names for values, also for those in an index."""
     if isinstance(arg, Value):
         return renamed.get(arg, arg)
     if isinstance(arg, sympy.Basic):

@@ -123,6 +123,7 @@ def is_far(kernel: Kernel, metas: Mapping[str, TensorMeta]) -> bool:
 
 
 def warps_of(elements: int) -> int:
+    """How many warps share a block of so many elements."""
     return max(1, min(16, max(elements // PER_WARP, min(4, elements // 256))))
 
 

@@ -60,5 +60,4 @@ def columns_with_rows_source(
         "constants": constants,
         "signature": {p: POINTERS[metas[p].dtype.name] for p in kernel.params},
     }
-    asserts = {"asserts": True} if any("tl.device_assert" in line for line in body) else {}
-    return "\n".join([*head, *(INDENT + line for line in body)]) + "\n", grid | asserts
+    return "\n".join([*head, *(INDENT + line for line in body)]) + "\n", grid
