@@ -11,12 +11,22 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from stage_contracts.tests.report_heading import heading
 from tests.distributed.programs_run import FAULTS, NCCL_SAYS, SAYS, graph_fault, start, start_apart
 
-RANDOM = "random_programs.py"
+Scripts = tuple[tuple[str, tuple[str, ...]], ...]  # of programs/, with their arguments
+SCRIPTS: Scripts = (
+    ("random_programs.py", ()),
+    ("graph_programs.py", ()),
+    ("collectives.py", ()),
+    ("data_parallel.py", ()),
+    ("hooks_and_casts.py", ()),
+    ("models.py", ("5", "float64")),
+    ("models.py", ("5", "float32")),
+)
 LATEST = 10.0  # seconds until all ranks have ended
 
 
@@ -51,10 +61,10 @@ def faults_in_graphs(count: int, seed: int) -> int:
     return bad + late
 
 
-def faults_of_nccl() -> int:
+def faults_of_nccl(names: Iterable[str]) -> int:
     """The same by torchrun's variables and the stand-in for NCCL."""
     bad = 0
-    for name, words in NCCL_SAYS.items():
+    for name, words in ((name, NCCL_SAYS[name]) for name in names):
         try:
             (status, said), *_ = start_apart("faults.py", name, "after some", "nccl", first_ends=True)
             problem = (
@@ -85,8 +95,9 @@ def main() -> int:
         )
     )
     bad = faults_in_graphs(2 if given.quick else given.faults, given.seed)
-    bad += faults_of_nccl()
-    bad += programs_and_training(3 if given.quick else given.programs, given.seed, sizes)
+    bad += faults_of_nccl(["raises"] if given.quick else NCCL_SAYS)
+    scripts, programs = (SCRIPTS[:1], 3) if given.quick else (SCRIPTS, given.programs)
+    bad += programs_and_training(scripts, programs, given.seed, sizes)
     bad += faults_at_places(faults, sizes)
     return bool(bad)
 
@@ -106,18 +117,10 @@ def faults_at_places(faults: list[tuple[str, str]], sizes: tuple[int, ...]) -> i
     return bad
 
 
-def programs_and_training(programs: int, seed: int, sizes: tuple[int, ...]) -> int:
+def programs_and_training(scripts: Scripts, programs: int, seed: int, sizes: tuple[int, ...]) -> int:
     """Each script on each number of ranks. The programs are shared out over the sizes, each with seeds of its own."""
     bad, each = 0, -(-programs // len(sizes))
-    for script, words in (
-        ("random_programs.py", ()),
-        ("graph_programs.py", ()),
-        ("collectives.py", ()),
-        ("data_parallel.py", ()),
-        ("hooks_and_casts.py", ()),
-        ("models.py", ("5", "float64")),
-        ("models.py", ("5", "float32")),
-    ):
+    for script, words in scripts:
         for place, processes in enumerate(sizes):
             drawn = (str(each), str(seed + place * each)) if script.endswith("programs.py") else words
             done = start(script, *drawn, processes=processes, limit=3000)
