@@ -32,7 +32,7 @@ class KernelSchedule:
     # the loops whose steps are divided among threads; they are the first ones of `order`
     parallel: tuple[str, ...] = ()
     split: int = (
-        0  # a reduction without outer loops: how many parts, reduced apart and combined in order; 0: one
+        0  # a reduction with no outer loop but the vector loop: how many parts, combined in order; 0: one
     )
     scratch: tuple[str, ...] = ()  # internal buffers that each thread keeps as a row in its own memory
     # for a kernel with a table: threads divide the rows (`across`), the parallel loops of each row (`within`), or
@@ -79,8 +79,8 @@ class KernelSchedule:
             set(tiled) == set(self.order[len(outer) - len(tiled) :]), "tiled loops are the last ones of order"
         )
         check(
-            not self.split or (not outer and self.split > 1),
-            "only a reduction without outer loops can be split",
+            not self.split or (self.split > 1 and outer in ([], [self.vector])),
+            "only a reduction without outer loops, or with its vector loop alone, can be split",
         )
         check(not self.tiles or not inner or self.vector in dict(self.tiles) and len(self.tiles) == 1,
               "a kernel that reduces tiles its vector loop alone")  # fmt: skip

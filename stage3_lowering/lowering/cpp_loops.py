@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from stage3_lowering.lowering.cpp_columns import in_groups, rows_in_groups, rows_in_parts
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES, REDUCTIONS
-from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_index
+from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_index, nested
 from stage3_lowering.lowering.gathers import Gathers, gathers
 from stage3_lowering.lowering.index_set_splitting import in_piece
 from stage3_lowering.lowering.prefetch import costly
@@ -44,6 +45,11 @@ class KernelText:
         self.width = dict(schedule.tiles).get(self.column, 0)
         self.block, self.end = self.fresh(f"{self.column}_block"), self.fresh(f"{self.column}_end")
         self.lane = f"{self.column} - {self.block}" if columns else ""
+        size, last = cpp_index(self.sizes.get(self.column, 0)), f"{self.block} + {self.width}"
+        self.block_head = (
+            f"for (int64_t {self.block} = 0; {self.block} < {size}; {self.block} += {self.width}) {{"
+        )
+        self.block_end = f"const int64_t {self.end} = {last} < {size} ? {last} : {size};"
         self.kept_rows: dict[str, str] = {}  # internal buffer -> its array of an element per reduction point
         self.rows = self._declare_rows()
         # the loop that runs tile by tile alone: its name, where a tile starts, its size, how many steps are left
@@ -84,14 +90,12 @@ class KernelText:
             body += self._section(nest)
         order = self.schedule.order
         heads = [self._head(v) for v in order if v != self.column]
+        if self.column and self.schedule.split:
+            return body  # its parts stand around the blocks
         if self.column:
-            size = cpp_index(self.sizes[self.column])
-            heads.append(
-                f"for (int64_t {self.block} = 0; {self.block} < {size}; {self.block} += {self.width}) {{"
-            )
-            last = f"{self.block} + {self.width}"
-            body = [f"const int64_t {self.end} = {last} < {size} ? {last} : {size};", *body]
-        return _nested(heads, [[] for _ in heads] + [body], self._threads(len(heads)))
+            heads.append(self.block_head)
+            body = [self.block_end, *body]
+        return nested(heads, [[] for _ in heads] + [body], self._threads(len(heads)))
 
     # ---- pointwise -----------------------------------------------------------------------------------
 
@@ -138,7 +142,7 @@ class KernelText:
         threads = self._threads(len(blocks) or max(1, min(perfect, len(order) - 1)))
         if len(order) == 1 and threads and not tiled:  # one loop for both
             threads = {0: threads[0].replace("for", "for simd", 1).replace("if(", "if(parallel: ")}
-            return _nested(heads, levels, threads)
+            return nested(heads, levels, threads)
         if tiled:
             plain = [h for v, h in zip(order, heads, strict=True) if v not in tiles]
             heads = plain + blocks + [h for v, h in zip(order, heads, strict=True) if v in tiles]
@@ -148,7 +152,7 @@ class KernelText:
             levels = levels[: len(plain) + 1] + inside + levels[len(plain) + 1 :]
             if plain:
                 threads = self._threads(min(perfect, len(plain)))
-        return _nested(heads, levels, threads | {len(heads) - 1: simd})
+        return nested(heads, levels, threads | {len(heads) - 1: simd})
 
     def _gathered(self, writer: Statements, found: Gathers, head: str) -> list[str]:
         """The places of a tile, in a loop of their own, and the elements there."""
@@ -185,22 +189,29 @@ class KernelText:
             pragma = self._reduction_pragma(writer, nest, len(heads))
         hoisted, levels[0] = levels[0], []
         results = list(writer.results)
-        if self.schedule.split:
+        if self.schedule.split and not self.column:
             body = self._split(writer, heads, levels, pragma)
             before = []
+        elif self.schedule.split:
+            body = []
+        elif self.column and writer.parts:
+            body = rows_in_groups(self, writer, loops, heads, levels)
         else:
             body = self._blocks(writer, heads, levels, pragma, "0", cpp_index(self.sizes[loops[0]]))
         ends = Statements(nest, self, {v: 1 for v in [self.column] if v}, writer)
         ends.depth = {i.name: int(bool(self.column)) for i in nest.body if i.op == "reduction"}
         after = self._levels(ends, nest, nest.split, len(nest.body), int(bool(self.column)))
         after[-1] = results + after[-1]
+        if self.column and self.schedule.split:
+            before = [*hoisted, *before]
+            return rows_in_parts(self, writer, loops, heads, levels, before, self._after(ends, after))
         return hoisted + before + body + self._after(ends, after)
 
     def _after(self, writer: Statements, levels: list[list[str]]) -> list[str]:
         """The statements that run once per point: as they are, or in a loop over the lanes."""
         if not self.column or not any(levels):
             return [line for level in levels for line in level]
-        return writer.arrays + _nested([self._lanes()], levels, {0: "#pragma omp simd"})
+        return writer.arrays + nested([self._lanes()], levels, {0: "#pragma omp simd"})
 
     def _split(
         self, writer: Statements, heads: list[str], levels: list[list[str]], pragma: dict[int, str]
@@ -238,6 +249,10 @@ class KernelText:
         (size,) = nest.reduction_ranges
         return not isinstance(size, int) or size >= 4 * BLOCK
 
+    def in_groups(self, nest: LoopNest) -> bool:
+        """Whether a register adds up some rows before the lane's accumulator takes them."""
+        return bool(self.column) and in_groups(nest)
+
     def _blocks(
         self, writer: Statements, heads: list[str], levels: list[list[str]], pragma: dict[int, str],
         first: str, last: str,
@@ -245,11 +260,11 @@ class KernelText:
         """The reduction loops from `first` to `last`, in blocks where float sums ask for it."""
         if not writer.parts:
             whole = f"for (int64_t r0 = {first}; r0 < {last}; ++r0) {{"
-            return _nested([whole if self.schedule.split else heads[0], *heads[1:]], levels, pragma)
+            return nested([whole if self.schedule.split else heads[0], *heads[1:]], levels, pragma)
         block, end = self.fresh("r0_block"), self.fresh("r0_end")
         head = f"for (int64_t {block} = {first}; {block} < {last}; {block} += {BLOCK}) {{"
         stop = f"const int64_t {end} = {block} + {BLOCK} < {last} ? {block} + {BLOCK} : {last};"
-        loop = _nested([f"for (int64_t r0 = {block}; r0 < {end}; ++r0) {{"], levels, pragma)
+        loop = nested([f"for (int64_t r0 = {block}; r0 < {end}; ++r0) {{"], levels, pragma)
         starts = [*self._next_row(writer, block, end), *(start for start, _ in writer.parts)]
         inside = [stop, *starts, *loop, *(add for _, add in writer.parts)]
         return [head, *(INDENT + line for line in inside), "}"]
@@ -322,14 +337,3 @@ class KernelText:
 def _loops_of(nest: LoopNest) -> dict[str, Any]:
     variables = (*nest.loop_variables, *nest.reduction_variables)
     return {str(v): size for v, size in zip(variables, (*nest.ranges, *nest.reduction_ranges), strict=True)}
-
-
-def _nested(heads: list[str], levels: list[list[str]], pragma: dict[int, str]) -> list[str]:
-    """Loops inside one another; `levels[k]` stands inside k of them, before the next; a pragma above its loop."""
-    lines = [*levels[0]]
-    for depth, head in enumerate(heads):
-        if depth in pragma:
-            lines.append(INDENT * depth + pragma[depth])
-        lines.append(INDENT * depth + head)
-        lines += [INDENT * (depth + 1) + line for line in levels[depth + 1]]
-    return lines + [INDENT * depth + "}" for depth in reversed(range(len(heads)))]

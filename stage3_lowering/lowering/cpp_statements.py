@@ -187,6 +187,11 @@ class Statements:
             accumulator = f"{array}[{self.kernel.lane}]"
             self.starts.append(f"{accumulator} = {start};")
             self.results.append(f"{result} {name} = {f'{result}({accumulator})' if wide else accumulator};")
+            self.partials.append((wide or result, accumulator, kind))
+            if self.kernel.in_groups(self.nest):
+                part = self.kernel.fresh(f"{name}_so_far")  # in a register, for some rows
+                self.parts.append((f"{wide or result} {part} = {accumulator};", f"{accumulator} = {part};"))
+                accumulator = part
         else:
             accumulator = self.kernel.fresh(f"{name}_wide") if wide else name
             self.starts.append(f"{wide or result} {accumulator} = {start};")
@@ -226,6 +231,17 @@ class Statements:
             f"{INDENT}{instr.name} = {cpp_index(row)};",
             "}",
         ]
+
+
+def nested(heads: list[str], levels: list[list[str]], pragma: dict[int, str]) -> list[str]:
+    """Loops inside one another; `levels[k]` stands inside k of them, before the next; a pragma above its loop."""
+    lines = [*levels[0]]
+    for depth, head in enumerate(heads):
+        if depth in pragma:
+            lines.append(INDENT * depth + pragma[depth])
+        lines.append(INDENT * depth + head)
+        lines += [INDENT * (depth + 1) + line for line in levels[depth + 1]]
+    return lines + [INDENT * depth + "}" for depth in reversed(range(len(heads)))]
 
 
 def comma_list(head: str, words: Iterable[str], end: str, width: int = 100) -> list[str]:

@@ -14,6 +14,7 @@ from stage3_lowering.lowering.accesses import access_steps, innermost_cost, stri
 from stage3_lowering.lowering.attention import attention
 from stage3_lowering.lowering.attention_backward import attention_backward
 from stage3_lowering.lowering.columns_with_rows import columns_with_rows
+from stage3_lowering.lowering.cpp_columns import in_groups
 from stage3_lowering.lowering.cpp_ops import COSTS
 from stage3_lowering.lowering.gathers import TILE as TILE_OF_PLACES
 from stage3_lowering.lowering.gathers import in_gather_tiles
@@ -34,11 +35,12 @@ from stage_contracts.symbolic import hinted
 
 PARALLEL_WORK = 1 << 21  # additions, about half a millisecond; less is done before the threads are awake
 TILE = 32  # of a transpose: 32 rows of 32 elements, all of which stay in the first cache
-COLUMNS = 256  # accumulators in a row: 2 KiB of doubles
+COLUMNS = 2048  # accumulators in a row: 16 KiB of doubles, half of the first cache
 WORDS = 256  # random ones that a tile draws at once: 1 KiB
 SPLIT = (
     64  # parts of a reduction over everything; the same for every number of threads, so a sum never changes
 )
+ROW_PARTS = 16  # parts of the rows of a reduction across rows: each needs memory for all columns
 SHORT_ROW = 128  # elements whose lanes cost more to reduce to one at the end than to add up
 
 
@@ -81,7 +83,8 @@ def schedule_of(kernel: Kernel) -> KernelSchedule:
     if _worth_threads(kernel, work):
         kept = 1 if (not inner and len(order) > 1) else 0  # the innermost of a pointwise kernel stays whole
         parallel = tuple(order[: len(order) - kept])
-    split = SPLIT if inner and not outer and work >= PARALLEL_WORK and _splits(kernel) else 0
+    split = _parts(kernel, outer, vector) if inner and work >= PARALLEL_WORK and _splits(kernel) else 0
+    parallel = () if split else parallel
     pieces = choose(kernel.nests[0], tuple(order)) if order and not (inner or tiles) else None
     made = KernelSchedule(tuple(order), tiles, vector, parallel, split, scratch, pieces=pieces)
     return made.verify(kernel)
@@ -112,6 +115,16 @@ def work_of(kernel: Kernel) -> Any:
 
 def _cost(nest: LoopNest) -> int:
     return sum(COSTS.get(instr.op, 1) for instr in nest.body)
+
+
+def _parts(kernel: Kernel, outer: list[str], vector: str) -> int:
+    """How many parts a reduction is made in that has no outer loop, or too few columns for all threads; 0: one."""
+    if not outer:
+        return SPLIT
+    (nest,) = kernel.nests
+    few = outer == [vector] and isinstance(nest.ranges[0], int) and nest.ranges[0] < ROW_PARTS * COLUMNS
+    rows = nest.reduction_ranges
+    return ROW_PARTS if few and len(rows) == 1 and rows[0] >= 32 * ROW_PARTS and in_groups(nest) else 0
 
 
 def _splits(kernel: Kernel) -> bool:
