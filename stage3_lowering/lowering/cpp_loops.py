@@ -12,7 +12,7 @@ from typing import Any
 
 from stage3_lowering.lowering.cpp_columns import in_groups, rows_in_groups, rows_in_parts
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES, REDUCTIONS
-from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_index, nested
+from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_index, nested, rows_of_floats
 from stage3_lowering.lowering.gathers import Gathers, gathers
 from stage3_lowering.lowering.index_set_splitting import in_piece
 from stage3_lowering.lowering.prefetch import costly
@@ -51,6 +51,7 @@ class KernelText:
         )
         self.block_end = f"const int64_t {self.end} = {last} < {size} ? {last} : {size};"
         self.kept_rows: dict[str, str] = {}  # internal buffer -> its array of an element per reduction point
+        self.float_rows = rows_of_floats(kernel)
         self.rows = self._declare_rows()
         # the loop that runs tile by tile alone: its name, where a tile starts, its size, how many steps are left
         self.tile = ("", "", 0, "")
@@ -74,6 +75,7 @@ class KernelText:
                 dtype, name = types[instr.args[2]], self.fresh(f"{instr.args[2]}_row")
                 assert dtype is not None
                 of, size = CPP_TYPES[dtype.name], cpp_index(math.prod(self.inner))
+                of = "float" if instr.args[0] in self.float_rows else of
                 if instr.args[0] in self.schedule.scratch:
                     declared.append(f"cutaway::Row<{of}> {name}({size});")
                 else:

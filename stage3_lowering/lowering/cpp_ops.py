@@ -192,6 +192,12 @@ inline float round_bfloat16(float x) {  // what is left of x in a bfloat16; of a
     __builtin_memcpy(&x, &bits, 4);
     return x;
 }""",
+    "narrow_bfloat16": """\
+inline uint16_t narrow_bfloat16(float x) {  // to nearest, ties to even; a NaN has 16 zeros at its end
+    uint32_t bits;
+    __builtin_memcpy(&bits, &x, 4);
+    return uint16_t((bits + 0x7FFFu + (bits >> 16 & 1)) >> 16);
+}""",
     "from_float16": """\
 inline float from_float16(uint16_t x) {  // the exponent moved by a multiplication, which does what is below normal too
     uint32_t bits = uint32_t(x & 0x7FFFu) << 13, special = (x & 0x7C00u) == 0x7C00u ? 0x7F800000u : 0;

@@ -18,6 +18,7 @@ from stage_contracts import dtype as dt
 from stage_contracts.dtype import DType
 from stage_contracts.index_expr import print_index, symbol
 from stage_contracts.loop_ir import Instr, LoopNest, Value
+from stage_contracts.program import Kernel
 from stage_contracts.tensor_meta import contiguous_strides
 
 INDENT = "    "
@@ -39,6 +40,7 @@ class Statements:
         self.rounds: dict[str, str] = (
             before.rounds if before else {}
         )  # half value -> the float32 it is made of
+        self.rounded: dict[str, str] = before.rounded if before else {}  # half value -> the same as a float32
         self.depth: dict[str, int] = {}  # value -> how many of the loops it depends on stand around it
         self.checked: set[str] = set()  # the innermost loops of index checks
         self.accumulators: list[str] = []  # arrays that hold one per lane
@@ -90,12 +92,14 @@ class Statements:
         return f"{CPP_TYPES[instr.dtype.name]} {instr.name} = {expression};"
 
     def _load(self, instr: Instr, buffer: str, index: Any, mask: str = "") -> list[str]:
-        # a row of one has no loop here
-        if buffer in self.kernel.kept_rows and not self.nest.reduction_variables:
-            self.text[instr.name] = f"{self.kernel.kept_rows[buffer]}[0]"
-            return []
         if buffer in self.kernel.inside:
-            self.text[instr.name] = self.kernel.inside[buffer]
+            # a row of one has no loop here
+            one = buffer in self.kernel.kept_rows and not self.nest.reduction_variables
+            self.text[instr.name] = (
+                f"{self.kernel.kept_rows[buffer]}[0]" if one else self.kernel.inside[buffer]
+            )
+            if buffer in self.kernel.float_rows:
+                self.rounded[instr.name] = self.text[instr.name]
             return []
         if instr.name in self.gathered:
             loop, block, _, _ = self.kernel.tile
@@ -106,13 +110,16 @@ class Statements:
     def _store(self, instr: Instr, buffer: str, index: Any, value: str) -> list[str]:
         if buffer not in self.kernel.kernel.internal:
             return [f"{buffer}[{cpp_index(index)}] = {value};"]
+        if buffer in self.kernel.float_rows:
+            value = self.rounded.get(instr.args[2]) or self.as_float(instr.args[2])
         if buffer in self.kernel.inside:
             return [f"{self.kernel.inside[buffer]} = {value};"]
         if not self.kernel.lane:
             self.kernel.inside[buffer] = value  # one value per outer point: it has a name already
             return []
         array = self.kernel.fresh(f"{instr.args[2]}_of_lane")
-        self.arrays.append(f"{CPP_TYPES[self.types[instr.args[2]].name]} {array}[{self.kernel.width}];")
+        of = "float" if buffer in self.kernel.float_rows else CPP_TYPES[self.types[instr.args[2]].name]
+        self.arrays.append(f"{of} {array}[{self.kernel.width}];")
         self.kernel.inside[buffer] = f"{array}[{self.kernel.lane}]"
         return [f"{self.kernel.inside[buffer]} = {value};"]
 
@@ -141,14 +148,28 @@ class Statements:
         """A conversion between float32 and a half type. There and back is one rounding in float32 lanes."""
         if instr.dtype is half:
             self.rounds[instr.name] = value
-            stored = any(i.op != "cast" for i in self.nest.body if instr.name in i.args)
-            return [self._declare(instr, f"cutaway::to_{half.name}({value})")] * stored
-        rounded = self.rounds.get(instr.args[0])
-        if rounded is None:
-            return [self._declare(instr, f"cutaway::from_{half.name}({value})")]
-        if half is dt.bfloat16 and self._of_halves():
-            return [self._declare(instr, f"cutaway::round_bfloat16({rounded})")]
-        return [self._declare(instr, f"cutaway::from_{half.name}(cutaway::to_{half.name}({rounded}))")]
+            if not any(self._wants_half(i) for i in self.nest.body if instr.name in i.args):
+                return []
+            plain = half is dt.bfloat16 and self._of_halves()
+            return [self._declare(instr, f"cutaway::{'narrow' if plain else 'to'}_{half.name}({value})")]
+        given = instr.args[0]
+        if self.rounded.get(given, instr.name) != instr.name:
+            return [self._declare(instr, self.rounded[given])]
+        if given in self.rounds:
+            self.rounded[given] = instr.name
+            return [self._declare(instr, self.as_float(given))]
+        return [self._declare(instr, f"cutaway::from_{half.name}({value})")]
+
+    def _wants_half(self, user: Instr) -> bool:
+        """Whether an instruction needs the bits of a half value, not the float32 it stands for."""
+        return user.op != "cast" and not (user.op == "store" and user.args[0] in self.kernel.float_rows)
+
+    def as_float(self, half: str) -> str:
+        """The float32 that the half value stands for, from the one it is made of."""
+        of, name = self.rounds[half], self.types[half].name
+        if name == "bfloat16" and self._of_halves():
+            return f"cutaway::round_bfloat16({of})"
+        return f"cutaway::from_{name}(cutaway::to_{name}({of}))"
 
     def _of_halves(self) -> bool:
         """Whether all the kernel reads are halves: then no NaN ends in bits that a rounding carries into its sign."""
@@ -242,6 +263,27 @@ def nested(heads: list[str], levels: list[list[str]], pragma: dict[int, str]) ->
         lines.append(INDENT * depth + head)
         lines += [INDENT * (depth + 1) + line for line in levels[depth + 1]]
     return lines + [INDENT * depth + "}" for depth in reversed(range(len(heads)))]
+
+
+def rows_of_floats(kernel: Kernel) -> set[str]:
+    """Internal buffers of halves that are made of float32 and read as float32: their rows are kept as float32.
+
+    No value changes, since each is rounded first; what is saved is to make it narrow, and wide again.
+    """
+    kept = set[str](kernel.internal)
+    for nest in kernel.nests:
+        made = {i.name: i for i in nest.body}
+        for instr in nest.body:
+            if instr.op == "store" and instr.args[0] in kept:
+                value = made[instr.args[2]]
+                narrowed = value.op == "cast" and value.dtype in (dt.float16, dt.bfloat16)
+                if not (narrowed and made[value.args[0]].dtype is dt.float32):
+                    kept.discard(instr.args[0])
+            if instr.op == "load" and instr.args[0] in kept:
+                users = [i for i in nest.body if instr.name in i.args]
+                if not all(i.op == "cast" and i.dtype is dt.float32 for i in users):
+                    kept.discard(instr.args[0])
+    return kept
 
 
 def comma_list(head: str, words: Iterable[str], end: str, width: int = 100) -> list[str]:

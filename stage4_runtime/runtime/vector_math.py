@@ -31,7 +31,8 @@ def vector_math_flags(text: str, compiler: str = "g++") -> tuple[str, ...]:
     found = tuple(f"-DCUTAWAY_MVEC_{name}" for name in wanted if has_vector_version(name))
     if len(found) < len(wanted):
         _say_once(tuple(name for name in wanted if not has_vector_version(name)))
-    return (*found, WIDEST_LOOPS, *NO_BRANCHES) if found else ()
+    wide = (WIDEST_LOOPS,) if found or "cutaway::from_bfloat16" in text else ()
+    return (*found, *wide, *(NO_BRANCHES if found else ()))
 
 
 @cache
