@@ -429,7 +429,7 @@ KERNELS |= {
     "view_as_real": complex_formulas.view_as_real,
     "view_as_complex": complex_formulas.view_as_complex,
     "sign": _sign,
-    "rsqrt": lambda xp, x: 1 / xp.sqrt(x),
+    "rsqrt": _half_safe(lambda xp, x: 1 / xp.sqrt(x)),
     "reciprocal": lambda xp, x: 1 / x,
     "erf": _half_safe(lambda xp, x: special_functions(xp).erf(x)),
     "erfc": _half_safe(lambda xp, x: special_functions(xp).erfc(x)),

@@ -19,13 +19,15 @@ def program(x):
     return tuple(getattr(ct, name)(x) for name in NAMES) + chosen
 
 
-def test_nan_stays_nan():
+def test_nan_where_eager_is_and_eagers_numbers():
     every = (np.arange(1 << 16, dtype=np.uint32) << 16).view(np.float32)
     x = ct.from_numpy(every).to(ct.bfloat16)
     compiled, eager = ct.compile(program)(x), program(x)
     for name, got, want in zip([*NAMES, "maximum", "where", "sub", "mul"], compiled, eager, strict=True):
         got, want = got.float().numpy(), want.float().numpy()
         np.testing.assert_array_equal(np.isnan(got), np.isnan(want), err_msg=name)
-        if name != "rsqrt":  # which eager rounds twice
-            numbers = ~np.isnan(want)
-            np.testing.assert_allclose(got[numbers], want[numbers], rtol=2**-7, err_msg=name)
+        numbers = ~np.isnan(want)
+        differ = (got != want)[
+            numbers
+        ].sum()  # a result beside a tie may round the other way: one of all these did
+        assert differ <= 2, f"{name}: {differ} of {numbers.sum()} differ"
