@@ -75,23 +75,34 @@ COPY = """extern "C" void copy(const float* from, float* to, long count) {
     #pragma omp parallel for simd schedule(static)
     for (long k = 0; k < count; ++k) to[k] = from[k];
 }
+extern "C" void read(const float* from, float* to, long count) {
+    float sums[64] = {};
+    #pragma omp parallel for schedule(static) reduction(+: sums)
+    for (long k = 0; k < count; k += 64)
+        for (int lane = 0; lane < 64; ++lane) sums[lane] += from[k + lane];
+    for (int lane = 0; lane < 64; ++lane) to[lane] = sums[lane];
+}
 """
 
 
-def plain_copy(moves: int) -> Callable[[], Any]:
-    """A copy by OpenMP that reads and writes `moves` bytes in all; stores are plain: the compiler calls no memcpy."""
+def plain_copy(moves: int, reads: bool) -> Callable[[], Any]:
+    """A copy by OpenMP that reads and writes `moves` bytes in all; stores are plain: the compiler calls no memcpy.
+
+    With `reads`: a loop that reads so many bytes and keeps 64 sums, the most that a sum can reach here.
+    """
     with tempfile.TemporaryDirectory() as folder:
         source, made = Path(folder) / "copy.cpp", Path(folder) / "copy.so"
         source.write_text(COPY)
         flags = ["-O3", "-march=native", "-fopenmp", "-fno-tree-loop-distribute-patterns", "-shared", "-fPIC"]
         subprocess.run(["c++", *flags, str(source), "-o", str(made)], check=True)
         library = ctypes.CDLL(str(made))
-    count = moves // 8
-    ones, to = np.ones(count, np.float32), np.zeros(count, np.float32)
+    count = moves // 4 if reads else moves // 8
+    ones, to = np.ones(count, np.float32), np.zeros(64 if reads else count, np.float32)
+    loop = library.read if reads else library.copy
     places = [ctypes.c_void_p(array.ctypes.data) for array in (ones, to)]  # of memory that the closure keeps
 
     def call() -> Any:
-        library.copy(*places, ctypes.c_long(ones.size))
+        loop(*places, ctypes.c_long(ones.size))
         return to
 
     return call
@@ -100,7 +111,7 @@ def plain_copy(moves: int) -> Callable[[], Any]:
 def program(row: Row, library: str, runs: str) -> Callable[[], Any]:
     """One call of the row in this framework, results ready when it returns."""
     if runs == "copy":
-        return plain_copy(row.moves)
+        return plain_copy(row.moves, row.reads)
     arrays = row.inputs(np.random.default_rng(SEED))
     if library == "jax":
         return in_jax(row, arrays)
@@ -152,12 +163,16 @@ def in_jax(row: Row, arrays: list) -> Callable[[], Any]:
     def forward(*args: Any) -> Any:
         return row.function(m, f, *args)
 
-    def backward(*args: Any) -> Any:
+    def step(tangent: Any, *args: Any) -> Any:
+        """As in torch: the result, and the gradient of each input that wants one, from a tangent given from outside."""
         out, pull = jax.vjp(lambda *some: forward(*some, *args[row.gradients :]), *args[: row.gradients])
-        return pull(jnp.ones_like(out))[0]
+        return out, *pull(tangent)
 
-    run = jax.jit(backward if row.gradients else forward)
-    return lambda: run(*values).block_until_ready()
+    if not row.gradients:
+        run = jax.jit(forward)
+        return lambda: run(*values).block_until_ready()
+    run, shape = jax.jit(step), jax.eval_shape(forward, *values)
+    return lambda: jax.block_until_ready(run(jnp.ones(shape.shape, shape.dtype), *values))[1]
 
 
 def fingerprint(value: Any) -> float:

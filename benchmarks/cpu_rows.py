@@ -33,6 +33,7 @@ class Row:
     same: bool = True  # every framework gives the same numbers: false where it draws at random
     quick: bool = False
     moves: int = 0  # bytes read and written by what is little more than a copy
+    reads: bool = False  # of `moves`: they are only read, so the loop beside it only reads
     copy: float = 1.25  # ours over an OpenMP copy of as many bytes: at most
     weight: float = 1.0  # how long a row takes to measure, about: the longest begin first
 
@@ -203,8 +204,17 @@ ROWS = (
         torch=0.4,
         gradients=1,
     ),
-    Row("sum over rows 4096x4096", sum_rows, of(floats(4096, 4096)), torch=0.4),
-    Row("sum over columns 4096x4096", sum_columns, of(floats(4096, 4096)), torch=0.4),
+    Row(
+        "sum over rows 4096x4096", sum_rows, of(floats(4096, 4096)), torch=0.4, moves=4 * 4096**2, reads=True
+    ),
+    Row(
+        "sum over columns 4096x4096",
+        sum_columns,
+        of(floats(4096, 4096)),
+        torch=0.4,
+        moves=4 * 4096**2,
+        reads=True,
+    ),
     Row(
         "transposed add 4096x4096",
         transposed_add,

@@ -174,7 +174,8 @@ def table(rows: list[Row], found: dict[str, dict[str, Found]]) -> str:
         "A ratio is the median over alternated rounds of ours / peer in the same round, its spread the least and the\n"
         f"most of them; it holds within {SLACK - 1:.0%} of its goal. `eager` is ours; for a row `np:` it is NumPy.\n"
         "`copy` is a loop with plain stores, by OpenMP, that reads and writes as many bytes: 1.25 of its time is 80 %\n"
-        "of its bandwidth.\n"
+        "of its bandwidth. For a sum it only reads as many bytes. Rows with gradients give the result and every\n"
+        "gradient in each framework, from a tangent that is made for each call.\n"
         "Each row and framework is a process of its own, forked after the imports; `-`: not run. Geometric means\n"
         "leave out models, the integer chain and the tiny call."
     ]
