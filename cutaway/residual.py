@@ -21,7 +21,7 @@ from stage_contracts.capture import CapturedFrame
 from stage_contracts.controls import registered
 from stage_contracts.guards import Guard, compile_guards
 from stage_contracts.pipeline import Entry
-from stage_contracts.source import ArgSource
+from stage_contracts.source import ArgSource, AttrSource, FunctionSource, ItemSource
 
 
 def guard_names(fn: types.FunctionType) -> tuple[str, dict[str, Any]]:
@@ -98,7 +98,16 @@ def rebound(entry: Entry, fn: types.FunctionType, part: Callable[[Any, bool], An
     run: Callable = fn
     if getattr(made, "__code__", None) is frame.residual:
         run = residual_function(frame, fn, made.__globals__[frame.graph_name], part)  # type: ignore[attr-defined]
-    return Entry(entry.guards, guard_function(frame.guards, fn), run, frame, entry.artifacts)
+    guards = tuple(_on_default(guard, fn) for guard in frame.guards)
+    return Entry(guards, guard_function(guards, fn), run, replace(frame, guards=guards), entry.artifacts)
+
+
+def _on_default(guard: Guard, fn: types.FunctionType) -> Guard:
+    """A guard function is made with the defaults of its function, and checks that they still are: those of `fn` here."""
+    match guard:
+        case Guard("IDENTITY", ItemSource(AttrSource(FunctionSource(), name), key)):
+            return replace(guard, expected=getattr(fn, name)[key])
+    return guard
 
 
 def _deep() -> bool:
