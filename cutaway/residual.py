@@ -103,7 +103,7 @@ def rebound(entry: Entry, fn: types.FunctionType, part: Callable[[Any, bool], An
 
 
 def _on_default(guard: Guard, fn: types.FunctionType) -> Guard:
-    """A guard function is made with the defaults of its function, and checks that they still are: those of `fn` here."""
+    """A guard function is made with the defaults of its function, and checks that they still are. Here those of `fn`."""
     match guard:
         case Guard("IDENTITY", ItemSource(AttrSource(FunctionSource(), name), key)):
             return replace(guard, expected=getattr(fn, name)[key])

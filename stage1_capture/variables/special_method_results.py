@@ -40,7 +40,9 @@ def checked_result(tx: Tx, owner: UserDefinedObjectVariable, name: str, answer: 
         below: Any = name == "__len__" and open_compare("<", operator.lt, answer, zero)
         if not (below and below.value):
             return answer
-    if answer.is_tensor() and name != "__len__":  # which asks the tensor for an int; the others refuse its class
+    if (
+        answer.is_tensor() and name != "__len__"
+    ):  # which asks the tensor for an int; the others refuse its class
         value: Any = type(answer.python_type(tx).__name__, (), {})()
     elif not answer.is_python_constant():
         code = "GB0004" if answer.is_tensor() else "GB0045"
