@@ -97,13 +97,13 @@ def rebound(entry: Entry, fn: types.FunctionType, part: Callable[[Any, bool], An
     frame = replace(frame, residual_globals=names)
     run: Callable = fn
     if getattr(made, "__code__", None) is frame.residual:
-        run = residual_function(frame, fn, made.__globals__[frame.graph_name], part)  # type: ignore[attr-defined]
+        run = residual_function(frame, fn, made.__globals__[frame.graph_name], part)
     guards = tuple(_on_default(guard, fn) for guard in frame.guards)
     return Entry(guards, guard_function(guards, fn), run, replace(frame, guards=guards), entry.artifacts)
 
 
 def _on_default(guard: Guard, fn: types.FunctionType) -> Guard:
-    """A guard function is made with the defaults of its function, and checks that they still are. Here those of `fn`."""
+    """A guard function is made with the defaults of a function and checks that they still are: here those of `fn`."""
     match guard:
         case Guard("IDENTITY", ItemSource(AttrSource(FunctionSource(), name), key)):
             return replace(guard, expected=getattr(fn, name)[key])
