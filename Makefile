@@ -63,7 +63,7 @@
 
 PYTHON ?= $(shell .ci/find-python 3.11 3.12 3.13)
 VENV ?= .venv
-PYTEST_ARGS ?= -n auto
+PYTEST_ARGS ?= -n auto --dist worksteal
 BIN := $(VENV)/bin
 TESTED := stage_contracts stage0_eager stage1_capture stage2_autograd stage3_lowering stage4_runtime cutaway tests
 # A report's name is its target's. It is written aside first, so that a run that fails leaves the last one.
