@@ -1,6 +1,6 @@
 """The drawing of lab 17's page: loads, stores and the longest chain of each version of softmax, as bars.
 
-Input: what the counting kernels count. Of roofline.svg the times stay as roofline.py measured them; the rest is made anew.
+Input: what the counting kernels count. Of roofline.svg the measured times stay; the rest is made anew.
 """
 
 from __future__ import annotations
