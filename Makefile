@@ -31,7 +31,7 @@
 #   make lab-walk        the labs as a new user takes them, step by step, with minutes
 #   make planted-faults  faults planted in small models: does the bisector name each?
 #   make minified-faults the same faults: how small is the program that the minifier leaves?
-#   make distributed     faults, 200 random programs and training in two and four processes (PROGRAMS=, SEED=)
+#   make distributed     faults, 200 random programs and training in two and four processes (ONLY=part)
 #   make distributed-cost  a data-parallel step: predicted and measured, drawn, and predicted up to 4,096 ranks
 #   make site-check      every page of the site in Chromium: axe-core, console, requests, width, links, search
 #   make zensical        the same pages, built by Zensical in an environment of its own: words, links, what it lacks
@@ -248,8 +248,10 @@ growth: $(VENV)/installed-oracle | build
 distributed-cost: $(VENV)/installed-dev | build
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.distributed.cost_report --drawing reports/distributed-cost.svg $(KEEP)
 
+DISTRIBUTED_PROGRAMS ?= 200
 distributed: $(VENV)/installed-dev | build
-	$(BIN)/python -m tests.distributed.large_runs --programs $(or $(PROGRAMS),200) --seed $(or $(SEED),0) $(KEEP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.distributed.large_runs --programs $(DISTRIBUTED_PROGRAMS) \
+	--seed $(or $(SEED),0) $(if $(ONLY),--only "$(ONLY)") $(if $(QUICK),--quick,--report reports/$@.txt)
 
 profiler-cost: $(VENV)/installed-test | build
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.profiler_cost $(KEEP)

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 _OURS = "cutaway.distributed"
+_C10D = ("GroupMember", "ProcessGroup", "_set_pg_timeout", "get_rank", "get_world_size", "is_initialized")
 
 
 def paths(module: type[ModuleType], data: ModuleType) -> dict[str, ModuleType]:
@@ -35,6 +36,9 @@ def paths(module: type[ModuleType], data: ModuleType) -> dict[str, ModuleType]:
         "torch.distributed": Later("torch.distributed", None),
         "torch.distributed._functional_collectives": Later(
             "torch.distributed._functional_collectives", None, ours=f"{_OURS}.functional"
+        ),
+        "torch.distributed.distributed_c10d": Later(
+            "torch.distributed.distributed_c10d", None, *_C10D, ours=f"{_OURS}.group"
         ),
         "torch.distributed.fsdp": Later("torch.distributed.fsdp", None, "fully_shard"),
         "torch.distributed._composable": Later("torch.distributed._composable", None, "fully_shard"),

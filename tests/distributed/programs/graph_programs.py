@@ -117,7 +117,7 @@ def main():
             dist.all_gather_object(told, asked)
             assert all(other == asked for other in told), f"{about}: the ranks' orders differ: {told}"
     dist.destroy_process_group()
-    print(f"rank {rank}: {count} programs equal")
+    print(f"rank {rank}: {count} graphs equal")
 
 
 main()
