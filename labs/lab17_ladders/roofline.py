@@ -133,7 +133,9 @@ def picture(rungs: list[Rung], slopes: tuple[float, ...], flops: float) -> str:
 def redrawn(drawing: str, ladders: Any) -> str:
     """The drawing as it would be made now of the times in it: its counts, its rungs and its looks are today's."""
     found = re.search("<metadata>(.*?)</metadata>", drawing)
-    kept = json.loads(html.unescape(found[1])) if found else {"copies": (), "flops": 1e9, "seconds": []}
+    if found is None:
+        raise ValueError("roofline.svg has no times in it; expected <metadata>: measure anew")
+    kept = json.loads(html.unescape(found[1]))
     times = {(ladder, version): seconds for ladder, version, seconds in kept["seconds"]}
     wanted = [(ladder, k) for ladder, versions in ladders.RUNGS.items() for k in range(1, versions + 1)]
     if set(times) != set(wanted):
