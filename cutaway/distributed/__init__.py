@@ -14,7 +14,7 @@ Input: processes that `cutaway run --nproc N script.py` or `mpiexec` started. MP
     data_parallel.py  DistributedDataParallel, with buckets.py (what travels together) and reducer.py (when)
     coalesced.py      many tensors from rank 0 in few broadcasts
     cost.py           a model of what a step costs, for any number of ranks
-    fully_shard.py    parameters, gradients and optimizer state in parts, in mixed precision; checkpoint.py saves and loads
+    fully_shard.py    parameters, gradients and optimizer state in parts; checkpoint.py saves and loads the parts
     split_graphs.py   a compiled DistributedDataParallel as a graph for each bucket
     sampler.py        each rank's share of the data
 """
