@@ -2,12 +2,16 @@
 and in the suites of METAS_CHECKED each graph checks what its nodes say of themselves.
 
 Input: the event log's events of kind "internal_error". A test that provokes one has the mark `internal_errors`. A
-Python that a test starts ends with an error after such an event (CUTAWAY_INTERNAL_ERRORS).
+Python that a test starts ends with an error after such an event (CUTAWAY_INTERNAL_ERRORS). `--slice 1/4` runs one case
+in four of each test, and at least one: a quick look, and what CI has time for (WHOLE is never cut).
 """
 
 import gc
 import os
+import re
+from collections import defaultdict
 from contextlib import suppress
+from zlib import crc32
 
 import pytest
 
@@ -15,6 +19,8 @@ from stage_contracts import graph_verify, report
 from stage_contracts.events import EVENT_LOG, fail_at_exit
 
 SEEN = []
+# What a slice does not cut: rules of the code, of the pages, and that each lab's starter fails and its answer passes.
+WHOLE = re.compile(r"tests/architecture/|tests/docs/(?!.*_recipe_)|labs/tests/test_labs.py::test_the_")
 METAS_CHECKED = (
     "stage2_autograd",
     "stage_contracts",
@@ -34,6 +40,28 @@ def pytest_configure(config):
     os.environ["CUTAWAY_INTERNAL_ERRORS"] = "exit"
     with suppress(ValueError):  # in a worker it was set before
         EVENT_LOG.unsubscribe(fail_at_exit)
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--slice", metavar="K/N", help="of each test, every N-th case from the K-th on, and at least one"
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    """Which cases are in a slice depends on their names and numbers alone: the same on each machine."""
+    if not (said := config.getoption("--slice")):
+        return
+    if not (found := re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", said)) or int(found[1]) > int(found[2]):
+        raise pytest.UsageError(f"--slice: saw {said!r}, expected K/N with 1 <= K <= N, such as 1/4")
+    first, step = int(found[1]) - 1, int(found[2])
+    cases, kept = defaultdict(list), {item for item in items if WHOLE.match(item.nodeid)}
+    for item in items:
+        cases[item.nodeid.partition("[")[0]].append(item)
+    for name, of_one in cases.items():
+        kept |= {*of_one[(first + crc32(name.encode())) % min(step, len(of_one)) :: step]}
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
 
 
 def pytest_unconfigure(config):

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
+from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File
 from mkdocs.structure.nav import Navigation
 
@@ -196,5 +197,10 @@ def on_post_page(output, **_):
     return re.sub(r'\s*<link rel="alternate"[^>]*>', "", output)
 
 
+@event_priority(-50)  # after the search wrote its index, before `offline` copies it
 def on_post_build(config):
-    _beside("source_pages").write_pages(Path(config["site_dir"]))
+    site = Path(config["site_dir"])
+    _beside("source_pages").write_pages(site)
+    index = site / "search/search_index.json"
+    forms = _beside("arabic_search").with_forms(index.read_text(encoding="utf-8"))
+    index.write_text(forms, encoding="utf-8")

@@ -32,9 +32,12 @@ DEFAULT_TIMEOUT = timedelta(minutes=30)  # torch's
 BACKENDS = ("mpi", "gloo", "nccl")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class ProcessGroup:
-    """Some of the processes. `ranks` are their numbers among all of them; `rank` is this process's place in `ranks`."""
+    """Some of the processes. `ranks` are their numbers among all of them; `rank` is this process's place in `ranks`.
+
+    _set_pg_timeout changes `timeout`; nothing else changes.
+    """
 
     comm: Any
     checks: Any
@@ -226,6 +229,19 @@ def resolve(chosen: Any) -> ProcessGroup:
     if not isinstance(chosen, ProcessGroup):
         raise TypeError(f"group must be what new_group returned to one of its members, but it is {chosen!r}")
     return chosen
+
+
+def _set_pg_timeout(timeout: timedelta, group: Any = None) -> None:
+    """How long the group's collectives wait from now on: long while programs are built, short in the steps after.
+
+    torch.distributed.distributed_c10d's name.
+    """
+    members, seconds = resolve(group), timeout.total_seconds()
+    members.timeout = seconds
+    for comm in (members.comm, members.checks):
+        if isinstance(comm, StoreComm):
+            comm.timeout = seconds
+    _LANES[members.name].wait_for(seconds)
 
 
 def get_rank(group: Any = None) -> int:

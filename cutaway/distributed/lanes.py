@@ -41,6 +41,14 @@ class Lanes:
     def run(self, operation: str, words: tuple, source: Any, destination: Any, where: str) -> None:
         self._of(source).run(operation, words, source, destination, where)
 
+    def wait_for(self, seconds: float) -> None:
+        """The timeout from now on."""
+        for lane in (self.cpu, self.gpu):
+            if lane is not None:
+                lane.timeout = seconds
+        if self.gpu is not None:
+            self.gpu.watch.timeout = seconds
+
     def close(self) -> None:
         for lane in (self.cpu, self.gpu):
             if lane is not None:

@@ -1,6 +1,7 @@
 """The tiers of conformance tests: naive versions pass `first`, the tiny ones `core`; wrong ones pass neither.
 
 Input: every seam's tiny version, and the first versions in naive/. Each run is a process of pytest, as yours would be.
+Of a test with many cases each run takes one in eight; `pytest tests/architecture/test_tiers.py --slice 1/1` takes all.
 """
 
 import importlib
@@ -54,7 +55,12 @@ def dispatch(entries, args, kwargs):
 }
 
 
-def run(seam, target, tier):
+@pytest.fixture(scope="module")
+def cases(request):
+    return "1/1" if request.config.getoption("--slice") == "1/1" else "1/8"
+
+
+def run(seam, target, tier, cases):
     stage = swap.tested_seams()[seam].partition(".")[0].partition(":")[0]
     words = [
         "-m",
@@ -67,6 +73,8 @@ def run(seam, target, tier):
         f"{seam}={target}",
         "--tier",
         tier,
+        "--slice",
+        cases,
     ]
     return subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True)
 
@@ -77,25 +85,25 @@ def test_every_seam_has_a_tiny_version():
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seam", TINY)
-def test_the_tiny_version_passes_first_and_core(seam):
-    found = run(seam, TINY[seam], "core")  # which includes first
+def test_the_tiny_version_passes_first_and_core(seam, cases):
+    found = run(seam, TINY[seam], "core", cases)  # which includes first
     assert found.returncode == 0, found.stdout[-3000:]
     assert f"seam `{seam}` ({TINY[seam]})" in found.stdout and "correct:" in found.stdout
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="the naive capture knows the instructions of 3.11")
 @pytest.mark.parametrize("seam", ["capture", "fuse"])
-def test_a_naive_version_passes_first(seam):
+def test_a_naive_version_passes_first(seam, cases):
     path = f"{NAIVE}/{seam}.py"
     assert len((ROOT / path).read_text().splitlines()) <= 75
-    found = run(seam, f"{path}:{seam}", "first")
+    found = run(seam, f"{path}:{seam}", "first", cases)
     assert found.returncode == 0, found.stdout[-3000:]
 
 
 @pytest.mark.parametrize("seam", WRONG)
-def test_a_wrong_version_fails_first(seam, tmp_path):
+def test_a_wrong_version_fails_first(seam, tmp_path, cases):
     (tmp_path / "mine.py").write_text(WRONG[seam])
-    found = run(seam, f"{tmp_path}/mine.py:{seam}", "first")
+    found = run(seam, f"{tmp_path}/mine.py:{seam}", "first", cases)
     assert found.returncode == 1, found.stdout[-3000:]
     assert f"seam `{seam}` ({tmp_path}/mine.py:{seam}) failed" in found.stdout
     assert "rule of the contract" in found.stdout
@@ -110,11 +118,11 @@ def no_arguments():
 """
 
 
-def test_the_signature_and_the_type_of_the_result_are_checked_first(tmp_path):
+def test_the_signature_and_the_type_of_the_result_are_checked_first(tmp_path, cases):
     (tmp_path / "mine.py").write_text(WRONG_TYPE)
-    found = run("partition", f"{tmp_path}/mine.py:no_arguments", "first")
+    found = run("partition", f"{tmp_path}/mine.py:no_arguments", "first", cases)
     assert found.returncode == pytest.ExitCode.USAGE_ERROR and "partition" in found.stderr
-    found = run("partition", f"{tmp_path}/mine.py:partition", "first")
+    found = run("partition", f"{tmp_path}/mine.py:partition", "first", cases)
     assert found.returncode == 1 and "SeamError" in found.stdout and "Partition" in found.stdout
 
 

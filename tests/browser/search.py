@@ -16,6 +16,10 @@ QUERIES = {
     "GPU": "guides/gpu.html",
     "contributing": "contributing.html",
     "تحليل": "ar/profiling.html",
+    "التحليل": "ar/profiling.html",  # the page writes "for" in the article's place
+    "الاداء": "ar/profiling.html",  # and a hamza
+    "محلل": "ar/profiling.html",  # and a mark
+    "المشكلات": "ar/troubleshooting.html",
 }
 SECONDS = 60  # the index is read and built when the box is first used
 
@@ -29,6 +33,9 @@ def answers(site: Path) -> list[tuple[str, str, list[str]]]:
                 page.goto((site / "start.html").resolve().as_uri(), wait_until="load")
                 page.locator("input[data-md-component=search-query]").click()
                 page.keyboard.type(query, delay=20)
+                page.keyboard.press(
+                    "Shift"
+                )  # the theme waits for a key to be let go; Arabic letters come without
                 links = page.locator(".md-search-result__item a")
                 try:
                     links.first.wait_for(state="attached", timeout=SECONDS * 1000)

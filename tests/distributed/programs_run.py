@@ -30,6 +30,19 @@ SAYS = {  # what a surviving rank, or `cutaway run`, says of each fault
     "another graph": r"rank 0: all_reduce\(SUM.*faults.py:\d+\n.*rank 1: all_reduce\(MAX.*faults.py:\d+",
     "model": r"rank 0: DistributedDataParallel of weight .*\[2, 4\].*\n.*rank 1: .*\[3, 4\]",
 }
+MISMATCHES = (
+    "shape",
+    "dtype",
+    "another collective",
+    "another reduction",
+    "another graph",
+    "model",
+)  # all ranks see them
+TIMED = (
+    "exits",
+    "slow",
+    "never calls",
+)  # seen only by waiting, for 2 s; the others must be seen before 60 s have passed
 NCCL_SAYS = {  # and what rank 0 says with NCCL
     "raises": "rank 1 has ended with ValueError: the last rank has had enough",
     "killed": "the process of rank 1 has ended without a word",
@@ -83,6 +96,41 @@ def torn_checkpoint(folder):
     return ""
 
 
+# What each rank prints at the end of each script that checks results.
+SAID = {
+    "collectives.py": r"\d{3,} results equal",
+    "random_programs.py": r"\d+ programs equal",
+    "graph_programs.py": r"\d+ graphs equal",
+    "data_parallel.py": "data-parallel training equal to one process",
+    "hooks_and_casts.py": "hooks and casts equal to one process",
+    "models.py": "models equal to one process",
+    "sharded.py": "sharded training equal to one process|loaded",
+    "mixed_precision.py": "mixed precision as by hand",
+    "together.py": "together",
+}
+
+
+def start_several(scripts, processes, limit=600, start=None):
+    """Scripts with their words, in one start of so many processes. Returns what ended badly, "" where nothing did."""
+    words = [word for script in scripts for word in ("--", *map(str, script))][1:]
+    ended = (start or start_one)("several.py", *words, processes=processes, limit=limit)
+    return missing(scripts, ended, processes)
+
+
+def missing(scripts, ended, processes):
+    """What (status, output) lacks of what each rank must have said of each script."""
+    status, said = ended
+    told = {script: len(re.findall(rf"rank \d: [^\n]*?({SAID[script]})", said)) for script, *_ in scripts}
+    wanted = {name: processes * sum(script == name for script, *_ in scripts) for name in told}
+    lacking = [f"{name}: {told[name]} of {n} ranks" for name, n in wanted.items() if told[name] != n]
+    return f"status {status}; {', '.join(lacking)}\n{said[-6000:]}" if status or lacking else ""
+
+
+def start_one(script, *words, processes, limit):
+    done = start(script, *words, processes=processes, limit=limit)
+    return done.returncode, done.stdout + done.stderr
+
+
 def start(script, *words, processes=2, limit=100):
     command = [sys.executable, "-m", "cutaway.cli", "run", "--nproc", str(processes), "--timeout", str(limit)]
     return subprocess.run(
@@ -95,16 +143,16 @@ def free_port():
         return found.getsockname()[1]
 
 
-def start_apart(script, *words, processes=2, timeout=100, first_ends=False):
+def start_apart(script, *words, processes=2, limit=100, first_ends=False):
     """Processes with torchrun's variables and no mpiexec. Returns (status, output) of each.
 
     `first_ends`: when rank 0 has ended, a launcher ends the others.
     """
     started = []
-    port = str(free_port())
+    port, *ports = (str(free_port()) for _ in range(9))
     for rank in range(processes):
         told = {"RANK": str(rank), "WORLD_SIZE": str(processes), "LOCAL_RANK": str(rank), "OMP_NUM_THREADS": "1",
-                "MASTER_ADDR": "localhost", "MASTER_PORT": port, "PYTHONPATH": str(ROOT)}  # fmt: skip
+                "MASTER_ADDR": "localhost", "MASTER_PORT": port, "PORTS": " ".join(ports), "PYTHONPATH": str(ROOT)}  # fmt: skip
         command = [sys.executable, "-m", "cutaway.run_worker", PROGRAMS / script, *words]
         started.append(
             subprocess.Popen(
@@ -119,7 +167,7 @@ def start_apart(script, *words, processes=2, timeout=100, first_ends=False):
     try:
         ended = []
         for process in started:
-            ended.append((process.communicate(timeout=timeout)[0], process.returncode))
+            ended.append((process.communicate(timeout=limit)[0], process.returncode))
             [p.kill() for p in started if first_ends]
     finally:
         for process in started:

@@ -1,6 +1,7 @@
 """Models trained by DistributedDataParallel, eager and compiled, beside one model trained on the joined batch.
 
-Usage: data_parallel.py [nccl|cuda] [WAY...]. "cuda": on GPUs; "nccl": the same calls to the stand-in for CuPy's NCCL.
+Usage: data_parallel.py [mpi|nccl|cuda] [MODEL...] [WAY...]. "cuda": on GPUs; "nccl": the same calls to the stand-in for
+CuPy's NCCL.
 """
 
 import contextlib
@@ -110,13 +111,14 @@ def main():
         from tests.distributed import nccl_standin
 
         nccl_standin.install()
-    dist.init_process_group("nccl" if sys.argv[1:] else None)
+    dist.init_process_group("nccl" if sys.argv[1:2] in (["nccl"], ["cuda"]) else "mpi")
     device = "cuda" if sys.argv[1:2] == ["cuda"] else "cpu"
-    ways = sys.argv[2:] or (
-        ("eager", "compiled small buckets", "compiled step") if device == "cuda" else WAYS
-    )
+    chosen = [word for word in sys.argv[2:] if word not in MODELS]
+    ways = chosen or (("eager", "compiled small buckets", "compiled step") if device == "cuda" else WAYS)
     rank, size = dist.get_rank(), dist.get_world_size()
     for name, (make, shape) in MODELS.items():
+        if {*sys.argv[2:]} & {*MODELS} and name not in sys.argv[2:]:
+            continue
         torch.manual_seed(0)
         x, y = (
             torch.randn(3, 8 * size, *shape, dtype=torch.float64).to(device),
@@ -164,7 +166,7 @@ def main():
     else:
         sys.exit("no error about parameters without a gradient")
     dist.destroy_process_group()
-    print(f"rank {rank}: equal to one process")
+    print(f"rank {rank}: data-parallel training equal to one process")
 
 
 main()

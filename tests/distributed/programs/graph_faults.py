@@ -17,12 +17,13 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.distributed_c10d import _set_pg_timeout
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from cutaway.distributed import checkpoint
 from stage_contracts import communicators
-from tests.distributed.programs_run import GRAPH_FAULTS
+from tests.distributed.programs_run import GRAPH_FAULTS, TIMED
 
 seed, folder = int(sys.argv[1]), Path(sys.argv[2])
 rng = random.Random(seed)
@@ -81,7 +82,7 @@ class Faulty:
 
 
 def main():
-    dist.init_process_group("mpi", timeout=timedelta(seconds=2))
+    dist.init_process_group("mpi", timeout=timedelta(seconds=60))  # while they compile, on a busy machine
     last = dist.get_rank() == dist.get_world_size() - 1
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(5, 9), nn.Tanh(), nn.Linear(9, 7), nn.Tanh(), nn.Linear(7, 3))
@@ -90,6 +91,9 @@ def main():
     optimizer = torch.optim.SGD(made.parameters(), lr=0.1)
     x = torch.randn(4, 5)
     run(x).sum().backward()  # all ranks have compiled: what follows is not slow
+    dist.barrier()
+    if FAULT in TIMED:
+        _set_pg_timeout(timedelta(seconds=2))
     faulty = Faulty(communicators.communicator("world"))
     if last:
         communicators.leave("world")

@@ -64,7 +64,7 @@ def main():
         assert error < close and error < moved / 4, (name, error, moved)
         assert name != "hook" or (len(sizes) == 3 * len(ddp.reducer.buckets) and set(sizes) == {2}), sizes
     dist.destroy_process_group()
-    print(f"rank {rank}: equal to one process")
+    print(f"rank {rank}: hooks and casts equal to one process")
 
 
 main()
