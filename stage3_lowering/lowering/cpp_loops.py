@@ -191,23 +191,27 @@ class KernelText:
             pragma = self._reduction_pragma(writer, nest, len(heads))
         hoisted, levels[0] = levels[0], []
         results = list(writer.results)
-        if self.schedule.split and not self.column:
-            body = self._split(writer, heads, levels, pragma)
-            before = []
-        elif self.schedule.split:
-            body = []
-        elif self.column and writer.parts:
-            body = rows_in_groups(self, writer, loops, heads, levels)
-        else:
-            body = self._blocks(writer, heads, levels, pragma, "0", cpp_index(self.sizes[loops[0]]))
+        in_parts = bool(self.column and self.schedule.split)
+        body = [] if in_parts else self._reduction_loops(writer, loops, heads, levels, pragma, before)
         ends = Statements(nest, self, {v: 1 for v in [self.column] if v}, writer)
         ends.depth = {i.name: int(bool(self.column)) for i in nest.body if i.op == "reduction"}
         after = self._levels(ends, nest, nest.split, len(nest.body), int(bool(self.column)))
         after[-1] = results + after[-1]
-        if self.column and self.schedule.split:
-            before = [*hoisted, *before]
-            return rows_in_parts(self, writer, loops, heads, levels, before, self._after(ends, after))
-        return hoisted + before + body + self._after(ends, after)
+        lines = self._after(ends, after)
+        if in_parts:
+            return rows_in_parts(self, writer, loops, heads, levels, [*hoisted, *before], lines)
+        return hoisted + body + lines
+
+    def _reduction_loops(
+        self, writer: Statements, loops: list[str], heads: list[str], levels: list[list[str]],
+        pragma: dict[int, str], before: list[str],
+    ) -> list[str]:  # fmt: skip
+        """The reduction loops, and before them where their accumulators begin."""
+        if self.schedule.split:
+            return self._split(writer, heads, levels, pragma)
+        if self.column and writer.parts:
+            return before + rows_in_groups(self, writer, loops, heads, levels)
+        return before + self._blocks(writer, heads, levels, pragma, "0", cpp_index(self.sizes[loops[0]]))
 
     def _after(self, writer: Statements, levels: list[list[str]]) -> list[str]:
         """The statements that run once per point: as they are, or in a loop over the lanes."""

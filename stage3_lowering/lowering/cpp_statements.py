@@ -203,16 +203,7 @@ class Statements:
         reduction, start, openmp = REDUCTIONS[kind]
         start = start.format(lowest=_limit(instr.dtype, False), highest=_limit(instr.dtype, True))
         if self.kernel.lane:
-            array = self.kernel.fresh(f"{name}_lanes")
-            self.accumulators.append(f"{wide or result} {array}[{self.kernel.width}];")
-            accumulator = f"{array}[{self.kernel.lane}]"
-            self.starts.append(f"{accumulator} = {start};")
-            self.results.append(f"{result} {name} = {f'{result}({accumulator})' if wide else accumulator};")
-            self.partials.append((wide or result, accumulator, kind))
-            if self.kernel.in_groups(self.nest):
-                part = self.kernel.fresh(f"{name}_so_far")  # in a register, for some rows
-                self.parts.append((f"{wide or result} {part} = {accumulator};", f"{accumulator} = {part};"))
-                accumulator = part
+            accumulator = self._accumulator_of_lane(instr, kind, wide or result, start)
         else:
             accumulator = self.kernel.fresh(f"{name}_wide") if wide else name
             self.starts.append(f"{wide or result} {accumulator} = {start};")
@@ -225,6 +216,24 @@ class Statements:
             self.reductions.setdefault(openmp, []).append(accumulator)
         value = f"{wide}({value})" if wide == "uint64_t" else value
         return [reduction.format(acc=accumulator, value=value, T=result)]
+
+    def _accumulator_of_lane(self, instr: Instr, kind: str, of: str, start: str) -> str:
+        """An element of an array with one accumulator per lane; or a register that holds it for some rows."""
+        assert instr.dtype is not None
+        result, name = CPP_TYPES[instr.dtype.name], instr.name
+        array = self.kernel.fresh(f"{name}_lanes")
+        accumulator = f"{array}[{self.kernel.lane}]"
+        self.accumulators.append(f"{of} {array}[{self.kernel.width}];")
+        self.starts.append(f"{accumulator} = {start};")
+        self.results.append(
+            f"{result} {name} = {accumulator if of == result else f'{result}({accumulator})'};"
+        )
+        self.partials.append((of, accumulator, kind))
+        if not self.kernel.in_groups(self.nest):
+            return accumulator
+        so_far = self.kernel.fresh(f"{name}_so_far")
+        self.parts.append((f"{of} {so_far} = {accumulator};", f"{accumulator} = {so_far};"))
+        return so_far
 
     def _scan(self, instr: Instr, kind: str, value: str) -> list[str]:
         """A running sum: in double for float32, as reductions are."""
