@@ -19,6 +19,7 @@ from cutaway.debug.replay.replay_command import replay
 from cutaway.debug.switches_command import switches
 from cutaway.explain_command import explain
 from cutaway.lab_command import lab
+from cutaway.playground_command import playground
 from cutaway.profile_command import profile
 from cutaway.run_command import run
 
@@ -84,7 +85,7 @@ def tour(
         raise click.ClickException(str(error)) from error
 
 
-for command in (ablate, bisect, doctor, explain, lab, minify, profile, replay, run, switches):
+for command in (ablate, bisect, doctor, explain, lab, minify, playground, profile, replay, run, switches):
     main.add_command(command)
 
 

@@ -6,7 +6,10 @@ arithmetic (a BLAS product's operations a second: the flat part). Times are of t
 
 from __future__ import annotations
 
+import html
+import json
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,18 +59,24 @@ def measure(ladders: Any) -> list[Rung]:
     """All rungs that are written."""
     found = []
     for ladder, versions in ladders.RUNGS.items():
-        arrays, small = drawn(TIMED[ladder]), drawn(SMALL[ladder])
+        arrays = drawn(TIMED[ladder])
         for version in range(1, versions + 1):
             try:
                 body = getattr(ladders, f"{ladder}_{version}")()
             except NotImplementedError:
                 continue
-            run(ladder, body, small)
-            seconds = least_seconds_of(prepared(ladder, body, arrays), during=0.1)
-            moved = 64 * count(ladder, body, small).misses
-            intensity = operations(ladder, small) / moved
-            found.append(Rung(ladder, version, intensity, seconds, operations(ladder, arrays) / seconds))
+            run(ladder, body, drawn(SMALL[ladder]))
+            found.append(
+                rung(ladder, version, body, least_seconds_of(prepared(ladder, body, arrays), during=0.1))
+            )
     return found
+
+
+def rung(ladder: str, version: int, body: str, seconds: float) -> Rung:
+    """A version that took so many seconds, with what is counted of it."""
+    arrays, small = drawn(TIMED[ladder]), drawn(SMALL[ladder])
+    intensity = operations(ladder, small) / (64 * count(ladder, body, small).misses)
+    return Rung(ladder, version, intensity, seconds, operations(ladder, arrays) / seconds)
 
 
 def table(rungs: list[Rung]) -> list[str]:
@@ -79,7 +88,7 @@ def table(rungs: list[Rung]) -> list[str]:
 
 
 def picture(rungs: list[Rung], slopes: tuple[float, ...], flops: float) -> str:
-    """The rungs under the roof, both axes logarithmic."""
+    """The rungs under the roof, both axes logarithmic. The drawing has what was measured in it, for `redrawn`."""
     low, high = -5, 6  # powers of two, operations a byte
     top = math.ceil(math.log10(flops))
     bottom = top - 4
@@ -113,10 +122,26 @@ def picture(rungs: list[Rung], slopes: tuple[float, ...], flops: float) -> str:
     )
     parts.append(words(4, TOP - 15, "GFLOP/s"))
     title = "The measured rungs under the roofline of this machine"
+    kept = {"copies": slopes, "flops": flops, "seconds": [[r.ladder, r.version, r.seconds] for r in rungs]}
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {LEFT + WIDTH + 40} {TOP + HEIGHT + 55}" role="img">'
-        f"<title>{title}</title><style>{STYLE}</style>{''.join(parts)}</svg>\n"
+        f"<title>{title}</title><metadata>{html.escape(json.dumps(kept), quote=False)}</metadata>"
+        f"<style>{STYLE}</style>{''.join(parts)}</svg>\n"
     )
+
+
+def redrawn(drawing: str, ladders: Any) -> str:
+    """The drawing as it would be made now of the times in it: its counts, its rungs and its looks are today's."""
+    found = re.search("<metadata>(.*?)</metadata>", drawing)
+    if found is None:
+        raise ValueError("roofline.svg has no times in it; expected <metadata>: measure anew")
+    kept = json.loads(html.unescape(found[1]))
+    times = {(ladder, version): seconds for ladder, version, seconds in kept["seconds"]}
+    wanted = [(ladder, k) for ladder, versions in ladders.RUNGS.items() for k in range(1, versions + 1)]
+    if set(times) != set(wanted):
+        raise ValueError(f"roofline.svg has the times of {sorted(times)}; expected {wanted}: measure anew")
+    rungs = [rung(*key, getattr(ladders, f"{key[0]}_{key[1]}")(), times[key]) for key in wanted]
+    return picture(rungs, tuple(kept["copies"]), kept["flops"])
 
 
 def line(kind: str, *points: tuple[float, float]) -> str:

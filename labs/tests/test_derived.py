@@ -4,12 +4,15 @@ Input: the labs' folders.
 """
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
 from labs import hidden
 from labs.catalogue import all_labs
 from labs.grade import grade
+from labs.lab17_ladders import ladders, roofline
 from labs.notebook import notebook
 from labs.pages import importable
 from labs.tagged import solution
@@ -59,3 +62,12 @@ def test_a_given_file_that_has_changed_is_refused(lab, tmp_path):
     path = tmp_path / lab.package / lab.given[0]
     path.write_text(path.read_text(encoding="utf-8") + "\n# mine\n", encoding="utf-8")
     assert f"{lab.given[0]} has changed" in grade(tmp_path, lab).refused
+
+
+def test_the_measured_drawing_is_made_of_the_times_in_it():
+    """A drawing that was changed by hand, or whose ladder has another rung now, is found."""
+    drawing = Path(ladders.__file__).with_name("roofline.svg").read_text(encoding="utf-8")
+    moved = re.sub(r'(<circle cx=")[\d.]+', r"\g<1>1", drawing, count=1)
+    assert moved != drawing and roofline.redrawn(moved, ladders) == drawing
+    with pytest.raises(ValueError, match="measure anew"):
+        roofline.redrawn(drawing.replace('["softmax", 6, ', '["softmax", 7, '), ladders)
