@@ -36,6 +36,7 @@
 #   make site-check      every page of the site in Chromium: axe-core, console, requests, width, links, search
 #   make zensical        the same pages, built by Zensical in an environment of its own: words, links, what it lacks
 #   make explorer-check  the explorer's pages of six programs in Chromium, a walk by keyboard, a thousand nodes
+#   make cache-faults    many processes on one cache folder, with random kills and damage; many threads, many shapes
 #   make random-bits     a million draws of every distribution, every build, bit for bit (DRAWS=, JOBS=)
 #   make vector-math     the errors of the generated C++'s mathematical functions
 #   make gpu             every operator, the skeleton, users' kernels, the profiler, on an NVIDIA GPU (CuPy, Triton)
@@ -57,13 +58,12 @@
 #
 # These look for faults and print them:
 #   make capture-identity  does capture still make the guards, graphs and residual code it made? (WRITE=1: from now on)
-#   make cache-faults    many processes on one cache folder, with random kills and damage
 #   make fuzz-products   random contractions in C++ beside NumPy
 #   make fuzz-updates    random updates in place, compiled, beside eager
 
 PYTHON ?= $(shell .ci/find-python 3.11 3.12 3.13)
 VENV ?= .venv
-PYTEST_ARGS ?= -n auto
+PYTEST_ARGS ?= -n auto --dist worksteal
 BIN := $(VENV)/bin
 TESTED := stage_contracts stage0_eager stage1_capture stage2_autograd stage3_lowering stage4_runtime cutaway tests
 # A report's name is its target's. It is written aside first, so that a run that fails leaves the last one.
@@ -148,11 +148,14 @@ fuzz-rewrites: $(VENV)/installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.rewrite_programs.fuzz --programs $(REWRITE_PROGRAMS) --seed $(or $(SEED),0) \
 	    --report reports/fuzz-rewrites.txt
 
-# Processes on one cache folder, with random kills and damage; the last line says what was done to it.
-FAULT_SECONDS ?= 120
+# Processes on one cache folder, with random kills and damage; then threads that call one function with many shapes.
+FAULT_SECONDS ?= $(if $(QUICK),10,120)
 cache-faults: $(VENV)/installed-test
-	$(BIN)/python -m stage4_runtime.tests.cache_faults --processes $(or $(PROCESSES),32) --seconds $(FAULT_SECONDS) \
-	    --seed $(or $(SEED),0)
+	{ $(BIN)/python -m tests.threads.many_shapes --heading && \
+	  $(BIN)/python -m stage4_runtime.tests.cache_faults --processes $(or $(PROCESSES),32) --seconds $(FAULT_SECONDS) \
+	    --seed $(or $(SEED),0) && \
+	  $(BIN)/python -m tests.threads.many_shapes --threads 16 --shapes $(or $(SHAPES),$(if $(QUICK),5,50)) \
+	    --seed $(or $(SEED),0); } $(if $(QUICK),,$(KEEP))
 
 PRODUCTS ?= 2000
 fuzz-products: $(VENV)/installed-test

@@ -21,7 +21,7 @@ from cutaway.compile_frame import GuardsFailed, compile_frame
 from cutaway.internal_errors import Failures, Fault, reaches_the_user, run_eagerly, stage_of, worth_trying
 from cutaway.policies import on_trial
 from cutaway.recompilation import count_compile, forget_counts, within_limits
-from cutaway.residual import guard_names
+from cutaway.residual import guard_names, rebound
 from cutaway.stances import ELSEWHERE, STANCE, may_compile_now, set_stance
 from stage0_eager.state import STATE
 from stage0_eager.transforms.vmap import is_transformed
@@ -73,6 +73,8 @@ class CompiledFunction:
         # function leads to
         self.artifacts: list[Artifacts] = outermost.artifacts if outermost else ArtifactList(self.name)
         self._leads_to: dict[Any, CompiledFunction] = outermost._leads_to if outermost else {}
+        self._codes: dict[tuple, list[CompiledFunction]] = outermost._codes if outermost else {}
+        self._alike: list[CompiledFunction] = []  # callees of the same code
         self._forced: dict[Any, CompiledFunction] = {}  # by the backend that a stance forces
         self._whole = whole
         self.policy = SizePolicy(dynamic, backend.open_sizes)
@@ -168,6 +170,7 @@ class CompiledFunction:
             self.entries = ()
             self.artifacts.clear()
             self._leads_to.clear()
+            self._codes.clear()
             self._forced.clear()
             self.policy = SizePolicy(self.dynamic, self._backend.open_sizes)
             self.limit_reported = self.called = False
@@ -184,12 +187,36 @@ class CompiledFunction:
         elif not isinstance(function, types.FunctionType) or rule is not None:
             return function
         cells = tuple(map(id, function.__closure__ or ()))
-        key = function if whole else (function.__code__, id(function.__globals__), cells)
+        place = function.__code__, id(function.__globals__)
+        key = function if whole else (*place, cells)
         with self._lock:
             if key not in self._leads_to:
                 settings = self._backend, self.fullgraph, self._options, self._pipeline, self.dynamic
-                self._leads_to[key] = CompiledFunction(function, *settings, outermost=self, whole=whole)
+                made = CompiledFunction(function, *settings, outermost=self, whole=whole)
+                self._leads_to[key] = made
+                if whole:
+                    self._of_one_code(place, made)
             return self._leads_to[key]
+
+    def _of_one_code(self, place: tuple, made: CompiledFunction) -> None:
+        """Functions of one code share their policy, and try each other's entries: a caller may make them anew for each
+        call. Of those only the last few are kept."""
+        made._alike = self._codes.setdefault(place, [])
+        if made._alike:
+            made.policy = made._alike[0].policy
+        made._alike.append(made)
+        if len(made._alike) > ALIKE:
+            del self._leads_to[made._alike.pop(0)._fn]
+
+    def _entry_of_another(self, args: tuple, kwargs: dict[str, Any]) -> Entry | None:
+        """The entry of another function of this code that fits the call, as one of this function's."""
+        for other in reversed(self._alike):
+            for entry in other.entries if other is not self else ():
+                mine = rebound(entry, self._fn, self.part)
+                if mine is not None and mine.check(*args, **kwargs):
+                    self.entries = (mine, *self.entries)
+                    return mine
+        return None
 
     def _promote(self, entry: Entry) -> None:
         """Move the entry to the front: the next call tries it first."""
@@ -202,6 +229,7 @@ class CompiledFunction:
         with self._lock, config.patch(self._options):
             # another thread may have compiled it in the meantime
             entry = self._dispatch(self.entries, args, kwargs)
+            entry = entry or self._entry_of_another(args, kwargs)
             if entry is not None:
                 return entry
             if (
@@ -268,6 +296,9 @@ def _run_through_breaks(entry: Entry, args: tuple, kwargs: dict[str, Any]) -> An
 
 # How often a frame is captured again when other threads change values in the meantime, so that its guards fail.
 ATTEMPTS = 4
+
+# How many callees of one code are kept, of those that the program made.
+ALIKE = 8
 
 # All compiled functions that exist, for reset().
 _EVERY: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()

@@ -9,6 +9,7 @@ import math
 import sys
 import types
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from stage0_eager import is_grad_enabled
@@ -19,7 +20,8 @@ from stage0_eager.tensor_rows import check_tensors
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.controls import registered
 from stage_contracts.guards import Guard, compile_guards
-from stage_contracts.source import ArgSource
+from stage_contracts.pipeline import Entry
+from stage_contracts.source import ArgSource, AttrSource, FunctionSource, ItemSource
 
 
 def guard_names(fn: types.FunctionType) -> tuple[str, dict[str, Any]]:
@@ -82,6 +84,30 @@ def residual_function(
     run = types.FunctionType(frame.residual, names, fn.__name__, fn.__defaults__, closure or None)
     run.__kwdefaults__ = fn.__kwdefaults__
     return run
+
+
+def rebound(entry: Entry, fn: types.FunctionType, part: Callable[[Any, bool], Any]) -> Entry | None:
+    """The entry for another function of the same code, whose cells and defaults its guards and residual code then read.
+    None if the entry holds cells of the function that it was made for."""
+    frame, made = entry.frame, entry.run
+    own = {"__function__": fn} if "__function__" in frame.residual_globals else {}
+    names = {**frame.residual_globals, **own}
+    if any(getattr(value, "__closure__", None) for name, value in names.items() if name not in own):
+        return None
+    frame = replace(frame, residual_globals=names)
+    run: Callable = fn
+    if getattr(made, "__code__", None) is frame.residual:
+        run = residual_function(frame, fn, made.__globals__[frame.graph_name], part)
+    guards = tuple(_on_default(guard, fn) for guard in frame.guards)
+    return Entry(guards, guard_function(guards, fn), run, replace(frame, guards=guards), entry.artifacts)
+
+
+def _on_default(guard: Guard, fn: types.FunctionType) -> Guard:
+    """A guard function is made with the defaults of a function and checks that they still are: here those of `fn`."""
+    match guard:
+        case Guard("IDENTITY", ItemSource(AttrSource(FunctionSource(), name), key)):
+            return replace(guard, expected=getattr(fn, name)[key])
+    return guard
 
 
 def _deep() -> bool:

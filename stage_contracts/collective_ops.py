@@ -25,6 +25,12 @@ def _reducible(reduction: str, dtype: DType) -> None:
         raise TypeError(f"ReduceOp.{reduction.upper()} works on the bits of integers, not on {dtype}")
 
 
+def of_gradient(gradient: str) -> tuple[str, str]:
+    """all_gather's word for its gradient as (reduction, dtype): "avg" is ("avg", ""), "avg in float32" has a dtype."""
+    reduction, _, dtype = gradient.partition(" in ")
+    return reduction, dtype
+
+
 def _same(meta: TensorMeta) -> TensorMeta:
     return TensorMeta(meta.shape, meta.dtype, device=meta.device)
 
@@ -61,7 +67,8 @@ def _rows(input: TensorMeta, name: str, size: int) -> Any:
 
 
 def gathered(input: TensorMeta, size: int, gradient: str, group: str) -> TensorMeta:
-    _reducible(gradient, input.dtype) if gradient != "sum" else None
+    reduction, _ = of_gradient(gradient)
+    _reducible(reduction, input.dtype) if reduction != "sum" else None
     rows = _rows(input, "all_gather", size)
     return TensorMeta((rows * size, *input.shape[1:]), input.dtype, device=input.device)
 
@@ -75,6 +82,16 @@ def scattered(input: TensorMeta, reduction: str, size: int, group: str) -> Tenso
 def exchanged(input: TensorMeta, size: int, group: str) -> TensorMeta:
     _share(_rows(input, "all_to_all", size), size)
     return _same(input)
+
+
+def split(input: TensorMeta, received: tuple[int, ...], sent: tuple[int, ...], group: str) -> TensorMeta:
+    rows = _rows(input, "all_to_all_splits", len(sent))
+    if sum(sent) != rows or len(received) != len(sent) or min(*received, *sent) < 0:
+        raise ValueError(
+            f"dimension 0 has {rows} rows, but {[*sent]} are to be sent and {[*received]} received; give each rank its "
+            "rows in both lists, and the rows of the tensor in all"
+        )
+    return TensorMeta((sum(received), *input.shape[1:]), input.dtype, device=input.device)
 
 
 def _share(rows: Any, size: int) -> Any:
@@ -92,9 +109,12 @@ COLLECTIVE: list[tuple[str, Callable, str]] = [
     ("input, limit, group", averaged, "average: the mean of all ranks' inputs, which may travel with other means"),
     ("input, src, group", sent, "broadcast: on every rank, the input of rank src of the group"),
     ("input, size, gradient, group", gathered,
-     "all_gather: the inputs of all ranks one after another along dimension 0; gradient is the reduction of its own"),
+     "all_gather: the inputs of all ranks one after another along dimension 0; gradient is the reduction of its own, "
+     "'avg' say, or 'avg in float32'"),
     ("input, reduction, size, group", scattered,
      "reduce_scatter: rank i gets the i-th part along dimension 0 of the reduction of all inputs"),
     ("input, size, group", exchanged,
      "all_to_all: the i-th part along dimension 0 goes to rank i; what comes, in the order of the ranks"),
+    ("input, received, sent, group", split,
+     "all_to_all_splits: the same with sent[i] rows for rank i, and received[i] from it"),
 ]  # fmt: skip

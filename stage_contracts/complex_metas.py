@@ -26,7 +26,7 @@ TAKES_COMPLEX = frozenset(
     clone contiguous detach to_device
     cholesky triangular_solve solve inv matrix_exp det slogdet qr svd eigh eig
     fft_c2c fft_c2r
-    average average_gradient all_reduce reduce broadcast all_gather reduce_scatter all_to_all
+    average average_gradient all_reduce reduce broadcast all_gather reduce_scatter all_to_all all_to_all_splits
     """.split()
 )
 TYPE_NAMES = {"complex64": "ComplexFloat", "complex128": "ComplexDouble"}  # torch's, in its errors

@@ -79,6 +79,15 @@ def at_once(tensor: Any, chosen: Any, make: Callable[[ProcessGroup], Tensor]) ->
     return None  # no Work: it is done
 
 
+def each_at_once(tensors: Any, chosen: Any, make: Callable[[ProcessGroup], list[Tensor]]) -> Work | None:
+    """at_once for a list of tensors, one for each rank."""
+    if chosen is not GroupMember.NON_GROUP_MEMBER:
+        with no_grad():
+            for tensor, part in zip(tensors, make(resolve(chosen)), strict=True):
+                tensor.copy_(part.reshape(tensor.shape))
+    return None
+
+
 def array_of(tensor: Any, name: str = "tensor") -> np.ndarray:
     """The memory of a CPU tensor as an array."""
     if not isinstance(tensor, Tensor):
@@ -227,13 +236,17 @@ def all_gather_into_tensor(
 def all_gather(
     tensor_list: Sequence[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False
 ) -> Work | GpuWork | None:
-    """The i-th of `tensor_list` becomes rank i's `tensor`."""
+    """The i-th of `tensor_list` becomes rank i's `tensor`. Without async_op they may differ in size."""
+    if not async_op:
+        return each_at_once(
+            tensor_list, group, lambda of: functional.all_gather_list(tensor_list, tensor, of)
+        )
     if on_gpu(tensor):
         return gpu_collectives.all_gather(tensor_list, tensor, group, async_op)
     part = array_of(tensor)
 
     def post(members: ProcessGroup) -> tuple[Any, Callable[[], None]]:
-        _one_for_each(tensor_list, members.size(), "tensor_list")
+        functional.one_for_each(tensor_list, members.size(), "tensor_list")
         sent = mpi.to_move(part)
         got = np.empty((members.size(), *part.shape), sent.dtype)
         return members.comm.Iallgather(sent, got), lambda: _spread(tensor_list, got)
@@ -258,7 +271,7 @@ def gather(
         sent = mpi.to_move(part)
         if members.rank != root:
             return members.comm.Igather(sent, None, root), lambda: None
-        listed = _one_for_each(gather_list or (), members.size(), "gather_list")
+        listed = functional.one_for_each(gather_list or (), members.size(), "gather_list")
         got = np.empty((members.size(), *part.shape), sent.dtype)
         return members.comm.Igather(sent, got, root), lambda: _spread(listed, got)
 
@@ -282,7 +295,7 @@ def scatter(
         got = np.empty_like(mpi.to_move(part))
         sent = None
         if members.rank == root:
-            listed = _one_for_each(scatter_list or (), members.size(), "scatter_list")
+            listed = functional.one_for_each(scatter_list or (), members.size(), "scatter_list")
             sent = np.stack([mpi.to_move(array_of(t, "scatter_list")) for t in listed])
         return members.comm.Iscatter(sent, got, root), lambda: write(tensor, got)
 
@@ -298,10 +311,9 @@ def all_to_all_single(
     async_op: bool = False,
 ) -> Work | GpuWork | None:
     """Part j of rank i's `input` becomes part i of rank j's `output`. Parts are of dimension 0, equal without sizes."""
-    if not async_op and output_split_sizes is None is input_split_sizes and output.shape == input.shape:
-        return at_once(
-            output, group, lambda members: functional.all_to_all_single(input, None, None, members)
-        )
+    if not async_op and output.dtype is input.dtype and output.shape[1:] == input.shape[1:]:
+        return at_once(output, group, lambda members: functional.all_to_all_into(
+            output, input, output_split_sizes, input_split_sizes, members))  # fmt: skip
     if on_gpu(input):
 
         def counts(members: ProcessGroup) -> tuple[list[int], list[int]]:
@@ -333,21 +345,26 @@ def all_to_all(
     async_op: bool = False,
 ) -> Work | GpuWork | None:
     """The j-th of rank i's inputs becomes the i-th of rank j's outputs."""
+    if not async_op:
+        outputs, inputs = output_tensor_list, input_tensor_list
+        return each_at_once(outputs, group, lambda of: functional.all_to_all_list(outputs, inputs, of))
     if input_tensor_list and on_gpu(input_tensor_list[0]):
         return gpu_collectives.all_to_all(output_tensor_list, input_tensor_list, group, async_op)
-    inputs = [mpi.to_move(array_of(t, "input_tensor_list")) for t in input_tensor_list]
-    outputs = [mpi.to_move(array_of(t, "output_tensor_list")) for t in output_tensor_list]
+    sources = [mpi.to_move(array_of(t, "input_tensor_list")) for t in input_tensor_list]
+    got_from = [mpi.to_move(array_of(t, "output_tensor_list")) for t in output_tensor_list]
 
     def post(members: ProcessGroup) -> tuple[Any, Callable[[], None]]:
-        _one_for_each(inputs, members.size(), "input_tensor_list")
-        _one_for_each(outputs, members.size(), "output_tensor_list")
-        sent = np.concatenate([a.reshape(-1) for a in inputs])
-        got = np.empty(sum(a.size for a in outputs), sent.dtype)
-        request = members.comm.Ialltoallv([sent, [a.size for a in inputs]], [got, [a.size for a in outputs]])
-        ends = np.cumsum([a.size for a in outputs])[:-1]
+        functional.one_for_each(sources, members.size(), "input_tensor_list")
+        functional.one_for_each(got_from, members.size(), "output_tensor_list")
+        sent = np.concatenate([a.reshape(-1) for a in sources])
+        got = np.empty(sum(a.size for a in got_from), sent.dtype)
+        request = members.comm.Ialltoallv(
+            [sent, [a.size for a in sources]], [got, [a.size for a in got_from]]
+        )
+        ends = np.cumsum([a.size for a in got_from])[:-1]
         return request, lambda: _spread(output_tensor_list, np.split(got, ends))
 
-    return issue(group, f"all_to_all({inputs[0].dtype.name if inputs else ''})", post, async_op)
+    return issue(group, f"all_to_all({sources[0].dtype.name if sources else ''})", post, async_op)
 
 
 def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Work | GpuWork | None:
@@ -437,12 +454,6 @@ def broadcast_object_list(object_list: list, src: int = 0, group: Any = None, de
 
 
 # ---- parts -----------------------------------------------------------------------------------------------------------
-
-
-def _one_for_each(listed: Sequence, size: int, name: str) -> Sequence:
-    if len(listed) != size:
-        raise ValueError(f"{name} must have a tensor for each of the {size} ranks, but it has {len(listed)}")
-    return listed
 
 
 def _spread(tensors: Sequence[Tensor], arrays: Sequence[np.ndarray] | np.ndarray) -> None:

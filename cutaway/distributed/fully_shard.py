@@ -8,6 +8,7 @@ which one graph holds: Zhang et al., "SimpleFSDP", 2024.)
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from cutaway.distributed.agreement import agree
@@ -16,9 +17,28 @@ from cutaway.distributed.group import ProcessGroup, resolve
 from stage0_eager import Tensor, nn, no_grad
 from stage0_eager.functions.creation import zeros
 from stage0_eager.functions.joining import cat
-from stage0_eager.nn.utils import get_total_norm
+from stage0_eager.nn.utils import clip_grad_norm_
 from stage0_eager.table.core import core as c
 from stage0_eager.transforms.func import with_tensors_of
+from stage0_eager.utils import pytree
+from stage_contracts.dtype import DType
+
+
+@dataclass(frozen=True)
+class MixedPrecisionPolicy:
+    """In which dtypes a sharded module computes; None: as it is. Parts, and the optimizer's state, stay as they are.
+
+    param_dtype: parameters are gathered in it. reduce_dtype: gradients are reduced in it (param_dtype, if None).
+    output_dtype: of what the forward returns. cast_forward_inputs: to param_dtype. Only floating tensors are cast.
+    """
+
+    param_dtype: DType | None = None
+    reduce_dtype: DType | None = None
+    output_dtype: DType | None = None
+    cast_forward_inputs: bool = True
+
+
+AS_IT_IS = MixedPrecisionPolicy()
 
 
 class Sharded:
@@ -29,32 +49,24 @@ class Sharded:
     shapes: dict[str, tuple[int, ...]]
     own: tuple[str, ...]
     group: ProcessGroup
+    policy: MixedPrecisionPolicy
 
-    def unsharded(self, name: str) -> Tensor:
+    def unsharded(self, name: str, policy: MixedPrecisionPolicy = AS_IT_IS) -> Tensor:
         """The whole parameter, gathered. Its gradient is the mean over the ranks, in parts."""
         part = _parameter(self, name)
         shape = self.shapes[name]
         count = _count(shape)
-        whole = c.all_gather(part, self.group.size(), "avg", self.group.name)
+        wide = policy.reduce_dtype or policy.param_dtype or part.dtype
+        kind = policy.param_dtype or part.dtype
+        how = "avg" if wide is kind else f"avg in {wide.name}"
+        if not (part.dtype is kind is wide):
+            part = c.cast(part, kind)  # its derivative brings what was reduced back to the part's dtype
+        whole = c.all_gather(part, self.group.size(), how, self.group.name)
         return whole[:count].reshape(shape)
 
     def clip_grad_norm_(self, max_norm: float, norm_type: float = 2.0) -> Tensor:
-        """Scale this rank's parts of the gradients so that the norm of all of them together is at most max_norm.
-
-        Returns the norm before. (torch.nn.utils.clip_grad_norm_ sees one rank's parts only.)
-        """
-        kind = float(norm_type)
-        with no_grad():
-            found = [p.grad for p in self.parameters() if p.grad is not None]  # type: ignore[attr-defined]
-            mine: Any = get_total_norm(found, kind)
-            if kind == float("inf"):
-                total = c.all_reduce(mine, "max", self.group.name)
-            else:
-                total = c.all_reduce(mine**kind, "sum", self.group.name) ** (1.0 / kind)
-            factor = (float(max_norm) / (total + 1e-6)).clamp(max=1.0)
-            for gradient in found:
-                gradient.mul_(factor.to(gradient.dtype))
-        return total
+        """torch.nn.utils.clip_grad_norm_ of this module's parameters."""
+        return clip_grad_norm_(self.parameters(), max_norm, norm_type)  # type: ignore[attr-defined]
 
     def full_state_dict(self) -> dict[str, Tensor]:
         """Every parameter and buffer whole, on every rank: a checkpoint for any number of ranks."""
@@ -78,12 +90,20 @@ class Sharded:
                     buffer.copy_(values[name])
 
 
-def fully_shard(module: nn.Module, *, mesh: Any = None, process_group: Any = None, **speed: Any) -> nn.Module:
+def fully_shard(
+    module: nn.Module,
+    *,
+    mesh: Any = None,
+    process_group: Any = None,
+    mp_policy: MixedPrecisionPolicy = AS_IT_IS,
+    **speed: Any,
+) -> nn.Module:
     """Shard every parameter of `module`, in place, and return it. Make the optimizer after this call.
 
     Call it on layers first and on the whole model last, as with torch: then a layer's parameters are gathered when that
-    layer runs, and freed after it. process_group: the ranks that share (all, if None). Options for speed are accepted.
-    Raises DistBackendError where the ranks' modules differ, RuntimeError where this one was sharded before.
+    layer runs, and freed after it. process_group: the ranks that share (all, if None). mp_policy: for the parameters
+    that this call shards. Options for speed are accepted. Raises DistBackendError where the ranks' modules differ,
+    RuntimeError where this one was sharded before.
     """
     group = resolve(process_group)
     if isinstance(module, Sharded):
@@ -99,7 +119,7 @@ def fully_shard(module: nn.Module, *, mesh: Any = None, process_group: Any = Non
     plain = type(module)
     module.__class__ = type(f"FSDP{plain.__name__}", (Sharded, plain), {"forward": _forward_of(plain)})
     made: Any = module
-    made.shapes, made.group = {}, group
+    made.shapes, made.group, made.policy = {}, group, mp_policy
     known = {f"{name}.{key}": shape for name, child in inner.items() for key, shape in child.shapes.items()}
     own = []
     for name, parameter in list(
@@ -111,7 +131,9 @@ def fully_shard(module: nn.Module, *, mesh: Any = None, process_group: Any = Non
         own.append(name)
         if id(parameter) not in parts:
             with no_grad():
-                parts[id(parameter)] = nn.Parameter(shard(parameter.detach(), group), parameter.requires_grad)
+                part = nn.Parameter(shard(parameter.detach(), group), parameter.requires_grad)
+                part.shard_group = group.name  # whoever adds up its elements asks for it
+                parts[id(parameter)] = part
         home, _, last = name.rpartition(".")
         setattr(module.get_submodule(home), last, parts[id(parameter)])
     made.own = tuple(own)
@@ -135,12 +157,23 @@ def _forward_of(plain: Any) -> Any:
         for name in self.own:
             part = _parameter(self, name)
             if id(part) not in known:
-                known[id(part)] = self.unsharded(name)
+                known[id(part)] = self.unsharded(name, self.policy)
             whole[name] = known[id(part)]
+        policy = self.policy
+        if policy.param_dtype is not None and policy.cast_forward_inputs:
+            args, kwargs = _cast(args, policy.param_dtype), _cast(kwargs, policy.param_dtype)
         with with_tensors_of(self, whole):
-            return plain.forward(self, *args, **kwargs)
+            found = plain.forward(self, *args, **kwargs)
+        return found if policy.output_dtype is None else _cast(found, policy.output_dtype)
 
     return forward
+
+
+def _cast(values: Any, dtype: DType) -> Any:
+    """The same, with every floating tensor in it in this dtype."""
+    return pytree.mapped(
+        lambda x: x.to(dtype) if isinstance(x, Tensor) and x.dtype.is_floating_point else x, values
+    )
 
 
 def _parameter(module: Any, name: str) -> Any:

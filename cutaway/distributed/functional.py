@@ -6,11 +6,13 @@ other ranks too. The forms of collectives.py that write to their arguments, and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from cutaway.distributed.group import resolve
+from cutaway.distributed.group import ProcessGroup, resolve
 from cutaway.distributed.mpi import ReduceOp
 from stage0_eager import Tensor
+from stage0_eager.functions.joining import cat
 from stage0_eager.table.core import core as c
 
 
@@ -61,14 +63,67 @@ def all_to_all_single(
     group: Any = None,
     tag: str = "",
 ) -> Tensor:
-    """The i-th part along dimension 0 goes to rank i, and its own part comes from there. Equal parts only."""
+    """The i-th part along dimension 0 goes to rank i, and its own part comes from there.
+
+    Split sizes: the rows that come from each rank, and the rows that go to each; without them the parts are equal.
+    """
     members = resolve(group)
-    if output_split_sizes is not None or input_split_sizes is not None:
-        raise NotImplementedError(
-            "all_to_all_single in a graph exchanges equal parts; call torch.distributed.all_to_all_single with split "
-            "sizes, outside compiled code"
+    if output_split_sizes is None and input_split_sizes is None:
+        return c.all_to_all(self, members.size(), members.name)
+    received, sent = (
+        tuple(equal_rows(self, members.size()) if sizes is None else sizes)
+        for sizes in (output_split_sizes, input_split_sizes)
+    )
+    return c.all_to_all_splits(self, received, sent, members.name)
+
+
+def all_to_all_into(output: Tensor, x: Tensor, received: Any, sent: Any, members: ProcessGroup) -> Tensor:
+    """The same where `output` has the rows that come."""
+    if received is None and sent is not None:
+        received = equal_rows(output, members.size())
+    return all_to_all_single(x, received, sent, members)
+
+
+def all_to_all_list(
+    outputs: Sequence[Tensor], inputs: Sequence[Tensor], members: ProcessGroup
+) -> list[Tensor]:
+    """The same with the parts in lists, flat."""
+    for one in (outputs, inputs):
+        one_for_each(one, members.size(), "input_tensor_list and output_tensor_list")
+    received, sent = (tuple([t.numel() for t in one]) for one in (outputs, inputs))
+    whole = c.all_to_all_splits(cat([t.reshape(-1) for t in inputs]), received, sent, members.name)
+    return list(whole.split(received))
+
+
+def all_gather_list(outputs: Sequence[Tensor], x: Tensor, members: ProcessGroup) -> list[Tensor]:
+    """Every rank's tensor, flat. Ranks whose tensors have other sizes are seen by the sizes of `outputs`."""
+    counts, size = (
+        tuple([t.numel() for t in one_for_each(outputs, members.size(), "tensor_list")]),
+        members.size(),
+    )
+    if counts[members.rank] != x.numel():
+        raise ValueError(
+            f"tensor has {x.numel()} elements, but its place in tensor_list, {members.rank}, has {counts[members.rank]}"
         )
-    return c.all_to_all(self, members.size(), members.name)
+    flat = x.reshape(-1)
+    if len({*counts}) == 1:
+        return list(c.all_gather(flat, size, "sum", members.name).split(counts))
+    whole = c.all_to_all_splits(cat([flat] * size), counts, (x.numel(),) * size, members.name)
+    return list(whole.split(counts))
+
+
+def one_for_each(listed: Sequence, size: int, name: str) -> Sequence:
+    if len(listed) != size:
+        raise ValueError(f"{name} must have a tensor for each of the {size} ranks, but it has {len(listed)}")
+    return listed
+
+
+def equal_rows(x: Tensor, size: int) -> list[int]:
+    if x.shape[0] % size:
+        raise ValueError(
+            f"dimension 0 has {x.shape[0]} rows, which {size} ranks cannot share equally; give its split sizes"
+        )
+    return [x.shape[0] // size] * size
 
 
 def wait_tensor(tensor: Tensor) -> Tensor:

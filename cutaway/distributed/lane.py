@@ -47,7 +47,7 @@ class Lane:
         self._several = mpi.threads_may_call()
 
     def start(self, operation: str, words: tuple, source: Any, destination: Any, where: str) -> Transfer:
-        transfer = Transfer(f"{operation}({in_words(words)}{described(source)})")
+        transfer = Transfer(sentence(operation, words, source))
         with self._order:
             job = (transfer, operation, words, source, destination, where or asking_line())
             if not self._several:
@@ -64,7 +64,7 @@ class Lane:
         """At once in this thread where the lane is idle: a thread that wakes costs tens of microseconds."""
         with self._order:
             if self._last is None or self._last.ended.is_set():
-                transfer = Transfer(f"{operation}({in_words(words)}{described(source)})")
+                transfer = Transfer(sentence(operation, words, source))
                 self._perform(transfer, operation, words, source, destination, where or asking_line())
             else:
                 transfer = self.start(operation, words, source, destination, where)
@@ -144,6 +144,22 @@ def _broadcast(lane: Lane, sent: Any, got: Any, words: tuple) -> Any:
     return lane.comm.Ibcast(got, words[0])
 
 
+def _all_to_all_splits(lane: Lane, sent: Any, got: Any, words: tuple) -> Any:
+    """The ranks first tell each other how many rows they send: a wrong count would wait for ever, or write too far."""
+    received, given = (np.array(counts) for counts in words[:2])
+    coming = np.empty_like(received)
+    await_request(lane.checks.Ialltoall(given, coming), lane.timeout, "all_to_all_splits, the counts")
+    if (coming != received).any():
+        told = "; ".join(
+            f"rank {lane.ranks[k]} sends {sends} rows, {rows} are expected"
+            for k, (sends, rows) in enumerate(zip(coming, received, strict=True))
+            if sends != rows
+        )
+        raise DistBackendError(f"rank {lane.ranks[lane.rank]}: all_to_all_splits cannot start: {told}")
+    wide = int(np.prod(sent.shape[1:]))
+    return lane.comm.Ialltoallv([sent, given * wide], [got, received * wide])
+
+
 _POSTS: dict[str, Callable[..., tuple[Any, Finish]]] = {
     "all_reduce": _reduction(lambda lane, sent, got, how, _: lane.comm.Iallreduce(sent, got, how)),
     "average": lambda lane, words, source, destination: _POSTS["all_reduce"](
@@ -156,7 +172,15 @@ _POSTS: dict[str, Callable[..., tuple[Any, Finish]]] = {
     "broadcast": _copy(_broadcast),
     "all_gather": _copy(lambda lane, sent, got, _: lane.comm.Iallgather(sent, got)),
     "all_to_all": _copy(lambda lane, sent, got, _: lane.comm.Ialltoall(sent, got)),
+    "all_to_all_splits": _copy(_all_to_all_splits),
 }
+
+
+def sentence(operation: str, words: tuple, source: Any) -> str:
+    """What a rank says of a call before it, which all must say alike: rows that differ by rank are left out."""
+    if operation == "all_to_all_splits":
+        return f"{operation}({source.dtype.name}[any, {', '.join(map(str, source.shape[1:]))}])"
+    return f"{operation}({in_words(words)}{described(source)})"
 
 
 def in_words(words: tuple) -> str:

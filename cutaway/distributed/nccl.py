@@ -7,8 +7,10 @@ once. Copies travel as bytes, so any dtype can; what NCCL cannot add raises Type
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -156,6 +158,23 @@ def _all_to_all(link: Link, words: tuple, source: Any, destination: Any) -> None
     )
 
 
+def _all_to_all_splits(link: Link, words: tuple, source: Any, destination: Any) -> None:
+    received, sent = words[:2]
+    row = source.dtype.itemsize * math.prod(source.shape[1:])
+    exchange(link, _parcels(address(source), sent, row), _parcels(address(destination), received, row))
+
+
+def _parcels(at: int, rows: Iterable[int], row: int) -> list[Parcel]:
+    """One for each rank that gets or sends something, one after another in memory."""
+    ends = list(accumulate(rows))
+    starts = [0, *ends[:-1]]
+    return [
+        (peer, at + start * row, (end - start) * row)
+        for peer, (start, end) in enumerate(zip(starts, ends, strict=True))
+        if end > start
+    ]
+
+
 Parcel = tuple[int, int, int]  # the other rank, an address, a count of bytes
 
 
@@ -180,5 +199,6 @@ POSTS: dict[str, Callable[[Link, tuple, Any, Any], None]] = {
     "broadcast": _broadcast,
     "all_gather": _all_gather,
     "all_to_all": _all_to_all,
+    "all_to_all_splits": _all_to_all_splits,
 }
 assert ReduceOp.AVG.value in _OPS

@@ -15,7 +15,7 @@ from typing import Any
 
 from cutaway.distributed import nccl
 from cutaway.distributed.agreement import asking_line
-from cutaway.distributed.lane import described, in_words
+from cutaway.distributed.lane import sentence
 from cutaway.distributed.nccl import Engine, Link
 from cutaway.distributed.store import Store
 from cutaway.distributed.watch import Watch
@@ -62,7 +62,7 @@ class NcclLane:
         self.watch = Watch(store, name, ranks, rank, timeout, self._abort)
 
     def start(self, operation: str, words: tuple, source: Any, destination: Any, where: str) -> GpuTransfer:
-        text = f"{operation}({in_words(words)}{described(source)})"
+        text = sentence(operation, words, source)
         post = nccl.POSTS[operation]
         return self.post(
             text, lambda link: post(link, words, source, destination), (source, destination), where

@@ -66,7 +66,7 @@ NAMES: dict[str, str] = {
     "torch.cuda": "CUDAGraph Stream StreamContext graph",
     "torch.distributed.checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
     "torch.distributed.device_mesh": "DeviceMesh init_device_mesh",
-    "torch.distributed.fsdp": "CPUOffloadPolicy FullyShardedDataParallel MixedPrecisionPolicy",
+    "torch.distributed.fsdp": "CPUOffloadPolicy FullyShardedDataParallel",
     "torch.distributed.tensor": "DTensor distribute_tensor",
     "torch.distributed.tensor._utils": "compute_local_shape_and_global_offset",
     "torch.distributed.tensor.placement_types": "_StridedShard",

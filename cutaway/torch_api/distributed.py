@@ -11,6 +11,7 @@ from typing import Any
 
 _OURS = "cutaway.distributed"
 _C10D = ("GroupMember", "ProcessGroup", "_set_pg_timeout", "get_rank", "get_world_size", "is_initialized")
+_FSDP = ("MixedPrecisionPolicy", "fully_shard")
 
 
 def paths(module: type[ModuleType], data: ModuleType) -> dict[str, ModuleType]:
@@ -40,10 +41,10 @@ def paths(module: type[ModuleType], data: ModuleType) -> dict[str, ModuleType]:
         "torch.distributed.distributed_c10d": Later(
             "torch.distributed.distributed_c10d", None, *_C10D, ours=f"{_OURS}.group"
         ),
-        "torch.distributed.fsdp": Later("torch.distributed.fsdp", None, "fully_shard"),
+        "torch.distributed.fsdp": Later("torch.distributed.fsdp", None, *_FSDP, ours=f"{_OURS}.fully_shard"),
         "torch.distributed._composable": Later("torch.distributed._composable", None, "fully_shard"),
         "torch.distributed._composable.fsdp": Later(
-            "torch.distributed._composable.fsdp", None, "fully_shard"
+            "torch.distributed._composable.fsdp", None, *_FSDP, ours=f"{_OURS}.fully_shard"
         ),
         "torch.nn.parallel": Later("torch.nn.parallel", None, "DistributedDataParallel"),
         "torch.nn.parallel.distributed": Later(

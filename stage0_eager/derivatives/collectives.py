@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from stage0_eager.table.core import core as c
+from stage_contracts.collective_ops import of_gradient
+from stage_contracts.dtype import DTYPES
 
 LINEAR = ("sum", "avg")
 
@@ -41,11 +43,20 @@ def _reduce_scatter(g: Any, reduction: str, size: int, group: str) -> Any:
     return whole if reduction == "sum" else c.div(whole, size)
 
 
+def _all_gather(g: Any, size: int, gradient: str, group: str) -> Any:
+    """Reduced in a dtype of its own where the word says so; the cast before the gather then has nothing to do."""
+    reduction, wide = of_gradient(gradient)
+    return c.reduce_scatter(c.cast(g, DTYPES[wide]) if wide else g, reduction, size, group)
+
+
 c.all_reduce.derivative(input=_all_reduce)
 c.reduce.derivative(input=_reduce)
 c.broadcast.derivative(input=lambda g, src, group: c.reduce(g, "sum", src, group))
 c.average_gradient.derivative(input=lambda g, limit, group: c.average(g, limit, group))
 c.average.derivative(input=lambda g, limit, group: c.average(g, limit, group))
-c.all_gather.derivative(input=lambda g, size, gradient, group: c.reduce_scatter(g, gradient, size, group))
+c.all_gather.derivative(input=_all_gather)
 c.reduce_scatter.derivative(input=_reduce_scatter)
 c.all_to_all.derivative(input=lambda g, size, group: c.all_to_all(g, size, group))
+c.all_to_all_splits.derivative(
+    input=lambda g, received, sent, group: c.all_to_all_splits(g, sent, received, group)
+)

@@ -31,5 +31,6 @@ KERNELS: dict[str, Callable[..., Any]] = {
         for name in ("all_reduce", "reduce", "average", "broadcast", "all_to_all")
     },
     "all_gather": _kernel("all_gather", lambda n, words: n * words[0]),
+    "all_to_all_splits": _kernel("all_to_all_splits", lambda _, words: sum(words[0])),
     "reduce_scatter": _kernel("reduce_scatter", lambda n, words: n // words[1]),
 }

@@ -11,12 +11,18 @@ from typing import Any
 from stage0_eager.functions import creation, pointwise, shape
 from stage0_eager.functions.nn.normalization import vector_norm
 from stage0_eager.state import no_grad
+from stage0_eager.table.core import core
 from stage0_eager.tensor import Tensor
+from stage_contracts.communicators import ranks_of
 
 
 def _gradients(parameters: Any) -> list[Tensor]:
+    return [p.grad for p in _with_gradients(parameters)]
+
+
+def _with_gradients(parameters: Any) -> list[Any]:
     tensors = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-    return [p.grad for p in tensors if p.grad is not None]
+    return [p for p in tensors if p.grad is not None]
 
 
 @no_grad()
@@ -36,6 +42,12 @@ def get_total_norm(tensors: Any, norm_type: float = 2.0, error_if_nonfinite: boo
     return total
 
 
+def _norm_of_group(gradients: list[Tensor], norm_type: float, group: str) -> Tensor:
+    """The norms of these gradients on each rank of the group, as a vector: its norm is that of all of them."""
+    mine = get_total_norm(gradients, norm_type).reshape(1)
+    return core.all_gather(mine, ranks_of(group), "sum", group) if group else mine
+
+
 @no_grad()
 def clip_grad_norm_(
     parameters: Any,
@@ -44,9 +56,19 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: Any = None,
 ) -> Tensor:
-    """Scale all gradients in place so that their joint norm is at most max_norm; returns the norm before."""
-    gradients = _gradients(parameters)
-    total: Any = get_total_norm(gradients, norm_type, error_if_nonfinite)
+    """Scale all gradients in place so that their joint norm is at most max_norm; returns the norm before.
+
+    Of parameters that `fully_shard` has cut, the parts on the other ranks count too, and every rank must call this.
+    """
+    found = _with_gradients(parameters)
+    gradients = [p.grad for p in found]
+    groups = dict.fromkeys(getattr(p, "shard_group", "") for p in found)
+    if groups.keys() <= {""}:
+        total: Any = get_total_norm(gradients, norm_type, error_if_nonfinite)
+    else:
+        norms = [_norm_of_group([p.grad for p in found if getattr(p, "shard_group", "") == name], norm_type, name)
+                 for name in groups]  # fmt: skip
+        total = get_total_norm(norms, norm_type, error_if_nonfinite)
     factor = pointwise.clamp(float(max_norm) / (total + 1e-6), max=1.0)
     for g in gradients:
         g.mul_(factor.to(g.dtype))

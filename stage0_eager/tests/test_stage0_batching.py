@@ -77,6 +77,7 @@ LOOPED = {
     "all_gather",
     "reduce_scatter",
     "all_to_all",
+    "all_to_all_splits",
     "convolution_weight_gradient",
 }  # also `convolution` with a weight per example
 

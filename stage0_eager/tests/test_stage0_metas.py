@@ -123,9 +123,8 @@ def cases(name, dtype):
         elif (
             CORE_OPS[name].kind == "collective"
         ):  # of this process alone; the others are in tests/distributed
-            words = {"broadcast": (0,), "all_gather": (1, "sum"), "all_to_all": (1,), "average": (9,)}.get(
-                name
-            )
+            words = {"broadcast": (0,), "all_gather": (1, "sum"), "all_to_all": (1,), "average": (9,),
+                     "all_to_all_splits": ((rank and x.shape[0],),) * 2}.get(name)  # fmt: skip
             tail = {"reduce": (0,), "reduce_scatter": (1,)}.get(name, ())
             for given in [words] if words else [(how, *tail) for how in ("sum", "avg", "bxor", "middle")]:
                 yield [x, *given, "self"]

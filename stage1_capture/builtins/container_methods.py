@@ -54,7 +54,7 @@ def _on_items(name: str, numbers: int, tx: Tx, args: Args, kwargs: Kwargs) -> Va
     return NONE if found is None else realize(found)
 
 
-METHODS.update({(ListVariable, n): partial(_on_items, n, 0) for n in ("append", "reverse")})
+METHODS[ListVariable, "reverse"] = partial(_on_items, "reverse", 0)
 METHODS[ContainerVariable, "clear"] = partial(_on_items, "clear", 0)
 METHODS.update({(ListVariable, n): partial(_on_items, n, 1) for n in ("insert", "pop")})
 
@@ -69,7 +69,13 @@ method(SequenceVariable, "count")(
 def extend_items(tx: Tx, receiver: ListVariable, values: Variable) -> None:
     new = iterate(tx, values)
     receiver.will_change(tx, "the method extend")
-    receiver.items.extend(new)
+    receiver.grow(new)
+
+
+@method(ListVariable, "append")
+def _append(tx: Tx, receiver: ListVariable, value: Variable) -> None:
+    receiver.will_change(tx, "the method append")
+    receiver.grow([value])
 
 
 @method(ListVariable, "__init__")

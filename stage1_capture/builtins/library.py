@@ -91,7 +91,7 @@ def _copy_attributes(tx: Tx, wrapper: Variable, wrapped: Variable) -> Variable:
     names: list[str] = []
     if isinstance(wrapped, UserFunctionVariable):
         names = [n for n in wrapped.attrs if not n.startswith("__") or n == "__wrapped__"]
-        names += [n for n in getattr(wrapped.real, "__dict__", {}) if n not in names]
+        names += [n for n in getattr(wrapped.identity(tx), "__dict__", {}) if n not in names]
     elif not isinstance(wrapped, (UserMethodVariable, PartialVariable)):
         tx.unsupported("GB0069", f"functools.wraps of {wrapped.describe()}")
     for name in names:

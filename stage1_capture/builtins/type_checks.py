@@ -39,7 +39,14 @@ def issubclass_(tx: Tx, cls: Variable, classes: Variable) -> Variable:
     if not isinstance(cls, UserDefinedObjectVariable) or not isinstance(cls.real, type):
         tx.throw(TypeError, "issubclass() arg 1 must be a class")
     _guard_bases(tx, cls.real, cls.source)
-    return ConstantVariable(any(_is_subclass(tx, cls.real, wanted) for wanted in _classes(tx, classes)))
+    return ConstantVariable(any(_asked_or_derived(tx, cls, wanted) for wanted in _classes(tx, classes)))
+
+
+def _asked_or_derived(tx: Tx, cls: Any, wanted: Variable) -> bool:
+    asked = class_lookup(type(wanted.real), "__subclasscheck__")
+    if isinstance(asked, types.FunctionType) and asked is not _ABC_CHECK and is_users(asked.__globals__):
+        return wanted.ask(tx, "__subclasscheck__", cls).truth(tx)
+    return _is_subclass(tx, cls.real, wanted)
 
 
 def _classes(tx: Tx, value: Variable) -> Iterator[Variable]:

@@ -154,7 +154,7 @@ def signature(tx: Tx, value: Variable) -> Variable:
         tx.unsupported("GB0002", f"a call of inspect.signature on {value.describe()}")
     if any(name in vars(real) or name in function.attrs for name in _ELSEWHERE):
         tx.unsupported("GB0002", f"a call of inspect.signature on {value.describe()}, which is decorated")
-    said = inspect.signature(real)
+    said = inspect.signature(function.identity(tx))
     parameters = {name: _parameter(tx, function, p) for name, p in said.parameters.items()}
     if bound:
         first = next(iter(said.parameters.values()), None)

@@ -65,8 +65,11 @@ def _loses(variable: Any) -> bool:
 
 
 def _list(r: Rebuilder, before: Before, target: str) -> list[str]:
-    old, new = before.items, before.variable.items
     change = _method(r, before, target, list)
+    if before.variable.is_unread():
+        added = before.variable.added
+        return [change("extend", f"[{r.all(added)}]")] if added else []
+    old, new = before.items, before.variable.items
     same = next((i for i, (a, b) in enumerate(zip(old, new)) if a is not b), min(len(old), len(new)))
     if same == len(old):
         return [change("extend", f"[{r.all(new[same:])}]")] if len(new) > same else []

@@ -108,7 +108,7 @@ def in_arguments(output: OutputGraph, source: Source | None, optimizers: bool = 
 
     What a module holds describes the model, and is a constant; what an optimizer holds changes from step to step.
     """
-    if isinstance(source, ItemSource):
+    if isinstance(source, ItemSource) or getattr(source, "name", "") == "cell_contents":
         while isinstance(source, (ItemSource, AttrSource, KeySource)):
             source = source.base
             if source in output.module_sources:
@@ -116,6 +116,18 @@ def in_arguments(output: OutputGraph, source: Source | None, optimizers: bool = 
             if source in output.optimizer_sources:
                 return optimizers
     return isinstance(source, ArgSource)
+
+
+def is_given(output: OutputGraph, source: Source | None) -> bool:
+    """Whether the caller may pass another function here at each call: in an argument, not in a module or a class."""
+    while isinstance(source, (ItemSource, AttrSource, KeySource)):
+        if source in output.module_sources or getattr(source, "name", "") in _FIXED:
+            return False
+        source = source.base
+    return isinstance(source, ArgSource) and source not in output.module_sources
+
+
+_FIXED = ("__class__", "__func__", "__globals__")
 
 
 def once(output: OutputGraph, real: Any, source: Source | None, build: Callable[[], Variable]) -> Variable:

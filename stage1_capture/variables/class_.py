@@ -227,7 +227,7 @@ def _constant_itself(tx: Tx, value: Any) -> Any:
 
 def _function(tx: Tx, value: Any) -> Any:
     if value.real is not None:
-        return value.real
+        return value.identity(tx)
     cells = tuple(types.CellType() for _ in value.code.co_freevars)
     return stands_for(tx, types.FunctionType(value.code, value.globals, value.name, None, cells), value)
 

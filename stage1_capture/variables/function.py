@@ -13,7 +13,7 @@ from dataclasses import field
 from typing import Any, NoReturn
 
 from stage0_eager.transforms.vmap import is_transformed
-from stage1_capture.state.graph_builder import OutputGraph
+from stage1_capture.state.graph_builder import OutputGraph, is_users
 from stage1_capture.state.machine import (
     BUILTINS,
     CALLED_BY_CODE,
@@ -25,7 +25,16 @@ from stage1_capture.state.machine import (
     control_of,
 )
 from stage1_capture.variables.base import Variable, from_constant, realize, same_object, yes
-from stage1_capture.variables.builder import BUILDERS, identical, lazily, object_of, once, wrap, wrap_identity
+from stage1_capture.variables.builder import (
+    BUILDERS,
+    identical,
+    is_given,
+    lazily,
+    object_of,
+    once,
+    wrap,
+    wrap_identity,
+)
 from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.hash_keys import ObjectKey
 from stage1_capture.variables.mapping import ConstDictVariable
@@ -83,6 +92,12 @@ class UserFunctionVariable(Variable):
     def class_name(self) -> str:
         return "function"
 
+    def identity(self, tx: Tx) -> Any:
+        """The real function, for who needs more of it than its code, defaults and closure."""
+        if self.real is not None:
+            tx.output.guard("IDENTITY", self.source, self.real)
+        return self.real
+
     def parts(self) -> list[Variable]:
         if self.real is not None:
             return []
@@ -117,7 +132,7 @@ class UserFunctionVariable(Variable):
         return tx.inline(self, args, kwargs)
 
     def hash_key(self, tx: Tx) -> Any:
-        return self.real if self.real is not None else ObjectKey(self, id(self))
+        return ObjectKey(self, id(self)) if self.real is None else self.identity(tx)
 
     def snapshot(self) -> Any:
         return None
@@ -191,7 +206,30 @@ class TritonLaunchVariable(Variable):
 
 
 def _wrap_function(output: OutputGraph, real: types.FunctionType, source: Source | None) -> Variable:
+    known = output.known.get(id(real))
+    if source is not None and _is_known_by_code(output, real, source) and (known is None or known.source):
+        return once(output, real, source, lambda: _given(output, real, source))
+    if known is not None and source is not None:
+        output.guard("IDENTITY", known.source, real)
     return identical(output, real, source, lambda: _function(output, real, source))
+
+
+def _is_known_by_code(output: OutputGraph, real: types.FunctionType, source: Source) -> bool:
+    """Whether it is a function that the caller may have made anew: one in the arguments, not in a module or class."""
+    special = is_transformed(real) or real in BUILTINS or real in FOLDED or control_of(real) is not None
+    return not special and is_users(real.__globals__) and is_given(output, source)
+
+
+def _given(output: OutputGraph, real: types.FunctionType, source: Source) -> Variable:
+    """A function of this code. What lies in its closure and defaults is guarded as it is read."""
+    output.guard("TYPE", source, types.FunctionType)
+    for name in ("__code__", "__globals__"):
+        output.guard("IDENTITY", AttrSource(source, name), getattr(real, name))
+    for name, kind, told in (("__defaults__", "LENGTH", len), ("__kwdefaults__", "KEYS", tuple)):
+        value: Any = getattr(real, name)
+        place = AttrSource(source, name)
+        output.guard(kind if value else "IDENTITY", place, told(value) if value else value)
+    return function_variable(output, real, source)
 
 
 def _function(output: OutputGraph, real: types.FunctionType, source: Source | None) -> Variable:
@@ -232,6 +270,8 @@ def cell_variable(output: OutputGraph, cell: types.CellType, source: Source | No
     """A cell from outside: one variable however many functions share it."""
     known = output.known.get(id(cell))
     if known is not None:
+        if source and known.source and source != known.source and is_given(output, source):
+            output.guard("ALIASED", source, known.source)
         return known
     try:
         contents = lazily(output, cell.cell_contents, source and AttrSource(source, "cell_contents"))

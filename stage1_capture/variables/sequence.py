@@ -10,8 +10,9 @@ import operator
 import types
 from collections import deque
 from collections.abc import Callable
+from dataclasses import field
 from functools import partial
-from typing import Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from stage0_eager.nn import Parameter
 from stage1_capture.state.graph_builder import OutputGraph, is_users_class
@@ -119,8 +120,40 @@ _WORDS: dict[Any, str] = {list: "list", tuple: "tuple", dict: "dict"}
 
 
 class ListVariable(SequenceVariable):
+    """`unread` looks at the items of one from outside, and guards how many there are: when something asks for `items`.
+    Until then only `added` is known, what the program put behind them, so that a list may grow from call to call."""
+
     kind: ClassVar[type] = list
     known: ClassVar[type] = list
+    unread: Callable[[], list[Variable]] | None = None
+    added: list[Variable] = field(default_factory=list)
+    came: list[Variable] | None = None  # of one that was changed unread: what was in it before
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name != "items" or self.unread is None:
+                raise AttributeError(name)
+            read = self.unread()
+            if self.came is not None:
+                self.came += read
+            self.items = [*read, *self.added]
+            return self.items
+
+    def is_unread(self) -> bool:
+        return "items" not in vars(self)
+
+    def grow(self, new: list[Variable]) -> None:
+        (self.added if self.is_unread() else self.items).extend(new)
+
+    def parts(self) -> list[Variable]:
+        return self.added if self.is_unread() else self.items
+
+    def snapshot(self) -> Any:
+        if not self.is_unread():
+            return super().snapshot()
+        self.came = []
+        return self.came
 
     def sliced(self, items: list[Variable]) -> Variable:
         return ListVariable(items)
@@ -138,7 +171,7 @@ class ListVariable(SequenceVariable):
         if symbol == "+=":
             new = iterate(tx, right)
             self.will_change(tx, "+=")
-            self.items[:] = self.kept([*self.items, *new])
+            self.grow(new)
             return self
         if symbol == "*=" and right.is_python_constant():
             self.will_change(tx, symbol)
@@ -185,6 +218,9 @@ class DequeVariable(ListVariable):
 
     def kept(self, items: list[Variable]) -> list[Variable]:
         return items if self.limit is None else items[max(len(items) - self.limit, 0) :]
+
+    def grow(self, new: list[Variable]) -> None:
+        self.items[:] = self.kept([*self.items, *new])
 
     def like(self, items: list[Variable]) -> Variable:
         return DequeVariable(self.kept(items), limit=self.limit)
@@ -288,10 +324,18 @@ def _wrap_sequence(kind: type, output: OutputGraph, real: Any, source: Source | 
     if source is not None and _holds_parameters(output, real, source):
         output.guard("ITEMS", source, tuple(real))
         output.epoch_sources.update(ItemSource(source, i) for i in range(len(real)))
+    elif kind is ListVariable and source is not None:
+        return once(output, real, source, lambda: _unread(output, real, source))
     else:
         output.guard("LENGTH", source, len(real))
     items = [lazily(output, v, source and ItemSource(source, i)) for i, v in enumerate(real)]
     return once(output, real, source, lambda: kind(items, source=source))
+
+
+def _unread(output: OutputGraph, real: list, source: Source) -> ListVariable:
+    made = ListVariable([], source=source, unread=lambda: sequence_items(output, real, source))
+    del made.items
+    return made
 
 
 def _holds_parameters(output: OutputGraph, real: Any, source: Source) -> bool:
@@ -311,7 +355,7 @@ def _wrap_deque(output: OutputGraph, real: deque, source: Source | None) -> Vari
     output.guard("TYPE", source, type(real))
     output.guard("EQUALS", source and AttrSource(source, "maxlen"), real.maxlen)
     items = sequence_items(output, real, source)
-    return once(output, real, source, lambda: DequeVariable(items, real.maxlen, source=source))
+    return once(output, real, source, lambda: DequeVariable(items, limit=real.maxlen, source=source))
 
 
 def sequence_items(output: OutputGraph, real: Any, source: Source | None) -> list[Variable]:
@@ -336,7 +380,7 @@ def _held(kind: Any) -> Any:
 
 HELD.update({list: _held(ListVariable), tuple: _held(TupleVariable)})
 HELD[deque] = lambda output, real, source, base: DequeVariable(
-    sequence_items(output, real, source), real.maxlen, source=source
+    sequence_items(output, real, source), limit=real.maxlen, source=source
 )
 
 

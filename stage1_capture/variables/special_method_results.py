@@ -40,10 +40,15 @@ def checked_result(tx: Tx, owner: UserDefinedObjectVariable, name: str, answer: 
         below: Any = name == "__len__" and open_compare("<", operator.lt, answer, zero)
         if not (below and below.value):
             return answer
-    if not answer.is_python_constant():
+    if (
+        answer.is_tensor() and name != "__len__"
+    ):  # which asks the tensor for an int; the others refuse its class
+        value: Any = type(answer.python_type(tx).__name__, (), {})()
+    elif not answer.is_python_constant():
         code = "GB0004" if answer.is_tensor() else "GB0045"
         tx.unsupported(code, f"{answer.describe()} as what {name} answers")
-    value = answer.value
+    else:
+        value = answer.value
     if type(value) is bool and name in ("__index__", "__int__"):
         tx.unsupported("GB0045", f"{value} as what {name} answers, of which Python warns")
     stand_in = type(type(owner.real).__name__, (), {name: lambda _: value})()

@@ -231,7 +231,12 @@ class UserDefinedObjectVariable(Variable):
     def subscript(self, tx: Tx, key: Variable) -> Variable:
         if is_triton_kernel(self.real):
             return TritonLaunchVariable(self.real, key)
-        return parametrised(tx, self, key) if takes_types(self.real) else super().subscript(tx, key)
+        if takes_types(self.real):
+            return parametrised(tx, self, key)
+        own = isinstance(self.real, type) and class_lookup(self.real, "__class_getitem__") is not MISSING
+        if own and self.special_method(tx, "__getitem__") is None:
+            return tx.call(load_attribute(tx, self, "__class_getitem__"), [key], {})
+        return super().subscript(tx, key)
 
     def delete_subscript(self, tx: Tx, key: Variable) -> None:
         if self.ask(tx, "__delitem__", key) is None:

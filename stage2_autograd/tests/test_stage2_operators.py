@@ -66,6 +66,7 @@ CORE_CASES |= {
     "average_gradient": [(_any, 100, "self")],
     "reduce_scatter": [(_any, "avg", 1, "self")],
     "all_to_all": [(_any, 1, "self")],
+    "all_to_all_splits": [(_any, (2,), (2,), "self")],
     "prod": [(_positive, (1,)), (_any, (0, 1), True)],
     "amax": [(_any, (1,))],
     "amin": [(_any, (0, 1), True)],

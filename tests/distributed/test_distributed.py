@@ -26,6 +26,7 @@ def test_two_processes(tmp_path):
         ("hooks_and_casts.py",),
         ("models.py", 2, "float64", "small", "few"),
         ("sharded.py", tmp_path / "saved"),
+        ("mixed_precision.py",),
         ("together.py", tmp_path / "cache"),
     ]
     assert not (wrong := start_several(scripts, 2)), wrong

@@ -15,6 +15,7 @@ import pytest
 import cutaway
 from cutaway import nn
 from stage0_eager import is_grad_enabled
+from tests.threads import many_shapes
 
 THREADS = 8
 
@@ -69,6 +70,13 @@ def test_many_shapes_at_once():
 
     in_threads(work)
     assert len(g.entries) == 6
+
+
+@pytest.mark.parametrize("dynamic", [False, None])
+def test_many_shapes_at_once_while_kernels_are_built_and_files_are_damaged(dynamic):
+    """A slice of `make cache-faults`."""
+    done, wrong = many_shapes.drive(threads=4, shapes=3, seed=1, dynamic=dynamic)
+    assert not wrong and done["calls"] == 12 and 0 < done["entries"] <= 3
 
 
 def test_breaks_at_once():

@@ -40,7 +40,7 @@ def list_extend(tx: Tx, i: Instruction) -> None:
     if isinstance(value, UserFunctionVariable):
         tx.throw(TypeError, "Value after * must be an iterable, not function")
     values = gathered(tx, value)
-    grown(tx, i).items.extend(values)
+    grown(tx, i).grow(values)
 
 
 @handles("MAP_ADD")
@@ -124,6 +124,6 @@ operations(
             lambda tx, i: from_constant("".join(tx.constant(v, "an f-string") for v in tx.popn(i.arg))),
         ),
         "BUILD_CONST_KEY_MAP": (1, _const_key_map),
-        "LIST_APPEND": (1, lambda tx, i, value: grown(tx, i).items.append(value)),
+        "LIST_APPEND": (1, lambda tx, i, value: grown(tx, i).grow([value])),
     }
 )

@@ -170,6 +170,13 @@ def main():
     parts = torch.zeros(sum(r + 1 for r in range(size)), 2, device=DEVICE).long()
     dist.all_to_all_single(parts, rows, [r + 1 for r in range(size)], [rank + 1] * size)
     assert parts[:, 0].tolist() == [r for r in range(size) for _ in range(r + 1)]
+    # rank r has r + 1 rows, and sends r + p + 1 of its numbers to rank p
+    parts = [torch.zeros(r + 1, 2, device=DEVICE) for r in range(size)]
+    dist.all_gather(parts, torch.full((rank + 1, 2), 1.0 * rank, device=DEVICE))
+    assert [p.tolist() for p in parts] == [[[r, r]] * (r + 1) for r in range(size)]
+    parts = [torch.zeros(rank + r + 1, device=DEVICE) for r in range(size)]
+    dist.all_to_all(parts, [torch.full((rank + p + 1,), 10.0 * rank + p, device=DEVICE) for p in range(size)])
+    assert [p.tolist() for p in parts] == [[10.0 * r + rank] * (rank + r + 1) for r in range(size)]
     told = [None] * size
     dist.all_gather_object(told, {"rank": rank})
     assert told == [{"rank": r} for r in range(size)]

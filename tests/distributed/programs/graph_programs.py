@@ -16,7 +16,7 @@ from stage_contracts import communicators
 
 STEPS = 10
 KINDS = ("all_reduce", "all_reduce", "avg", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "in_place",
-         "unread", "twice", "scale", "sin", "add", "matmul")  # fmt: skip
+         "unread", "twice", "scale", "sin", "add", "matmul", "splits", "uneven_list")  # fmt: skip
 
 
 def program(rng, size):
@@ -44,6 +44,14 @@ def run(steps, rank, size, *tensors):
             pool[b] = functional.broadcast(x, root, dist.group.WORLD)
         elif kind == "all_to_all":
             pool[b] = functional.all_to_all_single(x, None, None, dist.group.WORLD)
+        elif kind == "splits":  # one row stays, three go to the next rank, two to each other one
+            sent = [{rank: 1, (rank + 1) % size: 3}.get(peer, 2) for peer in range(size)]
+            came = [{rank: 1, (rank - 1) % size: 3}.get(peer, 2) for peer in range(size)]
+            pool[b] = functional.all_to_all_single(x, came, sent, dist.group.WORLD)
+        elif kind == "uneven_list":  # rank r has r + 1 rows
+            parts = [torch.empty(r + 1, 4, dtype=x.dtype) for r in range(size)]
+            dist.all_gather(parts, x[: rank + 1].detach())
+            pool[b] = pool[b] * parts[root].mean()
         elif kind == "in_place":
             x = (x * 0.5).detach()
             dist.all_reduce(x)
@@ -65,18 +73,22 @@ def run(steps, rank, size, *tensors):
 
 
 class Counted:
-    """A communicator that writes down what it is asked for."""
+    """A communicator that writes down what it is asked for; of rows that differ by rank, the columns."""
 
     def __init__(self, real):
         self.real, self.asked = real, []
         self.rank, self.size = real.rank, real.size
 
+    def note(self, operation, words, source):
+        uneven = operation == "all_to_all_splits"
+        self.asked.append((operation, () if uneven else words, source.shape[uneven:]))
+
     def start(self, operation, words, source, *rest):
-        self.asked.append((operation, words, source.shape))
+        self.note(operation, words, source)
         return self.real.start(operation, words, source, *rest)
 
     def run(self, operation, words, source, *rest):
-        self.asked.append((operation, words, source.shape))
+        self.note(operation, words, source)
         self.real.run(operation, words, source, *rest)
 
 

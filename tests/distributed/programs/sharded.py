@@ -29,22 +29,19 @@ def batches(steps):
 
 
 def train(run, parameters, data, whole=False, clip=None):
+    """The losses, or with `clip` the norms before it."""
     optimizer = torch.optim.Adam(parameters, lr=1e-2)
-    losses, norms = [], []
 
     def step(x, y):
         optimizer.zero_grad()
         loss = ((run(x) - y) ** 2).mean()
         loss.backward()
-        if clip:
-            norms.append(float(clip(0.05)))
+        norm = clip(0.05) if clip else loss
         optimizer.step()
-        return loss
+        return norm
 
     step = torch.compile(step, fullgraph=True) if whole else step
-    for x, y in data:
-        losses.append(step(x, y).item())
-    return norms if clip else losses
+    return [step(x, y).item() for x, y in data]
 
 
 def layer_by_layer(whole):
@@ -57,6 +54,25 @@ def layer_by_layer(whole):
 
 def differs(a, b):
     return max((a[n] - b[n]).abs().max().item() for n in a)
+
+
+def check_clipping(data, mine):
+    """The norm is that of the parts of all ranks together, and of what is not in parts."""
+    for kind, whole in ((2.0, False), (2.0, True), (float("inf"), False)):
+
+        def clip(of, kind=kind):
+            return lambda most: nn.utils.clip_grad_norm_(of.parameters(), most, kind)
+
+        alone, sharded = model(), layer_by_layer(model())
+        norms = train(alone, alone.parameters(), data, clip=clip(alone))
+        found = train(sharded, sharded.parameters(), mine, whole, clip=clip(sharded))
+        assert all(abs(a - b) < 1e-10 for a, b in zip(norms, found, strict=True)), (kind, whole, norms, found)
+        assert differs(sharded.full_state_dict(), alone.state_dict()) < 1e-10, (kind, whole)
+    one, parts = nn.Parameter(torch.zeros(2)), fully_shard(nn.Linear(4, 4, bias=False))
+    one.grad = torch.tensor([3.0, 0.0])
+    parts.weight.grad = torch.ones_like(parts.weight)  # 16 ones in all
+    assert nn.utils.clip_grad_norm_([one, *parts.parameters()], 1.0) == 5 and abs(one.grad[0] - 0.6) < 1e-5
+    assert abs(parts.clip_grad_norm_(1.0) - 16**0.5 / 5) < 1e-5
 
 
 def two_save_and_three_load(folder, rank, data, wanted):
@@ -101,13 +117,7 @@ def main():
             assert "all_gather" in kinds and "reduce_scatter" in kinds, kinds
             saved = sum(s.meta.nbytes for s in made.partition.saved if s.name.startswith("all_gather"))
             assert saved == 0, made.partition.report()
-    alone, sharded = model(), layer_by_layer(model())
-    norms = train(
-        alone, alone.parameters(), data, clip=lambda most: nn.utils.clip_grad_norm_(alone.parameters(), most)
-    )
-    found = train(sharded, sharded.parameters(), mine, clip=sharded.clip_grad_norm_)
-    assert all(abs(a - b) < 1e-10 for a, b in zip(norms, found, strict=True)), (norms, found)
-    assert differs(sharded.full_state_dict(), alone.state_dict()) < 1e-10
+    check_clipping(data, mine)
     sharded = layer_by_layer(model())
     train(torch.compile(sharded, fullgraph=True), sharded.parameters(), mine)
     assert differs(sharded.full_state_dict(), wanted) < 1e-10
