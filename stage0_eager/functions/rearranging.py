@@ -135,7 +135,7 @@ def repeat_interleave(input, repeats, dim=None, *, output_size=None):
 @operator
 def roll(input, shifts, dims=None):
     """Elements moved by `shifts` along `dims`, what leaves at the end coming back at the start."""
-    shifts = (shifts,) if isinstance(shifts, int) else tuple(shifts)
+    shifts = tuple(shifts) if isinstance(shifts, (list, tuple)) else (shifts,)
     dims = () if dims is None else (dims,) if isinstance(dims, int) else tuple(dims)
     if not shifts:
         raise RuntimeError("`shifts` required")

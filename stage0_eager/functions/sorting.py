@@ -6,7 +6,8 @@ returns a named tuple, so do these.
 
 from __future__ import annotations
 
-from stage0_eager.functions.gather_scatter import bincount
+import math
+
 from stage0_eager.functions.results import ValuesIndices
 from stage0_eager.functions.shape import narrow
 from stage0_eager.functions.shape import select as select_
@@ -255,42 +256,71 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False):
 # ---- sets of values ------------------------------------------------------------------------------------------
 
 
-def _runs(flat, order, shape, return_inverse, return_counts):
-    """The first of each run of equal values in `flat`; `order` says where its elements come from."""
-    size = flat.shape[0]
-    group, count = c.full((size,), 0, dt.int64, flat.device), min(size, 1)
+def _runs(rows, order, return_inverse, return_counts):
+    """The first of each run of equal rows, (n, width); where each is among them; how often each occurs.
+
+    `order` says where the rows come from, None: they are as they came.
+    """
+    size, width = rows.shape
+    group, count = c.full((size,), 0, dt.int64, rows.device), min(size, 1)
     if size > 1:
-        changed = c.ne(c.slice(flat, 0, 1, None, 1), c.slice(flat, 0, 0, size - 1, 1))
-        group = c.cumsum(c.constant_pad(c.cast(changed, dt.int64), ((1, 0),), 0), 0)
+        differ = c.ne(c.slice(rows, 0, 1, None, 1), c.slice(rows, 0, 0, size - 1, 1))
+        changed = c.amax(c.cast(differ, dt.int64), (1,), False)
+        group = c.cumsum(c.constant_pad(changed, ((1, 0),), 0), 0)
         count = select_(group, 0, -1).item() + 1
-    values = c.scatter(c.full((count,), 0, flat.dtype, flat.device), 0, group, flat)
+    places = c.expand(c.reshape(group, (size, 1)), (size, width))
+    values = c.scatter(c.full((count, width), 0, rows.dtype, rows.device), 0, places, rows)
     inverse = group if order is None else c.scatter(group, 0, order, group)
-    results = (values, c.reshape(inverse, shape), bincount(group, None, count))
-    kept = (True, return_inverse, return_counts)
-    out = tuple(r for r, keep in zip(results, kept, strict=True) if keep)
+    ones = c.full((size,), 1, dt.int64, rows.device)
+    counts = c.scatter_add(c.full((count,), 0, dt.int64, rows.device), 0, group, ones)
+    return values, (inverse if return_inverse else None), (counts if return_counts else None)
+
+
+def _in_order(rows):
+    """(the rows sorted by their first column, then by the second, ...; where they come from)."""
+    size, width = rows.shape
+    order = c.iota(size, 0, 1, dt.int64, rows.device)
+    for at in reversed(range(width)):  # the last column first: each sort keeps the order of what is equal
+        column = c.gather(select_(rows, 1, at), 0, order)
+        order = c.gather(order, 0, c.sort(column, 0, False, True)[1])
+    return c.gather(rows, 0, c.expand(c.reshape(order, (size, 1)), (size, width))), order
+
+
+def _distinct(input, dim, ordered, return_inverse, return_counts):
+    """What unique gives: of all elements, or of the parts along `dim`."""
+    if dim is None:
+        at, shape, rows = 0, (), c.reshape(input, (input.numel(), 1))
+    else:
+        at = wrap_dim(dim, input.ndim)
+        others = tuple(d for d in range(input.ndim) if d != at)
+        shape, width = tuple(input.shape[d] for d in others), math.prod(input.shape[d] for d in others)
+        if width == 0:
+            raise RuntimeError(
+                "There are 0 sized dimensions, and they aren't selected, so unique cannot be applied"
+            )
+        rows = c.reshape(c.permute(input, (at, *others)), (input.shape[at], width))
+    rows, order = _in_order(rows) if ordered else (rows, None)
+    values, inverse, counts = _runs(rows, order, return_inverse, return_counts)
+    values = c.reshape(values, (values.shape[0], *shape))
+    if at:
+        values = c.permute(values, (*range(1, at + 1), 0, *range(at + 1, input.ndim)))
+    if inverse is not None and dim is None:
+        inverse = c.reshape(inverse, input.shape)
+    out = tuple(r for r in (values, inverse, counts) if r is not None)
     return out if len(out) > 1 else values
 
 
 @method
 @operator
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
-    """The distinct values in ascending order; also where each element is among them, and how often each occurs.
-
-    Each NaN is distinct. Eager only: the data decides the size. `dim` is not supported.
+    """The distinct values in ascending order, or the distinct parts along `dim`; also where each is among them, and
+    how often each occurs. Each NaN is distinct. The data decides the size.
     """
-    _no_dim(dim)
-    flat, order = c.sort(c.reshape(input, (input.numel(),)), 0, False, True)
-    return _runs(flat, order, input.shape, return_inverse, return_counts)
+    return _distinct(input, dim, True, return_inverse, return_counts)
 
 
 @method
 @operator
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
-    """The first of each run of equal elements of the flattened tensor. Eager only; `dim` is not supported."""
-    _no_dim(dim)
-    return _runs(c.reshape(input, (input.numel(),)), None, input.shape, return_inverse, return_counts)
-
-
-def _no_dim(dim):
-    if dim is not None:
-        raise NotImplementedError("unique along a dimension is not supported; expected dim=None")
+    """The first of each run of equal elements of the flattened tensor, or of equal parts along `dim`."""
+    return _distinct(input, dim, False, return_inverse, return_counts)

@@ -28,7 +28,10 @@ FLOATS: dict[str, tuple[str, ...]] = {
     "full_of_shape": ("fill_value",),
     "nan_to_num": ("nan", "posinf", "neginf"),
     **dict.fromkeys(("addmm", "baddbmm", "addmv", "addbmm", "addr"), ("beta", "alpha")),
-    **dict.fromkeys(("layer_norm", "rms_norm", "group_norm", "normalize", "normalize_by_moments"), ("eps",)),
+    **dict.fromkeys(
+        ("layer_norm", "rms_norm", "group_norm", "normalize", "normalize_by_moments", "normalize_batch"),
+        ("eps",),
+    ),
     "leaky_relu": ("negative_slope",),
     "elu": ("alpha",),
     "celu": ("alpha",),
@@ -43,7 +46,10 @@ FLOATS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("trapezoid", "cumulative_trapezoid"), ("dx",)),
     **dict.fromkeys(("cosine_similarity", "pairwise_distance", "poisson_nll_loss"), ("eps",)),
     **dict.fromkeys(("cosine_embedding_loss", "hinge_embedding_loss", "margin_ranking_loss"), ("margin",)),
-    "triplet_margin_loss": ("eps",),
+    "triplet_margin_loss": ("margin", "eps"),
+    "multi_margin_loss": ("margin",),
+    "cross_entropy": ("label_smoothing",),
+    "renorm": ("maxnorm",),
     "local_response_norm": ("alpha", "beta", "k"),
     "scaled_dot_product_attention": ("scale",),
 }
@@ -61,6 +67,8 @@ for _name in (
     "celu",
 ):
     FLOATS[f"{_name}_"] = FLOATS[_name]
+# Whose tensors of integers are indices. Beside any others floats are rounded.
+INDICES = frozenset(("multi_margin_loss", "cross_entropy"))
 
 # What eager refuses, as guards: the operators' own checks need to know the number.
 HOLDS: dict[str, tuple[tuple[str, str, str | int], ...]] = {
@@ -70,6 +78,8 @@ HOLDS: dict[str, tuple[tuple[str, str, str | int], ...]] = {
     "softshrink": (("lambd", ">=", 0),),
     "huber_loss": (("delta", ">", 0),),
     "smooth_l1_loss": (("beta", ">", 0),),
+    "triplet_margin_loss": (("margin", ">", 0),),
+    "cross_entropy": (("label_smoothing", ">", 0),),
     "isclose": (("rtol", ">=", 0), ("atol", ">", 0)),
 }
 HOLDS["celu_"] = HOLDS["celu"]

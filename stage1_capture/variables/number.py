@@ -16,7 +16,7 @@ import operator
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from stage0_eager.table.number_operands import FLOATS, HOLDS, TAKEN
+from stage0_eager.table.number_operands import FLOATS, HOLDS, INDICES, TAKEN
 from stage0_eager.table.operator import Operator
 from stage1_capture.state.graph_builder import OutputGraph
 from stage1_capture.state.machine import Args, Kwargs, Tx
@@ -273,7 +273,7 @@ BUILDERS.update(dict.fromkeys((int, float), _wrap_number))
 
 _COMPARE = {"!=": operator.ne, "<=": operator.le, ">=": operator.ge, ">": operator.gt}
 # Dtypes in which a number and a tensor without dimensions are rounded alike.
-WIDE = (dt.float32, dt.float64, dt.int64, dt.bool_)
+ALIKE = (dt.float32, dt.float64, dt.bfloat16, dt.float16, dt.int64, dt.bool_)
 
 
 def scalars_as_inputs(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
@@ -294,7 +294,8 @@ def scalars_as_inputs(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> tuple
 
 def _open_numbers(op: Operator, given: dict[str, Variable]) -> dict[str, Any]:
     """The open numbers that may become tensors, by parameter; none if one is an int that a float does not hold."""
-    whole = any(a.is_tensor() and a.meta.dtype.category == dt.int64.category for a in given.values())
+    ints = (a.is_tensor() and a.meta.dtype.category == dt.int64.category for a in given.values())
+    whole = op.name not in INDICES and any(ints)
     always, floats = TAKEN.get(op.name, ()), FLOATS.get(op.name, ())
     opened: dict[str, Any] = {n: v for n, v in given.items() if v.is_open()}
     # with a tensor of integers floats are rounded
@@ -312,7 +313,8 @@ def _agree(op: Operator, before: tuple[list, dict], after: tuple[list, dict]) ->
         )
     except Exception:  # it looks at the number, or the call is wrong: as if the number were known
         return False
-    return isinstance(fixed, TensorMeta) and fixed.dtype in WIDE and fixed == open_
+    several = fixed if isinstance(fixed, tuple) else (fixed,)
+    return fixed == open_ and all(isinstance(m, TensorMeta) and m.dtype in ALIKE for m in several)
 
 
 def _meta(value: Variable) -> Any:

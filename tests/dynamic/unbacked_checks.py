@@ -51,3 +51,30 @@ def check_of_float(t, x, n, c, m, w):
     a = x.abs().sum().item()
     t._check(a >= 0)
     return x * a
+
+
+@program
+def unique_rows(t, x, n, c, m, w):
+    return t.unique(t.stack([c, c % 2], 1), dim=0, return_inverse=True)[0] * 2
+
+
+@program
+def unique_columns_with_counts(t, x, n, c, m, w):
+    values, counts = t.unique(t.stack([c % 2, c % 2]), dim=1, return_counts=True)
+    return values * counts
+
+
+@program
+def unique_consecutive_values(t, x, n, c, m, w):
+    values, inverse, counts = t.unique_consecutive(c % 2, return_inverse=True, return_counts=True)
+    return values + counts, inverse
+
+
+@program
+def roll_by_a_number(t, x, n, c, m, w):
+    return x.roll(n.item(), 0) * 2
+
+
+@program
+def every_second_of_a_part(t, x, n, c, m, w):
+    return c[x[m].shape[0] * 0 :: 2], x[m][::2], t.arange(0, n.item(), 2)

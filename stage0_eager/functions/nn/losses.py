@@ -203,7 +203,7 @@ def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
 @operator
 def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, reduction="mean"):
     """max(0, |anchor - positive| - |anchor - negative| + margin); swap takes the nearer of the two to negative."""
-    if margin <= 0:
+    if known(margin) and margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
     if swap:
@@ -284,7 +284,7 @@ def _nll(logp, target, weight, ignore_index, reduction, smoothing):
         weight = c.reshape(weight, ids_shape)
         logp = c.mul(logp, weight)
     loss = c.neg(c.sum(c.where(hit, logp, 0), (dim,), False))
-    if smoothing:
+    if not known(smoothing) or smoothing:
         even = c.div(c.neg(c.sum(logp, (dim,), False)), classes)
         loss = c.add(c.mul(loss, 1 - smoothing), c.mul(even, smoothing))
     loss = c.where(kept, loss, 0)
@@ -315,7 +315,7 @@ def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean
         return _nll(logp, target, weight, ignore_index, reduction, label_smoothing)
     if weight is not None:
         logp = c.mul(logp, c.reshape(weight, tuple(-1 if i == dim else 1 for i in range(logp.ndim))))
-    if label_smoothing:
+    if not known(label_smoothing) or label_smoothing:
         target = c.add(c.mul(target, 1 - label_smoothing), label_smoothing / input.shape[dim])
     loss = c.neg(c.sum(c.mul(logp, target), (dim,), False))
     if reduction != "mean":

@@ -30,7 +30,7 @@ def _followed(tx: Tx, op: Operator, given: dict[str, Any]) -> Variable:
 
 def _unique(tx: Tx, op: Operator, given: dict[str, Any]) -> Variable | None:
     if not given["dim"].is_none():
-        return None
+        return _followed(tx, op, given)
     plain = call_operator(tx, TABLE["cutaway.detach"], [given["input"]], {})
     found: Any = maker(tx, ops.unique, [plain], new_symbol(tx, 0))
     wanted = [True, *(given[name].truth(tx) for name in ("return_inverse", "return_counts"))]
@@ -90,7 +90,10 @@ builtin(is_traced)(lambda tx, tensor: ConstantVariable(tensor.is_tensor()))
 _RULES: dict[str, Any] = {
     # a row for each place
     "core.nonzero": lambda tx, op, given: maker(tx, ops.nonzero, [given["input"]], new_symbol(tx, 0)),
-    **dict.fromkeys(("cutaway.nonzero", "cutaway.argwhere", "cutaway.masked_select"), _followed),
+    **dict.fromkeys(
+        ("cutaway.nonzero", "cutaway.argwhere", "cutaway.masked_select", "cutaway.unique_consecutive"),
+        _followed,
+    ),
     "cutaway.getitem": lambda tx, op, given: (
         _followed(tx, op, given) if _is_mask(given[op.params[1]]) else None
     ),

@@ -288,16 +288,16 @@ def unique(x, sorted=True, return_inverse=False, return_counts=False, dim=None):
     return found if isinstance(found, tuple) else (found,)
 
 
-moves("unique", unique, S(T(12, low=0, high=4, ints=(0, 4))), S(I(3, 4, below=5), return_inverse=True, return_counts=True), dtypes=NUMBERS, edges=False,
+moves("unique", unique, S(T(12, low=0, high=4, ints=(0, 4))), S(I(3, 4, below=5), return_inverse=True, return_counts=True), S(I(4, 3, below=2), dim=0, return_counts=True), S(I(2, 3, 4, below=2), dim=-1), dtypes=NUMBERS, edges=False,
       exceptions={**DATA, **NO_VMAP}, invalid=refuses(TypeError, "", 3))  # fmt: skip
 
 
 def consecutive(x, return_inverse=False, return_counts=False, dim=None):
-    flat = x.ravel()
-    new = np.concatenate([[True], flat[1:] != flat[:-1]])
+    flat = x.ravel() if dim is None else x
+    new = np.concatenate([[True], (flat[1:] != flat[:-1]).reshape(len(flat) - 1, -1).any(1)])
     found = [flat[new]] + ([np.cumsum(new).reshape(x.shape) - 1] if return_inverse else [])
-    return found + ([np.diff(np.append(np.flatnonzero(new), flat.size))] if return_counts else [])
+    return found + ([np.diff(np.append(np.flatnonzero(new), len(flat)))] if return_counts else [])
 
 
-moves("unique_consecutive", consecutive, S(I(12, below=2)), S(I(3, 4, below=2), return_inverse=True, return_counts=True), dtypes=("int64",), edges=False,
+moves("unique_consecutive", consecutive, S(I(12, below=2)), S(I(3, 4, below=2), return_inverse=True, return_counts=True), S(I(6, 2, below=2), dim=0, return_counts=True), dtypes=("int64",), edges=False,
       exceptions={**DATA, **NO_VMAP}, invalid=refuses(TypeError, "", 3))  # fmt: skip
