@@ -87,7 +87,7 @@ def script(processes: int, name: str, *words: str, seeds: int | None = None, see
     lines = [line for line in ended[1].splitlines() if " apart" in line and "rank " not in line]
     yield from ((not wrong, line) for line in lines)
     if wrong or not lines:
-        yield not wrong, f"{' '.join(run)}, {processes} ranks: {wrong or 'equal'}"
+        yield not wrong, f"{' '.join(w for w in run if '/' not in w)}, {processes} ranks: {wrong or 'equal'}"
 
 
 def sharded(processes: int, seed: int) -> Iterator[Row]:
