@@ -2,7 +2,7 @@
 
 Input: two NVIDIA GPUs, CuPy with NCCL, Triton; torch where it is installed. Each rank is a process with one GPU; the
 pairs of both frameworks take turns. Prints the report as it goes; NVLink's multicast stays off.
-    python3 -m benchmarks.gpu.distributed [--seconds 300] [--models gpt2 resnet50] > reports/gpu-distributed.txt
+    python3 -m benchmarks.gpu.distributed [--seconds 220] [--models gpt2 resnet50] > reports/gpu-distributed.txt
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ BACKWARD = 2 / 3  # of the work of a forward and backward
 
 
 def environment(rank: int, port: int, device: str) -> dict[str, str]:
-    gpu = {"CUDA_VISIBLE_DEVICES": str(rank)} if device == "cuda" else {}
+    seen = [*filter(None, os.environ.get("CUDA_VISIBLE_DEVICES", "").split(","))]  # a launcher's choice
+    gpu = {"CUDA_VISIBLE_DEVICES": seen[rank] if len(seen) > rank else str(rank)} if device == "cuda" else {}
     path = f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     return os.environ | gpu | {
         "RANK": str(rank), "WORLD_SIZE": str(RANKS), "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1",
@@ -250,7 +251,7 @@ def predicted(link: Link, sizes: list[int], alone: float, step: float) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--seconds", type=float, default=220)
     parser.add_argument("--models", nargs="*", default=["gpt2", "resnet50"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument(
@@ -262,9 +263,9 @@ def main() -> None:
     lines = [] if given.dry else subprocess.check_output(["nvidia-smi", "-L"], text=True).splitlines()
     names = ", ".join(line.partition(": ")[2].partition(" (")[0] for line in lines)
     command = "python3 -m benchmarks.gpu.distributed"
-    print(heading("Two GPUs by NCCL", command, 0, "cupy", "triton", "torch", more=names) + "\n", flush=True)
     programs = Programs(device, clock.left(given.seconds * 0.4))
     building = {model: started(model, device) for model in models}  # all at once: no time is measured yet
+    print(heading("Two GPUs by NCCL", command, 0, "cupy", "triton", "torch", more=names) + "\n", flush=True)
     programs.report()
     for model, pairs in building.items():
         train(model, device, given.rounds, clock, pairs)

@@ -55,7 +55,7 @@ def _of_cupy() -> Any:
     """CuPy's module, which is not imported with CuPy; None where CuPy was built without it or finds no library."""
     try:
         found = importlib.import_module("cupy.cuda.nccl")
-    except ImportError:
+    except Exception:  # no such module, or a library that does not fit: nccl_binding.py looks for another
         return None
     return found if getattr(found, "available", False) else None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from cutaway.distributed.store import Store
 from cutaway.distributed.watch import Watch
 from stage0_eager.arrays import device_of_array
 
+NAP = 0.002  # seconds between two looks at what is under way, at the end
 URGENT = -1  # a stream whose kernels start before those of others that wait
 
 
@@ -30,12 +32,14 @@ class GpuTransfer:
 
     text: str
     engine: Engine
+    device: int
     event: Any
     arrays: tuple
 
     def wait(self) -> None:
-        """What the current stream does from now on comes after it. The host goes on."""
-        self.engine.cuda.get_current_stream().wait_event(self.event)
+        """What the device's current stream does from now on comes after it. The host goes on."""
+        with self.engine.cuda.Device(self.device):
+            self.engine.cuda.get_current_stream().wait_event(self.event)
 
     def done(self) -> bool:
         return bool(self.event.done)
@@ -59,6 +63,7 @@ class NcclLane:
         self._stream: Any = None
         self._device = 0
         self._under_way: deque[GpuTransfer] = deque()
+        self._ending = threading.Lock()
         self.watch = Watch(store, name, ranks, rank, timeout, self._abort)
 
     def start(self, operation: str, words: tuple, source: Any, destination: Any, where: str) -> GpuTransfer:
@@ -82,13 +87,14 @@ class NcclLane:
                 self.watch.say(text, where)
             link = self._opened(device_of_array(arrays[0]).index)
             cuda = link.engine.cuda
-            before = cuda.Event(disable_timing=True)
-            before.record(cuda.get_current_stream())
-            self._stream.wait_event(before)
-            call(link)
-            after = cuda.Event(disable_timing=True)
-            after.record(self._stream)
-            transfer = GpuTransfer(text, link.engine, after, arrays)
+            with cuda.Device(self._device):  # a stream takes only events of its own device
+                before = cuda.Event(disable_timing=True)
+                before.record(cuda.get_current_stream())
+                self._stream.wait_event(before)
+                call(link)
+                after = cuda.Event(disable_timing=True)
+                after.record(self._stream)
+            transfer = GpuTransfer(text, link.engine, self._device, after, arrays)
             while self._under_way and self._under_way[0].done():
                 self._under_way.popleft()
             self._under_way.append(transfer)
@@ -111,32 +117,42 @@ class NcclLane:
         engine, self._device = nccl.library(), device
         key = f"{self.name}/nccl id"
         if self.rank == 0:
-            self.store.set(key, bytes(b & 255 for b in engine.nccl.get_unique_id()))  # bytes, or C chars
+            self.store.set(key, engine.nccl.get_unique_id())
         told = self.store.get(key, self.timeout)
         with engine.cuda.Device(device):
             self._stream = engine.cuda.Stream(non_blocking=True, priority=URGENT)
-            comm = _communicator(engine, self.size, told, self.rank)
+            comm = engine.nccl.NcclCommunicator(self.size, told, self.rank)
         self._link = Link(engine, comm, self.rank, self.size, self._stream.ptr)
         return self._link
 
     def _abort(self) -> None:
-        """End what is under way: the GPU would wait for ever."""
-        if self._link is not None:
-            self._link.comm.abort()
+        """End what is under way, once, whoever comes first: the GPU would wait for ever."""
+        with self._ending:
+            link, self._link = self._link, None
+            if link is not None:
+                link.comm.abort()
 
     def close(self) -> None:
-        """Wait for what was started, and give the communicator back. Every rank does."""
+        """Wait for what was started, and give the communicator back. Every rank does.
+
+        Where a rank has failed, this one too, nobody may ever take the other end of what is under way: it is aborted.
+        """
         self.watch.close()
         with self._order:
-            if self._link is not None and not self.watch.seen:
-                self._stream.synchronize()
+            if self.watch.seen or not self._ended_well():
+                self._abort()
+            elif self._link is not None:
                 self._link.comm.destroy()
-            self._link = None
+                self._link = None
 
-
-def _communicator(engine: Engine, size: int, told: bytes, rank: int) -> Any:
-    """CuPy takes the id as bytes since version 14, and as a tuple of C chars before."""
-    try:
-        return engine.nccl.NcclCommunicator(size, told, rank)
-    except TypeError:
-        return engine.nccl.NcclCommunicator(size, tuple(b - 256 if b > 127 else b for b in told), rank)
+    def _ended_well(self) -> bool:
+        """Whether what was started ends before the timeout, and before a process tells why it ends."""
+        limit = time.monotonic() + self.timeout
+        while self._under_way:
+            if self._under_way[0].done():
+                self._under_way.popleft()
+            elif time.monotonic() > limit or self.watch.told_of_an_end():
+                return False
+            else:
+                time.sleep(NAP)
+        return True

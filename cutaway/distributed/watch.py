@@ -58,15 +58,27 @@ class Watch:
             number = self._first + len(self._mine)
             new = text not in self._known
             self._known.add(text)
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._look_on, name="cutaway watch", daemon=True)
-            self._thread.start()
+        self._begin()
         if new:
             self._wait_for(number, f"{text} at {where}")
 
     def follow(self, done: Callable[[], bool], what: str) -> None:
+        self._begin()
         with self._order:
             self._open.append((done, what, time.monotonic() + self.timeout))
+
+    def told_of_an_end(self) -> bool:
+        """Whether some process, this one too, has told why it ends."""
+        try:
+            return self.store.look(FAILED) is not None
+        except DistBackendError:  # the process that keeps the store has ended
+            return True
+
+    def _begin(self) -> None:
+        """The thread that looks on, from the first call on."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._look_on, name="cutaway watch", daemon=True)
+            self._thread.start()
 
     def _wait_for(self, number: int, what: str) -> None:
         limit, nap = time.monotonic() + self.timeout, 1e-4

@@ -13,6 +13,7 @@ import sys
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
+from statistics import median, quantiles
 from typing import Any
 
 from cutaway.distributed.cost import CHOICES, Link, best, buckets_of, fitted, limit, predict
@@ -38,15 +39,21 @@ def ready(sizes: list[int]) -> list[float]:
     return [part / sum(sizes) for part in accumulate(sizes)]
 
 
-def line_of(found: dict[str, Any], link: Link | None) -> tuple[str, float]:
-    """One row, and by how much the prediction is off."""
-    alone, ranks = found["alone"], found["ranks"]
+def guess_of(found: dict[str, Any], alone: float, link: Link | None) -> Any:
+    """The predicted step where one without other ranks takes `alone` seconds."""
     buckets = buckets_of(found["buckets"], alone * FORWARD, alone * (1 - FORWARD), ready(found["buckets"]))
-    guess = predict(buckets, alone, 0.0, link or Link(0.0, 1.0), ranks)
-    off = guess.seconds / found["step"] - 1
-    words = f"{len(buckets)} buckets, {sum(found['buckets']) / 1e6:.1f} MB"
-    return (f"{ranks:>5}{alone * 1e3:>10.2f}{guess.moved * 1e3:>10.2f}{found['busy']:>7.2f}{guess.seconds * 1e3:>12.2f}"
-            f"{found['step'] * 1e3:>11.2f}{off:>+9.1%}   {words}"), off  # fmt: skip
+    return predict(buckets, alone, 0.0, link or Link(0.0, 1.0), found["ranks"])
+
+
+def line_of(found: dict[str, Any], link: Link | None) -> tuple[str, float]:
+    """One row, and by how much the prediction is off: the median over pairs of calls that followed one another."""
+    alone, step = median(found["alone"]), median(found["step"])
+    guess = guess_of(found, alone, link)
+    pairs = zip(found["alone"], found["step"], strict=True)
+    low, off, high = quantiles([guess_of(found, a, link).seconds / s - 1 for a, s in pairs], n=4)
+    words = f"{len(found['buckets'])} buckets, {sum(found['buckets']) / 1e6:.1f} MB"
+    return (f"{found['ranks']:>5}{alone * 1e3:>10.2f}{guess.moved * 1e3:>10.2f}{found['busy']:>7.2f}"
+            f"{guess.seconds * 1e3:>12.2f}{step * 1e3:>11.2f}{off:>+9.1%} ({low:+.0%} to {high:+.0%})   {words}"), off  # fmt: skip
 
 
 def extrapolated(found: dict[str, Any], link: Link) -> None:
@@ -85,7 +92,8 @@ def main() -> int:
             more=f"{cores} cores",
         )
     )
-    print("\nMLP, float32, a step compiled whole; ms; the quickest tenth of rounds in turns; `alone`: the same step without other ranks"
+    print("\nMLP, float32, a step compiled whole; ms, medians of calls in turns; `alone`: the same step without other ranks;"
+          "\n`off`: the median over pairs of calls, and in brackets half of the pairs"
           "\n\nranks     alone   on link   busy   predicted   measured      off")  # fmt: skip
     link, bad, two = None, 0, None
     for ranks in SOURCES:
@@ -102,17 +110,10 @@ def main() -> int:
     print(f"\nwithin {CLOSE:.0%} where each rank has a core: {'holds' if not bad else 'MISSED'}")
     if two is not None and two[1] is not None:
         found, link = two
+        found["alone"] = median(found["alone"])
         extrapolated(found, replace(link, local=1))
         if given.drawing:
-            alone = found["alone"]
-            parts = ready(found["buckets"])
-            step = predict(
-                buckets_of(found["buckets"], alone * FORWARD, alone * (1 - FORWARD), parts),
-                alone,
-                0.0,
-                link,
-                2,
-            )
+            step, alone = guess_of(found, found["alone"], link), found["alone"]
             given.drawing.write_text(draw(step, alone * FORWARD, 0.0, "A step on 2 ranks, predicted"))
     return bool(bad)
 

@@ -10,13 +10,12 @@ import queue
 import random
 import threading
 import time
-from contextlib import nullcontext
 from types import SimpleNamespace
 
 import ml_dtypes
 import numpy as np
 
-from cutaway.distributed import collectives, gpu_collectives, lanes, nccl
+from cutaway.distributed import collectives, gpu_collectives, lanes, nccl, nccl_lane
 from cutaway.distributed.store import TCPStore
 
 TYPES = [np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64, np.float16, np.float32, np.float64,
@@ -26,6 +25,21 @@ OPS = {"SUM": np.sum, "PROD": np.prod, "MAX": np.max, "MIN": np.min, "AVG": np.m
 LATE = 0.002  # seconds at most before a stream runs what it was given
 
 
+class Device:
+    """`with Device(index)`: what is made inside belongs to that device, as in CuPy. Tensors are on the last one."""
+
+    current = 0
+
+    def __init__(self, index):
+        self.index = index
+
+    def __enter__(self):
+        self.before, Device.current = Device.current, self.index
+
+    def __exit__(self, *_):
+        Device.current = self.before
+
+
 class Stream:
     """Runs what it is given, in order, later. `log` has the kinds of what was put on it."""
 
@@ -33,7 +47,7 @@ class Stream:
 
     def __init__(self, non_blocking=False, priority=None):
         assert non_blocking, "a stream that waits for the default stream hides nothing"
-        self.tasks, self.log = queue.SimpleQueue(), []
+        self.tasks, self.log, self.device = queue.SimpleQueue(), [], Device.current
         Stream.made.append(self)
         self.ptr = 1000 + len(Stream.made)
         threading.Thread(target=self._work, daemon=True).start()
@@ -58,9 +72,12 @@ class Stream:
 
 
 class Current:
-    """The program's stream: the CPU itself, which does what it is told at once."""
+    """The program's stream: the CPU itself, which does what it is told at once. Each device has one."""
 
     ptr = 0
+
+    def __init__(self, device):
+        self.device = device
 
     def wait_event(self, event):
         event.synchronize()
@@ -68,9 +85,12 @@ class Current:
 
 class Event:
     def __init__(self, disable_timing=False):
-        self.happened = threading.Event()
+        self.happened, self.device = threading.Event(), Device.current
 
     def record(self, stream):
+        assert stream.device == self.device, (
+            f"an event of device {self.device} on a stream of {stream.device}"
+        )
         if isinstance(stream, Current):
             self.happened.set()
         else:
@@ -230,10 +250,10 @@ NCCL = SimpleNamespace(
     get_unique_id=get_unique_id, NcclCommunicator=NcclCommunicator, groupStart=GROUP.start, groupEnd=GROUP.end,
     **{f"NCCL_{name}": k for k, name in enumerate(NAMES)}, **{f"NCCL_{name}": k for k, name in enumerate(OPS)},
 )  # fmt: skip
-CURRENT = Current()
+LAST = 1  # the device of every tensor; the program's current device is 0, as in a process that sees all GPUs
 CUDA = SimpleNamespace(
-    Stream=Stream, Event=Event, get_current_stream=lambda: CURRENT, Device=lambda index: nullcontext(),
-    runtime=SimpleNamespace(getDeviceCount=lambda: 1),
+    Stream=Stream, Event=Event, get_current_stream=lambda: Current(Device.current), Device=Device,
+    runtime=SimpleNamespace(getDeviceCount=lambda: LAST + 1),
 )  # fmt: skip
 
 
@@ -241,4 +261,5 @@ def install():
     """From now on tensors of the CPU count as a GPU's, and NCCL is this file."""
     nccl.library = lambda: nccl.Engine(np, CUDA, NCCL)
     lanes.of_gpu = lambda array: True
+    nccl_lane.device_of_array = lambda array: SimpleNamespace(index=LAST)
     gpu_collectives.on_gpu = collectives.on_gpu = lambda tensor: True

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from cutaway.distributed import nccl_binding, nccl_lane, rendezvous
+from cutaway.distributed import nccl, nccl_binding, nccl_lane, rendezvous
 from cutaway.distributed.agreement import DistBackendError
 from cutaway.distributed.nccl import Engine, reducible
 from cutaway.distributed.store import FAILED, FileStore, TCPStore
@@ -34,16 +34,38 @@ def test_collectives_and_training_and_a_rank_that_calls_something_else():
     assert re.search(NCCL_SAYS["another collective"], said, re.S), said
 
 
-@pytest.mark.parametrize("kind", [bytes, tuple])
-def test_cupy_takes_the_id_as_bytes_since_14_and_as_a_tuple_before(kind):
-    def communicator(size, told, rank):
-        if type(told) is not kind:
-            raise TypeError(f"Argument 'commId' has incorrect type (expected {kind}, got {type(told)})")
-        return told
+class Kept:
+    """A store's keys in this process."""
 
-    engine = Engine(None, None, SimpleNamespace(NcclCommunicator=communicator))
-    found = nccl_lane._communicator(engine, 2, bytes(range(100, 228)), 0)
-    assert bytes(b & 255 for b in found) == bytes(range(100, 228))
+    def __init__(self):
+        self.keys = {}
+
+    def look(self, key):
+        return self.keys.get(key)
+
+    def set(self, key, value):
+        self.keys[key] = value
+
+
+@pytest.mark.parametrize("failed", [False, True])
+def test_a_group_ends_although_the_other_rank_will_never_come(failed):
+    """Its call is under way for ever. It is aborted when a rank has told of its end, else after the timeout."""
+    said, store = [], Kept()
+    lane = nccl_lane.NcclLane(store, "g", (0, 1), 0, 60 if failed else 0.2)
+    comm = SimpleNamespace(abort=lambda: said.append("abort"), destroy=lambda: said.append("destroy"))
+    lane._link = nccl.Link(Engine(None, None, None), comm, 0, 2, 5)
+    lane._under_way.append(SimpleNamespace(done=lambda: False))
+    if failed:
+        store.set(FAILED, b"rank 1 has ended with ValueError")
+    lane.close()
+    assert said == ["abort"]
+
+
+def test_a_send_alone_is_looked_after():
+    watch = Watch(Kept(), "g", (0, 1), 0, 0.2, lambda: None)
+    watch.follow(lambda: False, "isend(dst=1) at a.py:1")
+    assert watch._thread is not None
+    watch.close()
 
 
 def test_a_killed_rank_is_named():
@@ -147,17 +169,17 @@ class Library:
 
 def test_without_cupys_module_the_library_gets_the_same_calls():
     library = Library()
-    nccl = nccl_binding.binding(library)
-    told = nccl.get_unique_id()
+    made = nccl_binding.binding(library)
+    told = made.get_unique_id()
     assert len(told) == 128
-    comm = nccl.NcclCommunicator(2, told, 1)
+    comm = made.NcclCommunicator(2, told, 1)
     assert library.said[-1][2] == 2 and library.said[-1][4] == 1
-    comm.allReduce(10, 20, 3, nccl.NCCL_BFLOAT16, nccl.NCCL_AVG, 5)
-    comm.send(10, 3, nccl.NCCL_UINT8, 1, 5)
+    comm.allReduce(10, 20, 3, made.NCCL_BFLOAT16, made.NCCL_AVG, 5)
+    comm.send(10, 3, made.NCCL_UINT8, 1, 5)
     assert library.said[-2:] == [("ncclAllReduce", 10, 20, 3, 9, 4, 77, 5), ("ncclSend", 10, 3, 1, 1, 77, 5)]
     library.status = 1
     with pytest.raises(nccl_binding.NcclError, match="ncclGroupStart: unhandled"):
-        nccl.groupStart()
+        made.groupStart()
     library.status = 0
     comm.abort()
     comm.destroy()

@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import torch
@@ -32,11 +33,16 @@ def seconds(call, rounds):
     return found
 
 
-def agreed(mine):
-    """By the slowest rank of each round, the quickest tenth of the rounds: other work on the machine makes them longer."""
+def of_all(mine):
+    """The slowest rank's seconds of each round."""
     told = [None] * dist.get_world_size()
     dist.all_gather_object(told, mine)
-    return float(np.quantile(np.max(told, axis=0), 0.1))
+    return np.max(told, axis=0).tolist()
+
+
+def agreed(mine):
+    """The median of the rounds."""
+    return float(np.median(of_all(mine)))
 
 
 def main():
@@ -81,9 +87,9 @@ def main():
         call = partial(lane.run, "all_reduce", ("avg",), a, b, "")
         samples.append([nbytes, agreed(seconds(call, 25))])
     one, two = [], []
-    for _ in range(rounds):  # in turns: the machine's other work disturbs both alike
-        one += seconds(lambda: alone(x), 3)
-        two += seconds(lambda: joined(x), 3)
+    for _ in range(3 * rounds):  # call by call in turns: the machine's other work disturbs both alike
+        one += seconds(lambda: alone(x), 1)
+        two += seconds(lambda: joined(x), 1)
     busy = 1.0
     if size > 1:
         a, b = np.ones(1 << 20, np.float32), np.empty(1 << 20, np.float32)
@@ -93,10 +99,11 @@ def main():
             alone(x)
             transfer.wait()
 
-        moved = agreed(seconds(partial(lane.run, "all_reduce", ("avg",), a, b, ""), 15))
-        longer = agreed(seconds(both, 15)) - agreed(seconds(lambda: alone(x), 15))
-        busy = float(np.clip(longer / moved, 0, 1))
-    told = {"ranks": size, "alone": agreed(one), "step": agreed(two),
+        calls = (partial(lane.run, "all_reduce", ("avg",), a, b, ""), both, lambda: alone(x))
+        turns = [[*chain(*(seconds(call, 1) for call in calls))] for _ in range(3 * rounds)]
+        moved, together, without = (np.array(of_all(column)) for column in zip(*turns, strict=True))
+        busy = float(np.clip(np.median((together - without) / moved), 0, 1))
+    told = {"ranks": size, "alone": of_all(one), "step": of_all(two),
             "buckets": buckets, "samples": samples, "busy": busy}  # fmt: skip
     dist.barrier()
     if rank == 0:
