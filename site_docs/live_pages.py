@@ -9,16 +9,17 @@ from pathlib import Path
 import cutaway
 from cutaway.explorer import explain_html
 
+F = cutaway.nn.functional
+
+
+@cutaway.compile
+def loss_of(x, w1, b1, w2, target):
+    hidden = F.relu(F.linear(x, w1, b1))
+    return F.cross_entropy(hidden @ w2, target)
+
 
 def tour_html():
     """A page that shows a network, its loss and its gradients at every station of the compiler."""
-    F = cutaway.nn.functional
-
-    @cutaway.compile
-    def loss_of(x, w1, b1, w2, target):
-        hidden = F.relu(F.linear(x, w1, b1))
-        return F.cross_entropy(hidden @ w2, target)
-
     cutaway.manual_seed(0)
     x, target = cutaway.randn(32, 64), cutaway.arange(32) % 10
     weights = (cutaway.randn(48, 64) * 0.1, cutaway.zeros(48), cutaway.randn(48, 10) * 0.1)

@@ -82,6 +82,11 @@ def test_the_frame_that_searches_offline_tells_the_worker_its_name():
     assert "window.IFrameWorker = " in (SITE / "assets/iframe-worker.js").read_text(encoding="utf-8")
 
 
+def test_the_tours_program_has_a_name_without_where_it_was_made():
+    """Its page shows the name: a function inside another would be `tour_html.<locals>.loss_of`."""
+    assert load("live_pages").loss_of.__qualname__ == "loss_of"
+
+
 def test_both_themes_are_there():
     assert "scheme: default" in MKDOCS and "scheme: slate" in MKDOCS
     css = (SITE / "assets/cutaway.css").read_text(encoding="utf-8")
