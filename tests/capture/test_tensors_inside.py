@@ -16,6 +16,7 @@ X = [0.5, -1.5]
 FUNCTIONS = {
     "list": lambda x: x + cutaway.tensor([1.0, 2.0]),
     "number": lambda x: x * cutaway.tensor(3),
+    "complex": lambda x: x * cutaway.tensor([1 + 2j]),  # asked whether it is finite, an internal error
     "dtype": lambda x: x.double() * cutaway.tensor([1, 2], dtype=cutaway.float64),
     "nested": lambda x: cutaway.as_tensor([[1.0, 2.0], [3.0, 4.0]]) @ x,
     "index": lambda x: x[cutaway.tensor([1, 0, 0])],

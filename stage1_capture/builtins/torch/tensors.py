@@ -6,7 +6,7 @@ the numbers make, and with which dtype.
 
 from __future__ import annotations
 
-import math
+import cmath
 from typing import Any
 
 from stage0_eager import TABLE
@@ -68,7 +68,7 @@ def _of_numbers(tx: Tx, data: Variable, given: dict[str, Any]) -> Variable | Non
         same = inside.meta.dtype is made.dtype
         words = [] if same else [ConstantVariable(made.dtype)]
         return call_operator(tx, TABLE["cutaway.clone" if same else "core.cast"], [inside, *words], {})
-    if made.numel() == 1 and math.isfinite(number := made.item()):
+    if made.numel() == 1 and cmath.isfinite(number := made.item()):
         op, size = TABLE["cutaway.full_of_shape"], from_constant(tuple(made.shape))
         place: dict[str, Variable] = {
             "dtype": ConstantVariable(made.dtype),
