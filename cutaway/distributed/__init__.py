@@ -27,15 +27,12 @@ from cutaway.distributed.collectives import (
     Work,
     all_gather,
     all_gather_into_tensor,
-    all_gather_object,
     all_reduce,
     all_to_all,
     all_to_all_single,
     barrier,
     broadcast,
-    broadcast_object_list,
     gather,
-    gather_object,
     irecv,
     isend,
     recv,
@@ -68,6 +65,7 @@ from cutaway.distributed.group import (
     new_group,
 )
 from cutaway.distributed.mpi import ReduceOp
+from cutaway.distributed.object_collectives import all_gather_object, broadcast_object_list, gather_object
 from cutaway.distributed.reducer import GradBucket
 from cutaway.distributed.sampler import DistributedSampler
 from cutaway.distributed.store import FileStore, TCPStore

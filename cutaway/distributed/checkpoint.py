@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from cutaway.distributed.agreement import DistError
-from cutaway.distributed.collectives import barrier, broadcast_object_list
+from cutaway.distributed.collectives import barrier
 from cutaway.distributed.fully_shard import Sharded
 from cutaway.distributed.group import resolve
+from cutaway.distributed.object_collectives import broadcast_object_list
 from stage0_eager import Tensor, no_grad
 from stage0_eager.functions.joining import cat
 from stage0_eager.serialization import load as read_tensors
