@@ -3,6 +3,7 @@
 Input: as break_examples.py, which has the codes before; the site's page and a test run them.
 """
 
+import abc
 import collections
 import dataclasses
 import functools
@@ -240,13 +241,10 @@ def gb0046_instead(x):
     return x * (1 + (pair == x.ndim))
 
 
-class Even(type):
-    def __subclasscheck__(cls, other):
+class Number(abc.ABC):  # noqa: B024 (it says in Python who is a subclass)
+    @classmethod
+    def __subclasshook__(cls, other):
         return other is int
-
-
-class Number(metaclass=Even):
-    pass
 
 
 def gb0047(x):
