@@ -128,6 +128,13 @@ def test_constraints_and_their_transforms_are_torchs(name):
     assert all(np.allclose(a, b, atol=1e-5) for a, b in zip(found[:2], found[2:], strict=True))
 
 
+@pytest.fixture
+def torch_checks(monkeypatch):
+    """torch.compile, which another test may have called, turns torch's checks off."""
+    monkeypatch.setattr(torch.distributions.Distribution, "_validate_args", True)
+
+
+@pytest.mark.usefixtures("torch_checks")
 @pytest.mark.parametrize(
     "wrong",
     [
