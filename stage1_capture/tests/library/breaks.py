@@ -38,7 +38,7 @@ REASONS = {
     "the state of a generator of random numbers is an object of C's": "random.getstate random.setstate",
     "a copy of a tensor's memory, which is its history's too": "copy.deepcopy:tensor",
     "C code that nobody has written in Python here": """
-        others.re.finditer others.heapq.heapify others.typing.cast copy.replace@3.13
+        others.re.finditer others.heapq.heapify others.typing.cast
         others.pathlib.Path@3.13""",
 }
 VERSION = "{}.{}".format(*sys.version_info)
