@@ -51,9 +51,9 @@ def test_slices_together_are_the_whole_and_each_has_every_test(sliced):
         assert tests["tests/architecture/test_c.py::test_rule"] == 5
 
 
-def test_three_thirds_have_each_case_once(sliced):
+def test_four_quarters_have_each_case_once(sliced):
     """What .ci/run and .ci/test-versions take."""
-    many = [name for said in ("1/3", "2/3", "3/3") for name in sliced(said) if "test_many" in name]
+    many = [name for said in ("1/4", "2/4", "3/4", "4/4") for name in sliced(said) if "test_many" in name]
     assert sorted(many) == sorted(name for name in NAMES if "test_many" in name)
 
 
