@@ -118,9 +118,7 @@ def main():
         )
         done, wrong = drive(options.threads, options.shapes, options.seed, dynamic)
         said = ", ".join(f"{count} {what}" for what, count in sorted(done.items()))
-        print(
-            f"{options.threads} threads x {options.shapes} shapes, dynamic={dynamic}: {said}; wrong: {len(wrong)}"
-        )
+        print(f"{said}; wrong: {len(wrong)}")
         print("\n".join(wrong[:20]), end="\n" if wrong else "")
         bad += len(wrong)
     return min(bad, 1)
