@@ -166,9 +166,8 @@ class SwapPlugin:
                 f"seam `{seam}`: no {MANIFEST} under {where} says how many tests must run. "
                 f"Run pytest on the folder of the stage that `{seam}` belongs to."
             )
-        sliced = self.config.getoption(
-            "--slice", None
-        )  # of the repository's conftest.py: some cases of each test
+        # `--slice` is of the repository's conftest.py: some cases of each test
+        sliced = "" if (asked := self.config.getoption("--slice", None)) in (None, "1/1") else asked
         ran, least = self.ran[seam], 1 if sliced else needed[seam][self.tier]
         said = f"seam `{seam}` ({self.swaps[seam]}): {ran} {self.tier} conformance tests ran"
         said += f" (the slice {sliced})" if sliced else ""

@@ -88,7 +88,7 @@ def residual_function(
 
 def rebound(entry: Entry, fn: types.FunctionType, part: Callable[[Any, bool], Any]) -> Entry | None:
     """The entry for another function of the same code, whose cells and defaults its guards and residual code then read.
-    None if the entry holds cells of the function that it was made for."""
+    None if the entry holds cells of the function that it was made for, or reads a default that `fn` lacks."""
     frame, made = entry.frame, entry.run
     own = {"__function__": fn} if "__function__" in frame.residual_globals else {}
     names = {**frame.residual_globals, **own}
@@ -98,7 +98,10 @@ def rebound(entry: Entry, fn: types.FunctionType, part: Callable[[Any, bool], An
     run: Callable = fn
     if getattr(made, "__code__", None) is frame.residual:
         run = residual_function(frame, fn, made.__globals__[frame.graph_name], part)
-    guards = tuple(_on_default(guard, fn) for guard in frame.guards)
+    try:
+        guards = tuple(_on_default(guard, fn) for guard in frame.guards)
+    except (TypeError, IndexError, KeyError):  # it has no defaults, fewer, or others by name
+        return None
     return Entry(guards, guard_function(guards, fn), run, replace(frame, guards=guards), entry.artifacts)
 
 

@@ -154,10 +154,29 @@ def with_attribute(scale):
     return made
 
 
+def breaking_with(defaults, by_name):
+    """A function that breaks, of the same code whichever its defaults are."""
+
+    def made(y, s=1.0, *, t=1.0):
+        print(end="")
+        return y * s + t
+
+    made.__defaults__, made.__kwdefaults__ = defaults, by_name
+    return made
+
+
+def given_what_it_lacks(x, f):
+    return f(x, *([] if f.__defaults__ else [3.0]), **({} if f.__kwdefaults__ else {"t": 4.0}))
+
+
 F, G = scaled(2.0), scaled(3.0)
 TOLD_APART = {  # what a program may see of a function beside its code, with arguments that differ in it
     "code": (applied, [scaled(2.0), default(2.0)]),
     "number of defaults": (lambda x, f: f(x) if f.__defaults__ else x, [default(2.0), scaled(2.0)]),
+    "defaults of a callee that breaks": (
+        given_what_it_lacks,
+        [breaking_with((2.0,), {"t": 5.0}), breaking_with(None, {"t": 6.0}), breaking_with((7.0,), None)],
+    ),
     "constant in a cell": (lambda x, f: f(x), [*map(lengthened, ("a", "bc"))]),
     "global variables": (applied, [other_globals(2.0), other_globals(3.0)]),
     "identity": (lambda x, f: x + (f is F), [G, F]),
