@@ -1,11 +1,10 @@
 """Every float argument of every operator: a second float does not compile the function again, or the list says why.
 
 Input: the rows of the oracle, which has one for each operator of the table: the floats in their samples, and the floats
-that a signature has as defaults. Each becomes an argument of the compiled function. CI runs every third; CUTAWAY_TEST_ALL=1 runs all.
+that a signature has as defaults. Each becomes an argument of the compiled function.
 """
 
 import inspect
-import os
 
 import numpy as np
 import pytest
@@ -92,10 +91,7 @@ def test_the_walk_finds_them():
     assert EXCEPTIONS.keys() - {(name, p) for name in ("cdist", "pdist") for p in (1, 2)} <= ASKED.keys()
 
 
-RUN = list(ASKED)[:: 1 if os.environ.get("CUTAWAY_TEST_ALL") == "1" else 3]
-
-
-@pytest.mark.parametrize("name, place", RUN)
+@pytest.mark.parametrize("name, place", ASKED)
 def test_another_float_is_another_input(name, place):
     expected = 2 if (name, place) in EXCEPTIONS else 1
     assert compiles(name, place) == expected, EXCEPTIONS.get((name, place))
