@@ -95,9 +95,9 @@ def in_float64(name, x, bias):
     return np.where(seen, x, -np.inf) if masked else x
 
 
-def numpy_attention(name, q, k, v, bias, scale=np.float16(0.3)):
+def numpy_attention(name, q, k, v, bias, scale=0.300048828125):  # of a half
     q, k, v, bias = (a.astype(np.float64) for a in (q, k, v, bias))
-    x = in_float64(name, q @ k.transpose(0, 2, 1) * np.float64(scale), bias)
+    x = in_float64(name, q @ k.transpose(0, 2, 1) * scale, bias)
     e = np.exp(x - x.max(-1, keepdims=True))
     return e / e.sum(-1, keepdims=True) @ v
 
