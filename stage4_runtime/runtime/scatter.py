@@ -66,13 +66,23 @@ extern "C" __global__ void add_at(const Element* src, const i64* index, Sum* out
   i64 place, from, n = (i64)blockIdx.x * {threads} + threadIdx.x;
   if (find(n, index, &place, &from)) atomicAdd(out + place, widened(src[from]));
 }}
-extern "C" __global__ void widen(const Element* x, Sum* out) {{
+struct alignas({together} * sizeof(Element)) Elements {{ Element at[{together}]; }};
+struct alignas({together} * sizeof(Sum)) Sums {{ Sum at[{together}]; }};
+extern "C" __global__ void widen(const Elements* x, Sums* out) {{
   i64 n = (i64)blockIdx.x * {threads} + threadIdx.x;
-  if (n < {total}) out[n] = widened(x[n]);
+  if (n >= {total} / {together}) return;
+  Elements from = x[n];
+  Sums to;
+  for (int k = 0; k < {together}; ++k) to.at[k] = widened(from.at[k]);
+  out[n] = to;
 }}
-extern "C" __global__ void narrow(const Sum* x, Element* out) {{
+extern "C" __global__ void narrow(const Sums* x, Elements* out) {{
   i64 n = (i64)blockIdx.x * {threads} + threadIdx.x;
-  if (n < {total}) out[n] = narrowed(x[n]);
+  if (n >= {total} / {together}) return;
+  Sums from = x[n];
+  Elements to;
+  for (int k = 0; k < {together}; ++k) to.at[k] = narrowed(from.at[k]);
+  out[n] = to;
 }}
 extern "C" __global__ void find_places(const i64* index, i64* places) {{
   i64 place, from, n = (i64)blockIdx.x * {threads} + threadIdx.x;
@@ -109,8 +119,13 @@ def scatter_source(out: TensorMeta, dim: int, index: Sequence[tuple], src_stride
     return SOURCE.format(
         count=math.prod(shape), digits="\n  ".join(digits), size=out.shape[dim], step=out.strides[dim],
         element=element, sum=added, conversions=CONVERSIONS.get(out.dtype.name, PLAIN), total=out.numel,
-        threads=THREADS,
+        together=together(out), threads=THREADS,
     )  # fmt: skip
+
+
+def together(out: TensorMeta) -> int:
+    """How many elements one thread converts: as many as it can load at once."""
+    return 4 if out.numel % 4 == 0 and out.dtype.name in CONVERSIONS else 1
 
 
 def scatter_call(step: External, program: Program, cp: Any) -> Callable[..., Any] | None:
@@ -139,7 +154,7 @@ def _by_atomics(module: Any, cp: Any, out: TensorMeta, count: int) -> Callable[.
         cp.cuda.runtime.memcpyAsync,
         out.numel * out.dtype.itemsize,
     )
-    each, all_ = _blocks(count), _blocks(out.numel)
+    each, all_ = _blocks(count), _blocks(out.numel // together(out))
     if out.dtype.name not in CONVERSIONS:
 
         def add_plain(stream: int, x: int, places: int, source: int, result: int) -> None:
