@@ -56,23 +56,38 @@ def _seen(ref: BufferRef, program: Program) -> TensorMeta:
 
 def fixed(step: External, operands: Sequence[TensorMeta], out: TensorMeta) -> Convolution:
     """What is fixed of the step. Raises Unfit with the reason why cuDNN does not do it."""
-    if len(operands) != 2 or step.kwargs:
-        raise Unfit("the step is not written as lowering writes it")
     metas = (*operands, out)
-    if any(is_open(n) for meta in metas for n in (*meta.shape, *meta.strides)):
-        raise Unfit("a size is open")
-    if out.dtype.name not in TYPES or any(meta.dtype != out.dtype for meta in operands):
-        raise Unfit(f"cuDNN has none in {out.dtype}")
-    if not 3 <= out.ndim <= 5 or any(0 in meta.shape for meta in metas):
-        raise Unfit("a size is zero, or it is along more than three dimensions")
-    formats = [last for last in (False, True) if all(_lies(meta, last) for meta in metas)]
-    if not formats:
-        raise Unfit(f"operands and result differ in layout: {', '.join(map(str, metas))}")
+    for reason, holds in _REASONS.items():
+        if holds(step, metas):
+            raise Unfit(f"{reason}: {', '.join(map(str, metas))}")
+    last = not all(_lies(meta, False) for meta in metas)
     makes, (x, w, y), (stride, padding, dilation, groups) = _in_words(step, [meta.shape for meta in metas])
     windows = zip(x[2:], w[2:], stride, padding, dilation, strict=True)
     if tuple(convolved_size(*each) for each in windows) != y[2:]:
-        raise Unfit("the result is not all of a convolution's")
-    return Convolution(makes, out.dtype.name, formats[0], x, w, y, stride, padding, dilation, groups)
+        raise Unfit(f"the result is not all of a convolution's: {', '.join(map(str, metas))}")
+    return Convolution(makes, out.dtype.name, last, x, w, y, stride, padding, dilation, groups)
+
+
+def _lies(meta: TensorMeta, channels_last: bool) -> bool:
+    if not channels_last:
+        return laid_out(meta)
+    order = (0, *range(2, meta.ndim), 1)
+    shape, strides = (tuple(pair[d] for d in order) for pair in (meta.shape, meta.strides))
+    return meta.with_(shape=shape, strides=strides).is_contiguous
+
+
+_REASONS: dict[str, Callable[[External, tuple[TensorMeta, ...]], bool]] = {
+    "the step is not written as lowering writes it": lambda step, metas: len(metas) != 3 or bool(step.kwargs),
+    "a size is open": lambda step, metas: any(is_open(n) for m in metas for n in (*m.shape, *m.strides)),
+    "cuDNN has none in this dtype": lambda step, metas: (
+        metas[-1].dtype.name not in TYPES or any(meta.dtype != metas[-1].dtype for meta in metas)
+    ),
+    "it is along more than three dimensions": lambda step, metas: not 3 <= metas[-1].ndim <= 5,
+    "a size is zero": lambda step, metas: any(0 in meta.shape for meta in metas),
+    "operands and result differ in layout": lambda step, metas: (
+        not any(all(_lies(meta, last) for meta in metas) for last in (False, True))
+    ),
+}
 
 
 def _in_words(step: External, shapes: Sequence[tuple]) -> tuple[str, tuple, tuple]:
@@ -84,14 +99,6 @@ def _in_words(step: External, shapes: Sequence[tuple]) -> tuple[str, tuple, tupl
     _, _, stride, padding, dilation, transposed, _, groups = step.args
     numbers = stride, padding, dilation, groups
     return ("x", (out, b, a), numbers) if transposed else ("y", (a, b, out), numbers)
-
-
-def _lies(meta: TensorMeta, channels_last: bool) -> bool:
-    if not channels_last:
-        return laid_out(meta)
-    order = (0, *range(2, meta.ndim), 1)
-    shape, strides = (tuple(pair[d] for d in order) for pair in (meta.shape, meta.strides))
-    return meta.with_(shape=shape, strides=strides).is_contiguous
 
 
 # ---- descriptors and algorithms, once for all steps that are alike ------------------------------------------------
