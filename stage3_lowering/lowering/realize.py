@@ -94,7 +94,8 @@ def _long(meta: TensorMeta) -> list[str]:
 
 def _repeats(node: Node, value: Lazy) -> bool:
     count = len(full_readers(node))
-    return count > 1 and (value.cost >= EXPENSIVE or count * value.size > COPIES)
+    much = value.reads and count * value.size > COPIES  # a mask of indices alone takes no memory traffic
+    return count > 1 and (value.cost >= EXPENSIVE or bool(much))
 
 
 def _is_broadcast(node: Node, value: Lazy) -> bool:
