@@ -49,6 +49,7 @@ class State:
         self.constants: dict[str, Any] = {}
         self.nodes: list[LoopNest | ExternCall] = []
         self.copies: dict[tuple, tuple[BufferRef, Lazy]] = {}  # (what, strides) -> a copy that is laid out so
+        self.halved: dict[Lazy, Lazy] = {}  # a float64 operand -> the same in float16
         self._returned: set[str] = set()  # no two outputs share memory
         self._taken = set(RESERVED)
         self._suffix: dict[str, int] = {}
