@@ -99,7 +99,9 @@ def _left_to_eager(name: str, compute: DType, operands: list[Any]) -> bool:
         return isinstance(operands[1], (Lazy, sympy.Basic)) or not operands[1]
     if name == "bitcast":
         return is_half(compute) or is_half(operands[0].meta.dtype)
-    narrows = name == "cast" and compute is dt.float16 and _is_wide(operands[0])  # to float32 and then to a half
+    narrows = (
+        name == "cast" and compute is dt.float16 and _is_wide(operands[0])
+    )  # to float32 and then to a half
     return narrows or (is_half(compute) and name in _DIVISIONS)
 
 
