@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import sympy
 
+from stage3_lowering.lowering.convolution_calls import following
 from stage3_lowering.lowering.cpp_ops import COSTS
 from stage3_lowering.lowering.one_hot import compare, one_hot
 from stage3_lowering.lowering.realize import why_realize
@@ -64,7 +65,7 @@ def pointwise(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
 
     tensors = [o for o in operands if isinstance(o, Lazy)]
     value = Lazy(
-        meta,
+        following(meta, tensors),
         fetch,
         size=1 + sum(o.size for o in tensors),
         cost=COSTS.get(name, 1) + sum(o.cost for o in tensors),

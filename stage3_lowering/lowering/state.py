@@ -208,6 +208,8 @@ class State:
         for output in graph.outputs:
             value = self.values[output] if isinstance(output, Node) else output
             lazy = isinstance(value, Lazy)
+            if lazy:  # as the graph says, however it was laid out here
+                value = replace(value, meta=self.meta(output))
             outputs.append(self._output(output, value) if lazy else self.sizes.tree(value))
             if lazy:
                 self._returned.add(outputs[-1].name)
