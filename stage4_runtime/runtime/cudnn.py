@@ -16,6 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from stage_contracts.errors import DeviceError
+
 WORKSPACE = 256 << 20  # bytes: an algorithm that needs more is not taken
 NAMES = ("libcudnn.so.9", "libcudnn.so")
 MOST_ALGORITHMS = 10
@@ -218,7 +220,7 @@ class Prepared:
                 algorithm, pointer(work), nbytes, beta, result, pointer(places[2]),
             )  # fmt: skip
             if status:
-                raise CudnnError(f"{self.call} of {self.of}: {self.cudnn.words(status)}")
+                raise DeviceError(f"{self.call} of {self.of}: {self.cudnn.words(status)}")
 
         return call
 
