@@ -26,7 +26,8 @@ from stage_contracts.program import Buffer, External, Kernel, Launch, Program, T
 from stage_contracts.size_vars import is_open
 from stage_contracts.tensor_meta import contiguous_strides
 
-LETTERS = {"bfloat16": "b", "float16": "h"}  # what tensor cores multiply without loss of bits
+# What tensor cores multiply: halves without loss of bits, float32 as three products of its two halves (tf32x3)
+LETTERS = {"bfloat16": "b", "float16": "h", "float32": "s"}
 FEWEST_ROWS = 16  # of a product on tensor cores
 LARGEST_WIDTH = 256  # of queries, keys and values: a block of them stays in registers or shared memory
 TEMPLATE = "attention"
@@ -64,7 +65,7 @@ class Softmax:
 
 
 def product_of(step: Any, buffers: Mapping[str, Buffer]) -> Contraction | None:
-    """A step that is a product of half precision, its sizes known and its result row-major."""
+    """A step that is a product of a dtype in LETTERS, its sizes known and its result row-major."""
     if not isinstance(step, External) or step.target != "matmul" or len(step.outputs) != 1:
         return None
     if not buffers[step.outputs[0]].meta.is_contiguous:
