@@ -32,8 +32,7 @@ def by_library(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     sizes = (n for m in (meta, *(o.meta for o in operands)) for n in m.shape)
     if any(map(is_open, sizes)) or any(o.meta.device == CPU for o in operands):
         return None
-    halves = meta.ndim == 4 and is_half(meta.dtype) and config.current().lowering.layout_optimization
-    last = halves or any(_only_channels_last(value) for value in operands)
+    last = _in_halves(meta) or any(map(_only_channels_last, operands))
     refs = [_lying(state, node, value, last) for value in operands]
     if last and _by_points(args):
         return _product(state, node, refs, meta, args)
@@ -42,6 +41,11 @@ def by_library(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     words = tuple(next(given) if isinstance(a, Lazy) else a for a in args.values())
     state.nodes.append(ExternCall((name,), node.target.name, words, {}, node.origins))
     return strided(name, state.buffers[name], state.buffers[name].strides)
+
+
+def _in_halves(meta: TensorMeta) -> bool:
+    """Whether it gets its channels innermost however its operands lie."""
+    return meta.ndim == 4 and is_half(meta.dtype) and config.current().lowering.layout_optimization
 
 
 def _by_points(args: dict[str, Any]) -> bool:

@@ -50,9 +50,8 @@ def pointwise(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     compute = args["dtype"] if name in ("cast", "bitcast") else _compute_dtype(name, operands)
     if _left_to_eager(name, compute, operands):
         return None
-    if compute is dt.float16 and name != "cast":
-        args = {key: _halved(state, node, o) if _is_wide(o) else o for key, o in args.items()}
-        operands = list(args.values())
+    args = _in_one_width(state, node, compute, args)
+    operands = list(args.values())
 
     hot = one_hot(node)
 
@@ -77,6 +76,13 @@ def pointwise(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
 
 def _is_wide(operand: Any) -> bool:
     return isinstance(operand, Lazy) and operand.meta.dtype is dt.float64
+
+
+def _in_one_width(state: State, node: Node, compute: DType, args: dict[str, Any]) -> dict[str, Any]:
+    """The arguments; what meets float16 in float64, in float16."""
+    if compute is not dt.float16 or node.target.name == "cast":
+        return args
+    return {key: _halved(state, node, o) if _is_wide(o) else o for key, o in args.items()}
 
 
 def _halved(state: State, node: Node, operand: Lazy) -> Lazy:
