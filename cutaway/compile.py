@@ -27,9 +27,9 @@ _MODES: dict[str | None, dict[str, Any]] = {
     None: {},
     "default": {},
     "reduce-overhead": {"runtime.cuda_graphs": True},
-    # kernels are chosen the same way in every mode: these two differ only in whether CUDA graphs are used
-    "max-autotune": {"runtime.cuda_graphs": True},
-    "max-autotune-no-cudagraphs": {},
+    # only cuDNN's algorithms are chosen by measurement, and where kernels are ours in the same way in every mode
+    "max-autotune": {"runtime.cuda_graphs": True, "runtime.cudnn_benchmark": True},
+    "max-autotune-no-cudagraphs": {"runtime.cudnn_benchmark": True},
 }
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from cutaway.artifacts import ArtifactList, Artifacts
 from cutaway.backends import Backend
 from cutaway.compile_frame import GuardsFailed, compile_frame
+from cutaway.full_collections import put_off
 from cutaway.internal_errors import Failures, Fault, reaches_the_user, run_eagerly, stage_of, worth_trying
 from cutaway.policies import on_trial
 from cutaway.recompilation import count_compile, forget_counts, within_limits
@@ -244,7 +245,8 @@ class CompiledFunction:
             self.policy.assume_static = settings.assume_static_by_default
             mark = events.EVENT_LOG.mark()
             try:
-                made = self._compile(args, kwargs)
+                with put_off():
+                    made = self._compile(args, kwargs)
             except Exception as error:
                 stage = stage_of(mark)
                 raised = reaches_the_user(error, stage, self.name, self.fullgraph, self._pipeline)

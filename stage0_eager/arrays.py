@@ -67,6 +67,17 @@ def address(array: Any) -> int:
     return int(array.__cuda_array_interface__["data"][0])
 
 
+def bounds(array: Any) -> tuple[int, int]:
+    """The addresses between which an array's bytes lie: the first one, and the one behind the last."""
+    if not array.size:
+        return 0, 0
+    begin = address(array) if isinstance(array, np.ndarray) else array.data.ptr
+    if array.flags.c_contiguous:
+        return begin, begin + array.nbytes
+    steps = [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
+    return begin + sum(s for s in steps if s < 0), begin + sum(s for s in steps if s > 0) + array.itemsize
+
+
 def device_of_array(array: Any) -> Device:
     """The device of an array: CPU for a NumPy array, a GPU for a CuPy array."""
     if type(array) is MetaArray:

@@ -34,6 +34,7 @@ class Graph:
         self._names: set[str] = set()
         self._suffix: dict[str, int] = {}
         self._insert_at: int | None = None  # None: at the end
+        self._inputs = 0  # how many placeholders there are, so that the next one's place need not be searched
 
     # ---- reading ---------------------------------------------------------------------------------------
 
@@ -70,8 +71,8 @@ class Graph:
 
     def placeholder(self, name: str, val: Any = None, *, at: int | None = None, **meta: Any) -> Node:
         """Add an input, after the existing ones or, with `at`, at that position."""
-        at = len(self.placeholders) if at is None else at
-        node = self._insert(Node(self, "placeholder", self._fresh(name), name, (), {}), at)
+        node = Node(self, "placeholder", self._fresh(name), name, (), {})
+        self._insert(node, self._inputs if at is None else at)
         node.meta.update({"val": val, **meta})
         return node
 
@@ -147,6 +148,7 @@ class Graph:
         self.set_args(node, (), {})
         self._nodes.remove(node)
         self._names.discard(node.name)
+        self._inputs -= node.op == "placeholder"
 
     def eliminate_dead_code(self) -> None:
         """Remove every call and constant that no output needs. Inputs stay, and so do checks of the data."""
@@ -230,6 +232,7 @@ class Graph:
             self._nodes.insert(at, node)
             if self._insert_at is not None and at <= self._insert_at:
                 self._insert_at += 1
+        self._inputs += node.op == "placeholder"
         for used in node.all_input_nodes:
             used.users[node] = None
         return node

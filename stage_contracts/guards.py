@@ -15,6 +15,7 @@ from typing import Any
 from stage_contracts.array_guards import ArrayMeta, check_array, check_open_array, left_to_numpy
 from stage_contracts.class_guards import text_of
 from stage_contracts.guard_constants import is_told_by_equality, same_constant
+from stage_contracts.guard_parts import PART, WANTED, EqualParts, asked_of_part, equal_parts, is_told_by_row
 from stage_contracts.guard_rows import apart, no_gradients, row, same_objects, written_apart
 from stage_contracts.guard_text import PathNames, past_parameters
 from stage_contracts.guards_open import OpenMeta
@@ -316,10 +317,13 @@ def compile_guards(guards: Iterable[Guard], signature: str, names: Mapping[str, 
         "__held": [(-1,)],  # the epoch at which the guards under_epoch held, and the rows read then
         **names,
     }
+    functions: list[str] = []
+    statements = _statements(list(guards), _names_in(namespace), functions)
     lines = [
+        *functions,
         f"def check({signature}):",
         "    try:",
-        *_statements(list(guards), _names_in(namespace)),
+        *statements,
         f"    except {_FAILURES}:",
         "        return False",
         "",
@@ -349,19 +353,23 @@ def _names_in(namespace: dict[str, Any]) -> Callable[..., str]:
     return name_of
 
 
-def _statements(guards: list[Guard], name_of: Callable[..., str]) -> list[str]:
-    """What `check` does: what always runs, what runs when the module epoch moved, what reads the rows kept then."""
-    kept, paths = _kept_rows(guards), PathNames(guards, name_of)
+def _statements(guards: list[Guard], name_of: Callable[..., str], functions: list[str]) -> list[str]:
+    """What `check` does: what always runs, what runs when the module epoch moved, what reads the rows kept then.
+    Functions that it calls are added to `functions`."""
+    kept = _kept_rows(guards)
     outside = [g for g in guards if not g.under_epoch]
-    inside = [g for g in guards if g.under_epoch]
+    parts, inside = equal_parts(sorted((g for g in guards if g.under_epoch), key=_turn), _is_literal)
+    paths = PathNames([*outside, *inside, *(own[0] for part in parts for own in part.guards)], name_of)
     on_rows = [g for g in outside if _rows_of(g) & kept.keys()]
     always = _conjunction([g for g in outside if not _rows_of(g) & kept.keys()], paths)
-    if not inside and not kept:
+    if not inside and not parts and not kept:
         return [f"        return ({always})"]
     known = dict(paths.names)
     last = _conjunction([_on_kept_rows(g, kept) for g in on_rows], paths)
     paths.names = known  # what runs before `last` may only use what is named before it
-    moved = _conjunction(inside, paths)
+    moved = "\n            and ".join(
+        [_conjunction(inside, paths), *(_of_parts(part, paths, name_of, functions) for part in parts)]
+    )
     rows = "".join(f", row({paths.text(source)})" for source in kept)
     return [
         f"        if not ({always}):",
@@ -384,17 +392,52 @@ def _conjunction(guards: Iterable[Guard], paths: PathNames) -> str:
 
 def _checks(ordered: Iterable[Guard], paths: PathNames) -> Iterator[str]:
     """The check of each guard; many tensors in turn are one check."""
-    for turn, group in groupby(ordered, lambda g: _turn(g) if g.kind == "TENSOR" else None):
-        guards = list(group)
-        if turn and len(guards) >= MANY:
+    for guards in _in_turn(ordered):
+        if len(guards) > 1:
             row = TensorRow(tuple(g.expected for g in guards))
             words = "".join(f"{paths.text(g.source)}, " for g in guards if g.source)
             yield f"check_tensors(({words}), {paths.name_of(row)})"
         else:
-            yield from map(paths.check, guards)
+            yield paths.check(guards[0])
 
 
 MANY = 8
+
+
+def _in_turn(ordered: Iterable[Guard]) -> Iterator[list[Guard]]:
+    """Guards one by one, and tensors that are checked together as one list."""
+    for turn, group in groupby(ordered, lambda g: _turn(g) if g.kind == "TENSOR" else None):
+        guards = list(group)
+        yield from [guards] if turn and len(guards) >= MANY else [[g] for g in guards]
+
+
+def _of_parts(parts: EqualParts, paths: PathNames, name_of: Callable[..., str], functions: list[str]) -> str:
+    """The check of equal parts, with a function that checks one part and its row of expected values."""
+    checked = [list(_in_turn(own)) for own in parts.guards]
+    rows = tuple(tuple(map(_row_entry, own)) for own in checked)
+    first = [
+        asked_of_part(g, parts.places[0], entry) for entry, guards in enumerate(checked[0]) for g in guards
+    ]
+
+    def named(value: Any, *word: str) -> str:
+        # of tensors that are checked together, too, the function gets what is expected as an entry of the row
+        first_of_row: Any = value.wanted[0] if type(value) is TensorRow else None
+        return first_of_row.text if first_of_row else name_of(value, *word)
+
+    name = f"__part_is_alike_{len(functions)}"
+    functions.append(
+        f"def {name}({PART}, {WANTED}):\n    return ({_conjunction(first, PathNames(first, named))})\n"
+    )
+    places = "".join(f"{paths.text(place)}, " for place in parts.places)
+    return f"all(map({name}, ({places}), {name_of(rows)}))"
+
+
+def _row_entry(guards: list[Guard]) -> Any:
+    """What a row has for one check."""
+    if len(guards) > 1:
+        return TensorRow(tuple(g.expected for g in guards))
+    return guards[0].expected if is_told_by_row(guards[0]) else None
+
 
 # Checked before an object's attributes are read, so that the read runs no user code.
 _BEFORE_READS = {"CLASS": "__class__", "PRESENT": "__dict__"}

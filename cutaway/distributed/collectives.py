@@ -18,6 +18,7 @@ from cutaway.distributed.group import GroupMember, ProcessGroup, resolve
 from cutaway.distributed.mpi import ReduceOp
 from stage0_eager import Tensor, no_grad
 from stage0_eager.functions.creation import from_numpy
+from stage0_eager.functions.shape import stack
 
 
 class Work:
@@ -437,12 +438,13 @@ def _spread(tensors: Sequence[Tensor], arrays: Sequence[np.ndarray] | np.ndarray
 
 def _joined(parts: Sequence[Tensor], like: Tensor, name: str) -> Tensor:
     for part in parts:
+        if not isinstance(part, Tensor):
+            raise TypeError(f"{name} must hold Tensors, but one is {type(part).__name__}")
         if part.shape != like.shape or part.dtype != like.dtype:
-            raise ValueError(
-                f"each of {name} must be {describe(array_of(like))}, as the output is, "
-                f"but one is {describe(array_of(part, name))}"
-            )
-    return from_numpy(np.stack([array_of(part, name) for part in parts]))
+            wanted, seen = (f"{t.dtype.name}{[*t.shape]}" for t in (like, part))
+            raise ValueError(f"each of {name} must be {wanted}, as the output is, but one is {seen}")
+    with no_grad():
+        return stack([*parts])
 
 
 def fits(whole: Tensor, part: Tensor, group: Any) -> bool:

@@ -15,6 +15,7 @@ from stage0_eager.amp import autocast as autocast_module
 from stage0_eager.functions.tensor_attributes import Layout, strided
 from stage0_eager.namespaces import amp
 from stage0_eager.random.generator import manual_seed
+from stage_contracts import config
 from stage_contracts.device import Device
 from stage_contracts.dtype import bfloat16, float16
 from stage_contracts.memory_format import FORMATS, MemoryFormat
@@ -135,8 +136,15 @@ AUTOCAST = (
 # ---- settings ----------------------------------------------------------------------------------------------------
 
 
+# Those that have an effect: the field of the configuration that is set.
+_OURS = {
+    "torch.backends.cudnn.benchmark": "runtime.cudnn_benchmark",
+    "torch.backends.cudnn.allow_tf32": "runtime.cudnn_allow_tf32",
+}
+
+
 class Settings(ModuleType):
-    """Settings for speed, or for determinism, which always holds. They are stored, and have no effect."""
+    """Settings for speed, or for determinism. They are stored; those of cuDNN set fields of the configuration."""
 
     def __init__(self, name: str, **defaults: Any) -> None:
         super().__init__(name, Settings.__doc__)
@@ -148,6 +156,8 @@ class Settings(ModuleType):
                 f"Cutaway has no {self.__name__}.{name}; it has {', '.join(k for k in self.__dict__ if k[0] != '_')}"
             )
         super().__setattr__(name, value)
+        if field := _OURS.get(f"{self.__name__}.{name}"):
+            config.change(**{field: bool(value)})
 
 
 def backends() -> dict[str, ModuleType]:

@@ -2,7 +2,8 @@
 
 Input: a joint graph of core operators. With p = softmax(s), o = p @ v and g the gradient of o, the gradient of s needs
 sum(p * (g @ v.T)) over each row, which is sum(g * o) (Dao et al., 2022). o is an output, so nothing more is saved, and
-a kernel for the backward goes through the columns once less. Half precision only: there products are rounded.
+a kernel for the backward goes through the columns once less. In half precision, where products are rounded, and in
+float32 on a GPU, where one kernel does it all.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from stage2_autograd.core_calls import arguments, core_name
 from stage_contracts import dtype as dt
 from stage_contracts.graph import Graph, Node
 from stage_contracts.size_vars import is_open
+from stage_contracts.tensor_meta import TensorMeta
 
 HALVES = (dt.float16, dt.bfloat16)
 
@@ -49,7 +51,7 @@ def _weights_times_gradients(node: Node) -> tuple[Node, Node] | None:
 
 
 def _product_with(weights: Any, gradients: Any) -> tuple[Node, Node] | None:
-    if core_name(gradients) != "matmul" or gradients.val.dtype not in HALVES or not isinstance(weights, Node):
+    if core_name(gradients) != "matmul" or not isinstance(weights, Node) or not _pays(gradients.val):
         return None
     gradient, turned = gradients.args
     if (
@@ -70,6 +72,10 @@ def _product_with(weights: Any, gradients: Any) -> tuple[Node, Node] | None:
                 else None
             )
     return None
+
+
+def _pays(meta: TensorMeta) -> bool:
+    return meta.dtype in HALVES or (meta.dtype is dt.float32 and meta.device.type == "cuda")
 
 
 def _readers(node: Node) -> list[Node]:

@@ -24,7 +24,8 @@ FUSED_KINDS = frozenset(("pointwise", "view", "creation", "random", "identity", 
 
 
 # Among those, functions that take tens of instructions per element, so that a second run costs time on a CPU. An
-# exponential, a logarithm, a sine or a cosine in SIMD lanes takes less time than writing and loading its result.
+# exponential, a logarithm, a sine or a cosine in SIMD lanes takes less time than writing and loading its result. On a
+# GPU all of them do.
 TRANSCENDENTAL = frozenset(
     "expm1 log10 log1p tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh erf erfc".split()
 )
@@ -75,6 +76,8 @@ def _spared(task: Problem) -> set[Node]:
     def total(saved: Iterable[Node]) -> int:
         return sum(task.sizes[node] for node in saved)
 
+    if on_gpu(task.values):
+        return set()
     fewest = cut(())
     allowed = (1 + SPARE) * total(fewest)
     again = _run_again(task, fewest)
@@ -103,11 +106,30 @@ def _run_again(task: Problem, saved: Collection[Node]) -> set[Node]:
 def is_score_matrix(node: Node) -> bool:
     """Whether this is the product of queries and keys, and much larger than both.
 
-    Flash attention (Dao et al., 2022) recomputes it in the backward. We do the same if that saves three quarters.
+    Flash attention (Dao et al., 2022) recomputes it in the backward. We do the same if that saves three quarters. On a
+    GPU we always do: the kernels that never write it read less memory, and a product of this size costs little there.
     """
     if kind_of(node) != "contraction" or not node.meta.get("pattern", "").startswith("attention"):
         return False
+    if on_gpu([node]):
+        return not any(kind_of(n) == "contraction" for n in _above_in_pattern(node))
     return bytes_of(node) >= SCORES * sum(map(bytes_of, node.all_input_nodes))
+
+
+def _above_in_pattern(node: Node) -> set[Node]:
+    """What a node of a marked pattern is computed from inside the pattern."""
+    found: set[Node] = set()
+    stack = [node]
+    while stack:
+        above = [n for n in stack.pop().all_input_nodes if n.meta.get("pattern") == node.meta["pattern"]]
+        stack += (n for n in above if n not in found)
+        found.update(above)
+    return found
+
+
+def on_gpu(nodes: Iterable[Node]) -> bool:
+    """Whether memory costs so much more than arithmetic there that a function of a value is computed again."""
+    return any(isinstance(n.val, TensorMeta) and n.val.device.type == "cuda" for n in nodes)
 
 
 def is_gathered_input(node: Node) -> bool:

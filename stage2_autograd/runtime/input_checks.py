@@ -78,17 +78,27 @@ def _refuse_shared_memory(tensors: Sequence[Tensor], writes: tuple[int, ...]) ->
 
 
 def _suspects(tensors: Sequence[Tensor], writes: tuple[int, ...]) -> Iterator[tuple[int, int]]:
-    """Pairs of a written input and another one that may share memory. (Most arrays own their memory, and are not in
-    any.)"""
+    """Pairs of a written input and another one whose bytes lie between the same bounds. (Most arrays own their memory,
+    and are not in any.)"""
     arrays = [t._data for t in tensors]
     owners = [a if a.base is None else array_library.owner(a) for a in arrays]
     if len({*map(id, owners)}) == len(owners) and {*map(type, owners)} <= OWN_MEMORY:
         return
-    for i in writes:
-        for j, other in enumerate(owners):
-            foreign = type(other) not in OWN_MEMORY or type(owners[i]) not in OWN_MEMORY
-            if i != j and (foreign or other is owners[i]):
-                yield i, j
+    written = {*writes}
+    for i, j in _overlapping([array_library.bounds(a) for a in arrays]):
+        if written & {i, j}:
+            yield (i, j) if i in written else (j, i)
+
+
+def _overlapping(bounds: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The pairs of ranges that meet: one walk in order of their begins."""
+    reached: list[int] = []  # those that may reach further than the next begin
+    for j in sorted(range(len(bounds)), key=bounds.__getitem__):
+        begin, end = bounds[j]
+        reached = [i for i in reached if bounds[i][1] > begin]
+        if end > begin:
+            yield from ((i, j) for i in reached)
+            reached.append(j)
 
 
 # An array without a base owns its memory. Any other owner (a buffer, a capsule) may refer to memory of another one.

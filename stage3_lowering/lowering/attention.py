@@ -8,12 +8,13 @@ The idea is FlashAttention's (Dao et al., NeurIPS 2022); triton_attention.py wri
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import sympy
 
+from stage3_lowering.lowering.step_uses import StepUses, step_uses
 from stage3_lowering.lowering.terms import Stores, Term, narrowed, stored_terms, walk
 from stage3_lowering.lowering.triton_ops import TRITON_OPS
 from stage_contracts import dtype as dt
@@ -21,11 +22,12 @@ from stage_contracts.blas import Contraction, Matrix, contraction
 from stage_contracts.dtype import DType
 from stage_contracts.index_expr import symbol
 from stage_contracts.loop_ir import Instr, LoopNest, Value
-from stage_contracts.program import Buffer, External, Kernel, Launch, Program, Target, step_accesses
+from stage_contracts.program import Buffer, External, Kernel, Launch, Program, Target
 from stage_contracts.size_vars import is_open
 from stage_contracts.tensor_meta import contiguous_strides
 
-LETTERS = {"bfloat16": "b", "float16": "h"}  # what tensor cores multiply without loss of bits
+# What tensor cores multiply: halves without loss of bits, float32 as three products of its two halves (tf32x3)
+LETTERS = {"bfloat16": "b", "float16": "h", "float32": "s"}
 FEWEST_ROWS = 16  # of a product on tensor cores
 LARGEST_WIDTH = 256  # of queries, keys and values: a block of them stays in registers or shared memory
 TEMPLATE = "attention"
@@ -35,10 +37,13 @@ def attention(program: Program, target: Target) -> Program:
     """The program, each attention in it one kernel."""
     if target.name != "triton":
         return program
-    for number, step in enumerate(program.steps):
-        if isinstance(step, Launch) and (found := _match(program, number)) is not None:
-            return attention(_replaced(program, found), target)
-    return program
+    uses, products = step_uses(program), products_of(program)
+    found: list[_Match] = []
+    for number in (n for n, step in enumerate(program.steps) if isinstance(step, Launch)):
+        name = free_name(TEMPLATE, {*program.kernels, *(m.kernel.name for m in found)})
+        if (match := _match(uses, products, number, name)) is not None:
+            found.append(match)
+    return _replaced(program, found) if found else program
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,7 @@ class Softmax:
 
 
 def product_of(step: Any, buffers: Mapping[str, Buffer]) -> Contraction | None:
-    """A step that is a product of half precision, its sizes known and its result row-major."""
+    """A step that is a product of a dtype in LETTERS, its sizes known and its result row-major."""
     if not isinstance(step, External) or step.target != "matmul" or len(step.outputs) != 1:
         return None
     if not buffers[step.outputs[0]].meta.is_contiguous:
@@ -69,49 +74,50 @@ def product_of(step: Any, buffers: Mapping[str, Buffer]) -> Contraction | None:
     return None if found is None or any(map(is_open, (*found.batch, found.m, found.n, found.k))) else found
 
 
-def _match(program: Program, number: int) -> _Match | None:
-    step = program.steps[number]
+Products = Mapping[int, Contraction]  # by the number of the step
+
+
+def products_of(program: Program) -> Products:
+    found = ((n, product_of(step, program.buffers)) for n, step in enumerate(program.steps))
+    return {n: product for n, product in found if product is not None}
+
+
+def free_name(template: str, taken: Collection[str]) -> str:
+    """The first name of a template's kernel that is not taken."""
+    return next(n for n in (f"fused_{template}_{k}" for k in range(len(taken) + 1)) if n not in taken)
+
+
+def _match(uses: StepUses, products: Products, number: int, name: str) -> _Match | None:
+    program, step = uses.program, uses.program.steps[number]
     kernel = program.kernels[step.kernel]
     if kernel.template or kernel.rows or step.buffers != kernel.params or kernel.sizes:
         return None
-    products = {n: p for n, s in enumerate(program.steps) if (p := product_of(s, program.buffers))}
-    private = {name for name in kernel.params if users_of(program, name) == {number}}
-    for first, last in _pairs(program, number, products):
-        whole = _kernel(program, kernel, products[first], products[last], private)
-        if whole is not None and not _read_between(program, number, last):
+    private = {param for param in kernel.params if uses.users[param] == {number}}
+    for first, last in _pairs(uses, number, products):
+        whole = _kernel(program, kernel, products[first], products[last], private, name)
+        if whole is not None and not _read_between(uses, number, last):
             return _Match(first, number, last, whole)
     return None
 
 
-def _pairs(program: Program, number: int, products: Mapping[int, Contraction]) -> list[tuple[int, int]]:
+def _pairs(uses: StepUses, number: int, products: Products) -> list[tuple[int, int]]:
     """The products whose result only this step reads, each with those that alone read what this step writes."""
-    reads, writes = step_accesses(program.steps[number], program.kernels)
-    firsts = [n for n, p in products.items() if n < number and p.c.buffer in reads]
-    lasts = [n for n, p in products.items() if n > number and p.a.buffer in writes]
-    firsts = [n for n in firsts if users_of(program, products[n].c.buffer) == {n, number}]
-    lasts = [n for n in lasts if users_of(program, products[n].a.buffer) == {number, n}]
-    return [(first, last) for first in firsts for last in lasts]
+    reads, writes = uses.accesses[number]
+    firsts = [n for name in reads for n in uses.users[name] if n in products and n < number
+              and products[n].c.buffer == name and uses.users[name] == {n, number}]  # fmt: skip
+    lasts = [n for name in writes for n in uses.users[name] if n in products and n > number
+             and products[n].a.buffer == name and uses.users[name] == {n, number}]  # fmt: skip
+    return [(first, last) for first in sorted(firsts) for last in sorted(lasts)]
 
 
-def _read_between(program: Program, number: int, last: int) -> bool:
+def _read_between(uses: StepUses, number: int, last: int) -> bool:
     """Whether a step between these two reads what the first one writes."""
-    writes = {*step_accesses(program.steps[number], program.kernels)[1]}
-    between = program.steps[number + 1 : last]
-    return any(writes & {*step_accesses(step, program.kernels)[0]} for step in between)
-
-
-def users_of(program: Program, buffer: str) -> set[int]:
-    """The steps that use a temporary. Every other buffer is used outside, too: -1 is among its users."""
-    steps = {
-        n
-        for n, step in enumerate(program.steps)
-        if buffer in (name for names in step_accesses(step, program.kernels) for name in names)
-    }
-    return steps | ({-1} if program.buffers[buffer].role != "temporary" else set())
+    writes = {*uses.writes(number)}
+    return any(writes & {*uses.reads(n)} for n in range(number + 1, last))
 
 
 def _kernel(
-    program: Program, rows: Kernel, first: Contraction, last: Contraction, private: set[str]
+    program: Program, rows: Kernel, first: Contraction, last: Contraction, private: set[str], name: str
 ) -> Kernel | None:
     """The three steps as one kernel, if they are attention. `private`: what only the kernel between them uses."""
     if (
@@ -136,11 +142,6 @@ def _kernel(
         return None
     inputs = [first.a.buffer, first.b.buffer, last.b.buffer, *(p for p in rows.params if p not in inner)]
     params = tuple(dict.fromkeys((*inputs, last.c.buffer)))
-    name = next(
-        n
-        for n in (f"fused_attention_{k}" for k in range(len(program.kernels) + 1))
-        if n not in program.kernels
-    )
     return Kernel(name, nests, params, tuple(sorted(inner)), template=TEMPLATE)
 
 
@@ -240,18 +241,18 @@ def _is_pointwise(x: Term, scores: str, at: Any) -> bool:
 # ---- the program with it ----------------------------------------------------------------------------------
 
 
-def _replaced(program: Program, found: _Match) -> Program:
-    """The program with one launch in the place of the three steps. It comes last: what it reads is there by then."""
-    kernel = found.kernel
-    gone = {found.first, found.rows}
-    steps = [
-        Launch(kernel.name, kernel.params) if n == found.last else step
-        for n, step in enumerate(program.steps)
-        if n not in gone
-    ]
-    name = program.steps[found.rows].kernel
+def _replaced(program: Program, found: list[_Match]) -> Program:
+    """One launch in the place of each three steps. It comes last: what it reads is there by then."""
+    gone = {n for match in found for n in (match.first, match.rows)}
+    launches = {m.last: Launch(m.kernel.name, m.kernel.params) for m in found}
+    steps = tuple(launches.get(n, step) for n, step in enumerate(program.steps) if n not in gone)
+    return with_kernels(program, steps, [match.kernel for match in found])
+
+
+def with_kernels(program: Program, steps: tuple[Any, ...], made: Sequence[Kernel]) -> Program:
+    """These steps, the new kernels and those that are still launched, and the buffers that are still in memory."""
     used = {step.kernel for step in steps if isinstance(step, Launch)}
-    kernels = {n: k for n, k in program.kernels.items() if n != name or n in used} | {kernel.name: kernel}
-    inner = set(kernel.internal)
+    kernels = {n: k for n, k in program.kernels.items() if n in used} | {k.name: k for k in made}
+    inner = {name for kernel in made for name in kernel.internal}
     buffers = {n: b for n, b in program.buffers.items() if n not in inner}
-    return program.with_(kernels=kernels, steps=tuple(steps), buffers=buffers)
+    return program.with_(kernels=kernels, steps=steps, buffers=buffers)

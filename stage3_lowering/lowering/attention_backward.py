@@ -8,25 +8,28 @@ those of FlashAttention-2 (Dao, 2023); triton_attention_backward.py writes them.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
 from stage3_lowering.lowering.attention import (
     FEWEST_ROWS,
     LARGEST_WIDTH,
+    Products,
+    free_name,
     places,
     product_nest,
-    product_of,
-    users_of,
+    products_of,
+    with_kernels,
 )
 from stage3_lowering.lowering.row_values import moved_to
+from stage3_lowering.lowering.step_uses import StepUses, step_uses
 from stage3_lowering.lowering.terms import Stores, Term, narrowed, stored_terms, walk
 from stage3_lowering.lowering.triton_ops import TRITON_OPS
 from stage_contracts.blas import Contraction, Matrix
 from stage_contracts.index_expr import symbol
 from stage_contracts.loop_ir import LoopNest
-from stage_contracts.program import Kernel, Launch, Program, Target, step_accesses
+from stage_contracts.program import Kernel, Launch, Program, Target
 from stage_contracts.tensor_meta import contiguous_strides
 
 BY_ROWS, BY_COLUMNS = "attention_by_rows", "attention_by_columns"
@@ -36,10 +39,14 @@ def attention_backward(program: Program, target: Target) -> Program:
     """The program, the gradients of each attention in two kernels."""
     if target.name != "triton":
         return program
-    for number, step in enumerate(program.steps):
-        if isinstance(step, Launch) and (found := _match(program, number)) is not None:
-            return attention_backward(_replaced(program, found), target)
-    return program
+    uses, products = step_uses(program), products_of(program)
+    found: list[_Match] = []
+    for number in (n for n, step in enumerate(program.steps) if isinstance(step, Launch)):
+        taken = {*program.kernels, *(k.name for m in found for k in m.kernels)}
+        match = _match(uses, products, number, taken)
+        if match is not None and not any(match.gone & other.gone for other in found):
+            found.append(match)
+    return _replaced(program, found) if found else program
 
 
 @dataclass(frozen=True)
@@ -49,34 +56,30 @@ class _Match:
     kernels: tuple[Kernel, ...]
 
 
-Products = Mapping[int, Contraction]  # by the number of the step
-
-
-def _match(program: Program, number: int) -> _Match | None:
-    step = program.steps[number]
+def _match(uses: StepUses, products: Products, number: int, taken: Collection[str]) -> _Match | None:
+    program, step = uses.program, uses.program.steps[number]
     kernel = program.kernels[step.kernel]
     if kernel.template or kernel.rows or kernel.sizes or step.buffers != kernel.params:
         return None
-    products = {n: p for n, s in enumerate(program.steps) if (p := product_of(s, program.buffers))}
-    given, made = _around(program, number, products)
-    if len(given) != 2 or not _alike([*given.values()]) or _written_between(program, [*made], products):
+    given, made = _around(uses, number, products)
+    if len(given) != 2 or not _alike([*given.values()]) or _written_between(uses, [*made], products):
         return None
     first = next(iter(given.values()))
     nests = by_columns(kernel.nests, first)
-    scores, written = [p.c.buffer for p in given.values()], step_accesses(step, program.kernels)[1]
+    scores, written = [p.c.buffer for p in given.values()], uses.writes(number)
     if nests is None or gradients_of(nests, scores, written, first.n) is None:
         return None
-    kernels = _kernels(program, nests, [*given.values()], [*made.values()])
+    kernels = _kernels(program, nests, [*given.values()], [*made.values()], taken)
     return _Match(frozenset({*given, number, *made}), min(made), kernels) if kernels else None
 
 
-def _around(program: Program, number: int, products: Products) -> tuple[Products, Products]:
+def _around(uses: StepUses, number: int, products: Products) -> tuple[Products, Products]:
     """The products whose results only this step reads, and those that alone read what it writes; none, if others do."""
-    reads, writes = step_accesses(program.steps[number], program.kernels)
-    given = {n: p for n, p in products.items() if n < number and p.c.buffer in reads
-             and users_of(program, p.c.buffer) == {n, number}}  # fmt: skip
-    made = {n: p for n, p in products.items() if n > number and {p.a.buffer, p.b.buffer} & set(writes)}
-    readers = {n for name in writes for n in users_of(program, name)}
+    reads, writes = uses.accesses[number]
+    given = {n: products[n] for name in reads for n in uses.users[name] if n in products and n < number
+             and products[n].c.buffer == name and uses.users[name] == {n, number}}  # fmt: skip
+    readers = {n for name in writes for n in uses.users[name]}
+    made = {n: products[n] for n in sorted(readers) if n in products and n > number}
     return (given, made) if made and readers == {number, *made} else ({}, {})
 
 
@@ -86,11 +89,11 @@ def _alike(products: list[Contraction]) -> bool:
     return sizes and min(one.m, one.n) >= FEWEST_ROWS and max(one.k, other.k) <= LARGEST_WIDTH
 
 
-def _written_between(program: Program, made: list[int], products: Products) -> bool:
+def _written_between(uses: StepUses, made: list[int], products: Products) -> bool:
     """Whether a step after the first of these products writes what a later one reads."""
     read = {name for n in made for name in (products[n].a.buffer, products[n].b.buffer)}
-    between = [program.steps[n] for n in range(min(made), max(made)) if n not in made]
-    return any(read & {*step_accesses(step, program.kernels)[1]} for step in between)
+    between = (n for n in range(min(made), max(made)) if n not in made)
+    return any(read & {*uses.writes(n)} for n in between)
 
 
 def by_columns(nests: tuple[LoopNest, ...], product: Contraction) -> tuple[LoopNest, ...] | None:
@@ -162,7 +165,11 @@ def width_of(product: Contraction, written: Collection[str]) -> int:
 
 
 def _kernels(
-    program: Program, nests: tuple[LoopNest, ...], given: list[Contraction], made: list[Contraction]
+    program: Program,
+    nests: tuple[LoopNest, ...],
+    given: list[Contraction],
+    made: list[Contraction],
+    names: Collection[str],
 ) -> tuple[Kernel, ...]:
     """One kernel for the products by rows and one for those by columns; none if a product is neither."""
     writes = {name for n in nests for name in n.writes}
@@ -174,7 +181,7 @@ def _kernels(
     for template, side in ((BY_ROWS, True), (BY_COLUMNS, False)):
         own = [p for p, one in zip(made, sides, strict=True) if one is side]
         if own:
-            taken = {*program.kernels, *(k.name for k in kernels)}
+            taken = {*names, *(k.name for k in kernels)}
             kernels.append(_kernel(program, template, nests, given, own, taken))
     return tuple(kernels)
 
@@ -195,8 +202,13 @@ def _kernel(
     inside = {name for n in (*before, *between) for name in n.writes}
     reads = [name for n in (*before, *between, *after) for name in n.reads if name not in inside]
     params = tuple(dict.fromkeys((*reads, *(p.c.buffer for p in own))))
-    name = next(n for n in (f"fused_{template}_{k}" for k in range(len(taken) + 1)) if n not in taken)
-    return Kernel(name, (*before, *between, *after), params, tuple(sorted(inside)), template=template)
+    return Kernel(
+        free_name(template, taken),
+        (*before, *between, *after),
+        params,
+        tuple(sorted(inside)),
+        template=template,
+    )
 
 
 def _needed(nests: tuple[LoopNest, ...], wanted: Collection[str]) -> tuple[LoopNest, ...]:
@@ -208,15 +220,12 @@ def _needed(nests: tuple[LoopNest, ...], wanted: Collection[str]) -> tuple[LoopN
     )
 
 
-def _replaced(program: Program, found: _Match) -> Program:
+def _replaced(program: Program, found: list[_Match]) -> Program:
+    gone, matches = {n for match in found for n in match.gone}, {match.at: match for match in found}
     steps: list[Any] = []
     for n, step in enumerate(program.steps):
-        if n == found.at:
-            steps += [Launch(kernel.name, kernel.params) for kernel in found.kernels]
-        if n not in found.gone:
+        if n in matches:
+            steps += [Launch(kernel.name, kernel.params) for kernel in matches[n].kernels]
+        if n not in gone:
             steps.append(step)
-    used = {step.kernel for step in steps if isinstance(step, Launch)}
-    kernels = {n: k for n, k in program.kernels.items() if n in used} | {k.name: k for k in found.kernels}
-    inner = {name for kernel in found.kernels for name in kernel.internal}
-    buffers = {n: b for n, b in program.buffers.items() if n not in inner}
-    return program.with_(kernels=kernels, steps=tuple(steps), buffers=buffers)
+    return with_kernels(program, tuple(steps), [k for match in found for k in match.kernels])

@@ -7,7 +7,9 @@ one by one and keeps a row of sums; a second kernel adds up the parts. triton_co
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stage3_lowering.lowering.merge import rename
@@ -28,31 +30,80 @@ def columns_with_rows(program: Program, target: Target) -> Program:
     """The program, each such pair of kernels as one, and a kernel that adds up what its instances found."""
     if target.name != "triton":
         return program
-    for number, step in enumerate(program.steps):
-        if (parts := _parts(program, step)) is None:
-            continue
-        for other, row_step in enumerate(program.steps):
-            if _fits(program, number, other) and _may_join(program, number, other):
-                return columns_with_rows(_joined(program, step, row_step, parts), target)
+    facts = _Facts()
+    while (joined := _one_more(program, facts)) is not None:
+        program = joined
     return program
 
 
-def _own_kernel(program: Program, step: Any) -> Kernel | None:
+@dataclass(frozen=True)
+class _Rows:
+    """What a kernel does of each row: its loops, and the matrices' elements that it loads."""
+
+    loops: frozenset[tuple[tuple, tuple]]
+    loaded: frozenset[tuple[str, Any]]
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The same of a kernel that adds up columns, with its loops turned, and how many instances share the rows."""
+
+    loops: frozenset[tuple[tuple, tuple]]
+    loaded: frozenset[tuple[str, Any]]
+    parts: int
+
+    def goes_with(self, rows: _Rows) -> bool:
+        return rows.loops <= self.loops and not self.loaded.isdisjoint(rows.loaded)
+
+
+class _Facts:
+    """What was found out, each once: of a kernel by its name, of a step with the step itself."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[Any, str], Any] = {}
+        self.steps: dict[int, tuple[Any, set[str], set[str]]] = {}
+
+    def of_kernel(self, find: Callable[[Kernel], Any], kernel: Kernel) -> Any:
+        if (find, kernel.name) not in self.known:
+            self.known[find, kernel.name] = find(kernel)
+        return self.known[find, kernel.name]
+
+    def of_step(self, step: Any, program: Program) -> tuple[set[str], set[str]]:
+        """(buffers read, buffers written)"""
+        if id(step) not in self.steps:
+            reads, writes = step_accesses(step, program.kernels)
+            self.steps[id(step)] = step, {*reads}, {*writes}
+        return self.steps[id(step)][1:]
+
+
+def _one_more(program: Program, facts: _Facts) -> Program | None:
+    """The program with the first pair joined; None where there is no pair."""
+    launches = Counter(step.kernel for step in program.steps if isinstance(step, Launch))
+    own = [(n, k) for n, step in enumerate(program.steps) if (k := _own_kernel(program, step, launches))]
+    rows = [(other, found) for other, kernel in own if (found := facts.of_kernel(_rows, kernel))]
+    for number, kernel in own:
+        if (columns := facts.of_kernel(_columns, kernel)) is None:
+            continue
+        for other, each in rows:
+            if number != other and columns.goes_with(each) and _may_join(program, number, other, facts):
+                return _joined(program, program.steps[number], program.steps[other], columns.parts)
+    return None
+
+
+def _own_kernel(program: Program, step: Any, launches: Mapping[str, int]) -> Kernel | None:
     """The kernel that only this step launches, its loops as they are."""
-    if not isinstance(step, Launch):
+    if not isinstance(step, Launch) or launches[step.kernel] != 1:
         return None
     kernel = program.kernels[step.kernel]
-    launches = sum(isinstance(s, Launch) and s.kernel == step.kernel for s in program.steps)
     plain = not (kernel.template or kernel.rows or kernel.sizes)
-    return kernel if plain and launches == 1 and step.buffers == kernel.params else None
+    return kernel if plain and step.buffers == kernel.params else None
 
 
-def _parts(program: Program, step: Any) -> int | None:
-    """How many instances share the rows of a step that adds up columns; None for any other step."""
-    kernel = _own_kernel(program, step)
-    if kernel is None or not one_fixed_reduction(kernel) or column_loop(kernel) is None:
+def _columns(kernel: Kernel) -> _Columns | None:
+    """None where it does not only add up columns, or the rows cannot be shared evenly."""
+    if not one_fixed_reduction(kernel) or column_loop(kernel) is None:
         return None
-    nest = kernel.nests[0]
+    (nest,) = kernel.nests
     if len(nest.ranges) != 1 or len(nest.reduction_ranges) != 1 or not separable(nest):
         return None
     inner = nest.body[: nest.split]
@@ -61,39 +112,33 @@ def _parts(program: Program, step: Any) -> int | None:
     )
     (rows,) = nest.reduction_ranges
     exact = [n for n in range(FEWEST_PARTS, min(INSTANCES, rows // FEWEST_ROWS) + 1) if rows % n == 0]
-    return exact[-1] if sums and exact else None
+    if not sums or not exact:
+        return None
+    loops = frozenset([(nest.reduction_ranges, ()), (nest.reduction_ranges, nest.ranges)])
+    return _Columns(loops, _elements(turned(nest)), exact[-1])
 
 
-def _fits(program: Program, number: int, other: int) -> bool:
-    """Whether the step `other` holds the rows whose columns the step `number` adds up, and loads the same matrix."""
-    kernel = _own_kernel(program, program.steps[other])
-    if number == other or kernel is None or not any(n.reduction_ranges for n in kernel.nests):
-        return False
-    (columns,) = program.kernels[program.steps[number].kernel].nests
-    return holds_rows(kernel) and _same_rows(kernel, columns) and _shares_a_matrix(kernel, columns)
-
-
-def _same_rows(kernel: Kernel, columns: LoopNest) -> bool:
-    """Whether the kernel's points are those rows, and its rows those columns, each known before it runs."""
-    loops = {(n.ranges, n.reduction_ranges) for n in kernel.nests}
+def _rows(kernel: Kernel) -> _Rows | None:
+    """None where it does not hold rows, or their places are known only while it runs."""
     bound = any(i.op in ("scan", "indirect_index") for n in kernel.nests for i in n.body)
-    rows, width = columns.reduction_ranges, columns.ranges
-    return not bound and loops <= {(rows, ()), (rows, width)}
+    if bound or not any(n.reduction_ranges for n in kernel.nests) or not holds_rows(kernel):
+        return None
+    loaded = frozenset().union(*(_elements(n) for n in kernel.nests))
+    return _Rows(frozenset((n.ranges, n.reduction_ranges) for n in kernel.nests), loaded)
 
 
-def _shares_a_matrix(kernel: Kernel, columns: LoopNest) -> bool:
-    """Whether both load an element of each row and column from the same place."""
-    loaded = {i.args[:2] for n in kernel.nests for i in n.body[: n.split] if i.op == "load"}
-    shared = loaded & {i.args[:2] for i in turned(columns).body if i.op == "load"}
-    return any({"i0", "r0"} <= {s.name for s in index.free_symbols} for _, index in shared)
+def _elements(nest: LoopNest) -> frozenset[tuple[str, Any]]:
+    """The elements of matrices that are loaded at each row and column: a buffer, and where."""
+    loads = (i.args[:2] for i in nest.body[: nest.split] if i.op == "load")
+    return frozenset(at for at in loads if {"i0", "r0"} <= {s.name for s in at[1].free_symbols})
 
 
-def _may_join(program: Program, number: int, other: int) -> bool:
+def _may_join(program: Program, number: int, other: int, facts: _Facts) -> bool:
     """Whether both steps may run where the later one stands: neither needs the other, nor what is between."""
     first, last = sorted((number, other))
-    reads, writes = (set(names) for names in step_accesses(program.steps[first], program.kernels))
+    reads, writes = facts.of_step(program.steps[first], program)
     for step in program.steps[first + 1 : last + 1]:
-        later_reads, later_writes = (set(names) for names in step_accesses(step, program.kernels))
+        later_reads, later_writes = facts.of_step(step, program)
         if writes & (later_reads | later_writes) or reads & later_writes:
             return False
     return True

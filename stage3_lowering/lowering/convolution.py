@@ -1,7 +1,8 @@
 """Lowering of convolutions: windows laid out as columns by a loop nest, then one product; 1x1 kernels need no columns.
 
 Input: a node, and its arguments with a Lazy for each tensor. The adjoint of a convolution of stride 1 is one again, of
-the turned kernel. What has no rule here stays a call of the eager kernel; EXTERNAL has the reasons.
+the turned kernel. What has no rule here stays a call of the eager kernel; EXTERNAL has the reasons. On a GPU: see
+convolution_calls.py.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 import sympy
 
+from stage3_lowering.lowering.convolution_calls import by_library
 from stage3_lowering.lowering.masked import compare, may_pad, under
 from stage3_lowering.lowering.state import State
 from stage3_lowering.lowering.values import Body, Index, Lazy, loop_sizes, strided, view
@@ -32,7 +34,6 @@ FEWEST = 8  # rows of a group's product: for fewer BLAS costs more than the eage
 EXTERNAL = {
     "open_size": "a size is open: how many columns there are is decided at each call",
     "half": "the eager kernel multiplies in float32 and rounds once",
-    "device": "on a GPU the product is the library's",
     "empty": "a size is zero: there is no window",
     "narrow_groups": f"a group has fewer than {FEWEST} channels: a product per group is too small for BLAS",
     "large": f"the columns would take more than {LARGEST >> 20} MiB",
@@ -70,6 +71,8 @@ class Windows:
 def convolution(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     x, w, groups = args["input"], args["weight"], args["groups"]
     meta, stride, padding, dilation = state.meta(node), args["stride"], args["padding"], args["dilation"]
+    if meta.device != CPU:
+        return by_library(state, node, args)
     reason = _why_external((x.meta, w.meta, meta), w.meta.shape[1 if args["transposed"] else 0], groups,
                            1 if args["transposed"] else groups)  # fmt: skip
     if reason is None and args["transposed"]:
@@ -97,6 +100,8 @@ def convolution(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
 
 def convolution_weight_gradient(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     x, g, groups, meta = args["input"], args["grad"], args["groups"], state.meta(node)
+    if meta.device != CPU:
+        return by_library(state, node, args)
     reason = _why_external((x.meta, g.meta, meta), meta.shape[0], groups, groups)
     if reason is not None:
         return _external(node, reason)
@@ -122,8 +127,6 @@ def _why_external(metas: Sequence[TensorMeta], outs: int, groups: int, divided: 
         return "open_size"
     if any(meta.dtype not in (dt.float32, dt.float64) for meta in metas):
         return "half"
-    if any(meta.device != CPU for meta in metas):
-        return "device"
     if any(0 in meta.shape for meta in metas):
         return "empty"
     return "narrow_groups" if groups > 1 and outs // divided < FEWEST else None

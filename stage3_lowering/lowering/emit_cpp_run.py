@@ -53,7 +53,7 @@ def _segment_text(segment: Segment, program: Program) -> str:
 
 def _steps_function(segment: Segment, program: Program) -> Iterator[str]:
     yield "// Returns 0, the number of the kernel that met a bad index, or -1: an input is not as it was compiled for."
-    yield f"static int64_t {segment.function}_steps("
+    yield f"CUTAWAY_AS_WRITTEN static int64_t {segment.function}_steps("
     params = (
         "const Host& host, const Array* const* arrays, char* const* pools, const int64_t* sizes, bool check"
     )

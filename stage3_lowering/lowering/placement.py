@@ -12,6 +12,7 @@ from typing import Any
 import sympy
 
 from stage3_lowering.lowering.pointwise import as_python, begin, operand_element
+from stage3_lowering.lowering.realize import is_written_turned
 from stage3_lowering.lowering.state import State
 from stage3_lowering.lowering.values import Body, Index, Lazy, computed, dot, is_half, view
 from stage_contracts import core_metas
@@ -31,7 +32,20 @@ def lower_view(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
         raw = state.bind_nodes(CORE_OPS["slice"], node)
         size = meta_of(raw["input"]).shape[args["dim"]]
         args["start"] = state.sizes.size(slice_bounds(size, raw["start"], raw["stop"], raw["step"])[0])
+    if node.target.name == "reshape" and args["input"].ref is None:
+        args["input"] = _in_memory(state, node, args["input"])
     return view(node.target.name, args["input"], state.meta(node), args)
+
+
+def _in_memory(state: State, node: Node, source: Lazy) -> Lazy:
+    """The input of a reshape. An expression that is turned before it is reshaped is written in its turned order, once:
+    in memory a reshape of that costs nothing."""
+    (turned,) = node.all_input_nodes
+    if not is_written_turned(turned.all_input_nodes[0] if turned.all_input_nodes else turned):
+        return source
+    meta = source.meta.with_(strides=contiguous_strides(source.meta.shape), shape=source.meta.shape)
+    state.values[turned] = state.realize(turned, replace(source, meta=meta), "turned")
+    return state.values[turned]
 
 
 def identity(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:

@@ -82,9 +82,29 @@ def _is_output(node: Node, value: Lazy) -> bool:
 
 def _is_reshaped(node: Node, value: Lazy) -> bool:
     return any(
-        (row := _row(user)) is not None and row.name == "reshape" and _long(user.val) != _long(node.val)
+        (row := _row(user)) is not None and row.name == "reshape" and changes_shape(node, user)
         for user in readers(node)
     )
+
+
+def is_written_turned(node: Node) -> bool:
+    """Whether a pointwise node's one reader is a permute whose result is reshaped: that is written, not the node's."""
+    row = _row(node)
+    if row is None or row.kind != "pointwise" or len(node.users) != 1:
+        return False
+    (turned,) = node.users
+    return _named(turned, "permute") and any(
+        _named(user, "reshape") and changes_shape(turned, user) for user in turned.users
+    )
+
+
+def _named(node: Node, name: str) -> bool:
+    return (row := _row(node)) is not None and row.name == name
+
+
+def changes_shape(node: Node, reshaped: Node) -> bool:
+    """Whether a reshape does more than add and remove dimensions of size 1."""
+    return _long(reshaped.val) != _long(node.val)
 
 
 def _long(meta: TensorMeta) -> list[str]:
@@ -94,7 +114,8 @@ def _long(meta: TensorMeta) -> list[str]:
 
 def _repeats(node: Node, value: Lazy) -> bool:
     count = len(full_readers(node))
-    return count > 1 and (value.cost >= EXPENSIVE or count * value.size > COPIES)
+    much = value.reads and count * value.size > COPIES  # a mask of indices alone takes no memory traffic
+    return count > 1 and (value.cost >= EXPENSIVE or bool(much))
 
 
 def _is_broadcast(node: Node, value: Lazy) -> bool:
@@ -124,4 +145,6 @@ RULES = (
 
 def why_realize(node: Node, value: Lazy) -> Rule | None:
     """The rule that makes `value` a buffer, or None: it stays an expression."""
+    if is_written_turned(node):
+        return None
     return next((rule for rule in RULES if rule.applies(node, value)), None)

@@ -48,6 +48,7 @@ class State:
         self.inputs: dict[str, Any] = {}
         self.constants: dict[str, Any] = {}
         self.nodes: list[LoopNest | ExternCall] = []
+        self.copies: dict[tuple, tuple[BufferRef, Lazy]] = {}  # (what, strides) -> a copy that is laid out so
         self._returned: set[str] = set()  # no two outputs share memory
         self._taken = set(RESERVED)
         self._suffix: dict[str, int] = {}

@@ -45,15 +45,26 @@ class Tiles:
     stages: int  # blocks of keys and values that are on their way at once
 
 
-def tiles_of(width: int, arch: str) -> Tiles:
+def tiles_of(width: int, arch: str, itemsize: int) -> Tiles:
     """Measured on an H200 with heads of 64: 0.171 ms for 16 x 16 x 1024 x 64, against 0.177 with 128 rows, 0.19 with
     the next product begun before this softmax, and 0.163 of cuDNN's kernel."""
+    if itemsize > 2:
+        return Tiles(64, 32, 4, 2)
     tiles = Tiles(64, 64, 4, 3) if width <= 64 else Tiles(128, 64, 8, 3)
-    digits = arch.removeprefix("sm_")
-    limit = SHARED.get(int(digits), LEAST_SHARED) if digits.isdigit() else LEAST_SHARED
-    while tiles.stages > 1 and 2 * width * (tiles.rows + 2 * tiles.columns * tiles.stages) > limit:
+    while tiles.stages > 1 and 2 * width * (tiles.rows + 2 * tiles.columns * tiles.stages) > shared_of(arch):
         tiles = Tiles(tiles.rows, tiles.columns, tiles.warps, tiles.stages - 1)
     return tiles
+
+
+def shared_of(arch: str) -> int:
+    """Bytes of shared memory that a block may have."""
+    digits = arch.removeprefix("sm_")
+    return SHARED.get(int(digits), LEAST_SHARED) if digits.isdigit() else LEAST_SHARED
+
+
+def precision_of(dtype: DType) -> str:
+    """The last words of a tl.dot: three products of tf32 have the bits of float32 but the last one or two."""
+    return ', input_precision="tf32x3"' if dtype.itemsize > 2 else ""
 
 
 def block_width(size: int) -> int:
@@ -234,10 +245,11 @@ def attention_source(
     )
     assert found is not None
     depth, width = scores.reduction_ranges[0], product.ranges[-1]
-    tiles = tiles_of(max(block_width(depth), block_width(width)), arch)
+    dtype = metas[kernel.params[0]].dtype
+    tiles = tiles_of(max(block_width(depth), block_width(width)), arch, dtype.itemsize)
     writer = _Writer(kernel, layout, found, tiles, is_far(kernel, metas))
     blocks = -(-layout.rows // tiles.rows)
-    body = writer.body(blocks, metas[kernel.params[0]].dtype)
+    body = writer.body(blocks, dtype)
     parameters = [f"{p}_ptr" for p in kernel.params]
     head = f"def {kernel.name}({', '.join(parameters)}, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):"
     grid = {
@@ -318,12 +330,12 @@ class _Writer:
             "r0 = column",
             *([f"column_mask = column < {self.layout.columns}"] if cut else []),
             f"keys = {keys}",
-            "scores = tl.dot(queries, keys)",
+            f"scores = tl.dot(queries, keys{precision_of(dtype)})",
             *writer.write(y),
             *self._softmax_lines(writer.text[y], part.masked or not _finite(y), cut),
             "column_down = start + tl.arange(0, BLOCK_N)[:, None]",
             f"values = {values}",
-            f"result = tl.dot(weights.to({TRITON_TYPES[dtype.name]}), values, result * decay)",
+            f"result = tl.dot(weights.to({TRITON_TYPES[dtype.name]}), values, result * decay{precision_of(dtype)})",
             "top = larger",
         ]
         head = f"for start in tl.range({part.start}, {part.end}, BLOCK_N, num_stages={self.tiles.stages}):"

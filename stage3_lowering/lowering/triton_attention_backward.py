@@ -18,8 +18,6 @@ from stage3_lowering.lowering.attention_backward import BY_ROWS
 from stage3_lowering.lowering.terms import Term, assuming, narrowed, stored_terms, walk
 from stage3_lowering.lowering.triton_attention import (
     INDENT,
-    LEAST_SHARED,
-    SHARED,
     Layout,
     Part,
     Tiles,
@@ -29,25 +27,28 @@ from stage3_lowering.lowering.triton_attention import (
     comments,
     layout_of,
     pointer,
+    precision_of,
     pulled,
     row_lines,
+    shared_of,
     valid_conditions,
 )
 from stage3_lowering.lowering.triton_blocks import is_far
 from stage3_lowering.lowering.triton_ops import POINTERS, TRITON_TYPES
 from stage3_lowering.lowering.triton_terms import TermWriter, number
 from stage_contracts import dtype as dt
+from stage_contracts.dtype import DType
 from stage_contracts.loop_ir import LoopNest
 from stage_contracts.program import Kernel
 from stage_contracts.tensor_meta import TensorMeta
 
 
-def backward_tiles(width: int, arch: str, rows: bool) -> Tiles:
+def backward_tiles(width: int, arch: str, itemsize: int) -> Tiles:
     """`rows` of these tiles stay, `columns` move past."""
+    if itemsize > 2:
+        return Tiles(64, 32, 4, 1) if width <= 64 else Tiles(32, 32, 4, 1)
     tiles = Tiles(64, 64, 4, 3) if width <= 64 else Tiles(64, 64, 8, 2)
-    digits = arch.removeprefix("sm_")
-    limit = SHARED.get(int(digits), LEAST_SHARED) if digits.isdigit() else LEAST_SHARED
-    while tiles.stages > 1 and 4 * width * (tiles.rows + tiles.columns * tiles.stages) > limit:
+    while tiles.stages > 1 and 4 * width * (tiles.rows + tiles.columns * tiles.stages) > shared_of(arch):
         tiles = Tiles(tiles.rows, tiles.columns, tiles.warps, tiles.stages - 1)
     return tiles
 
@@ -68,9 +69,9 @@ def attention_backward_source(
     kernel: Kernel, metas: Mapping[str, TensorMeta], arch: str
 ) -> tuple[str, dict[str, Any]]:
     """The text of the kernel, and how to launch it."""
-    side = _Side(kernel, is_far(kernel, metas), arch)
+    dtype = metas[kernel.params[0]].dtype
+    side = _Side(kernel, is_far(kernel, metas), arch, dtype)
     blocks = -(-side.fixed_size // side.tiles.rows)
-    dtype = TRITON_TYPES[metas[kernel.params[0]].dtype.name]
     parameters = [f"{p}_ptr" for p in kernel.params]
     head = (
         f"def {kernel.name}({', '.join(parameters)}, BLOCK_FIXED: tl.constexpr, BLOCK_MOVING: tl.constexpr):"
@@ -82,14 +83,15 @@ def attention_backward_source(
         "signature": {f"{p}_ptr": POINTERS[metas[p].dtype.name] for p in kernel.params},
         "fp_fusion": True,
     }
-    return "\n".join([head, *(INDENT + line for line in side.body(blocks, dtype))]) + "\n", grid
+    return "\n".join([head, *(INDENT + line for line in side.body(blocks))]) + "\n", grid
 
 
 class _Side:
     """Writes one of the two kernels. `fixed` and `moving` are "row" and "column", or the other way round."""
 
-    def __init__(self, kernel: Kernel, far: bool, arch: str) -> None:
+    def __init__(self, kernel: Kernel, far: bool, arch: str, dtype: DType) -> None:
         self.far, self.rows = far, kernel.template == BY_ROWS
+        self.dtype, self.precision = TRITON_TYPES[dtype.name], precision_of(dtype)
         between = [n for n in kernel.nests[2:] if not any(i.op == "reduction" for i in n.body)]
         self.given, after = kernel.nests[:2], kernel.nests[2 + len(between) :]
         self.layout: Layout = layout_of(self.given[0], between[0])
@@ -101,7 +103,7 @@ class _Side:
         self.made = [self._made(nest) for nest in after]
         self.valid = self._valid()
         widest = max(*(n.reduction_ranges[0] for n in self.given), *(m.width for m in self.made))
-        self.tiles = backward_tiles(block_width(widest), arch, self.rows)
+        self.tiles = backward_tiles(block_width(widest), arch, dtype.itemsize)
         self.cut = self.moving_size % self.tiles.columns != 0
         self.fixed_mask = f"{self.fixed}_mask" if self.fixed_size % self.tiles.rows else ""
 
@@ -125,7 +127,7 @@ class _Side:
 
     # ---- text ----------------------------------------------------------------------------------------------
 
-    def body(self, blocks: int, dtype: str) -> list[str]:
+    def body(self, blocks: int) -> list[str]:
         layout = self.layout
         bounds, masks = self._bounds()
         lines, parts = column_parts(bounds, masks, self.moving_size, self.tiles)
@@ -143,8 +145,8 @@ class _Side:
             *self._starts(),
             *writer.before([m.term for m in self.made]),
             *lines,
-            *(line for part in parts for line in self._loop(part, writer.copy(), dtype)),
-            *(line for k, made in enumerate(self.made) for line in self._result(k, made, dtype)),
+            *(line for part in parts for line in self._loop(part, writer.copy())),
+            *(line for k, made in enumerate(self.made) for line in self._result(k, made)),
         ]
 
     def _bounds(self) -> tuple[Bounds, bool]:
@@ -187,7 +189,7 @@ class _Side:
             for k, m in enumerate(self.made)
         ]
 
-    def _loop(self, part: Part, writer: TermWriter, dtype: str) -> list[str]:
+    def _loop(self, part: Part, writer: TermWriter) -> list[str]:
         cut = part.masked and self.cut
         mask = f"{self.moving}_mask" * cut
         writer.masks = (writer.masks[0], mask)
@@ -205,7 +207,7 @@ class _Side:
             if place not in known:
                 known[place] = f"moving_{k}"
                 inside.append(f"moving_{k} = {_load(place, below, width)}")
-            inside.append(f"{name} = tl.dot(fixed_{k}, tl.trans({known[place]}))")
+            inside.append(f"{name} = tl.dot(fixed_{k}, tl.trans({known[place]}){self.precision})")
         for k, made in enumerate(self.made):
             term = made.term if part.masked else assuming(made.term, self.valid, made=whole)
             inside += writer.write(term)
@@ -214,17 +216,21 @@ class _Side:
             if made.operand not in known:
                 known[made.operand] = f"operand_{k}"
                 inside.append(f"operand_{k} = {_load(made.operand, below, made.width)}")
-            inside.append(f"made_{k} = tl.dot(({text}).to({dtype}), {known[made.operand]}, made_{k})")
+            left = f"({text}).to({self.dtype})"
+            inside.append(f"made_{k} = tl.dot({left}, {known[made.operand]}, made_{k}{self.precision})")
         head = (
             f"for start in tl.range({part.start}, {part.end}, BLOCK_MOVING, num_stages={self.tiles.stages}):"
         )
         return [head, *(INDENT + line for line in inside)]
 
-    def _result(self, k: int, made: Made, dtype: str) -> list[str]:
+    def _result(self, k: int, made: Made) -> list[str]:
         buffer, at, inner = made.result
         scaled = f"(made_{k} * {number(made.scale)})" if made.scale != 1.0 else f"made_{k}"
         masks = _masks(self.fixed_mask, made.width)
-        return [*comments(made.nest), f"tl.store({buffer}_ptr + {at} + {inner}, {scaled}.to({dtype}){masks})"]
+        return [
+            *comments(made.nest),
+            f"tl.store({buffer}_ptr + {at} + {inner}, {scaled}.to({self.dtype}){masks})",
+        ]
 
 
 def batch_variables(layout: Layout) -> list[str]:

@@ -10,11 +10,14 @@ import random
 import numpy as np
 import pytest
 
+from stage3_lowering.interpret import interpret_lowered
 from stage3_lowering.lowering import convolution
-from stage3_lowering.tests.graphs import run_every_way, trace
+from stage3_lowering.tests.graphs import meta_of_array, run_every_way, trace
 from stage_contracts import events
 from stage_contracts.convolution_metas import convolved_size, transposed_size
-from stage_contracts.loop_ir import ExternCall
+from stage_contracts.device import Device
+from stage_contracts.loop_ir import BufferRef, ExternCall, LoopNest
+from stage_contracts.memory_format import FORMATS, laid_out
 
 RNG = np.random.default_rng(5)
 
@@ -139,7 +142,7 @@ def test_forward_and_gradients_are_the_sums_over_windows(seam, number, case):
 
 
 def test_what_stays_a_call_says_why(seam, monkeypatch):
-    """Each code of EXTERNAL by a program that gets it; `device` needs a GPU's graph, `open_size` an open one."""
+    """Each code of EXTERNAL by a program that gets it; `open_size` needs an open one."""
     monkeypatch.setattr(convolution, "LARGEST", 4096)
     plain = ((1,), (0,), (1,), False, (0,), 1)
     spread = ((2,), (0,), (1,), True, (0,), 1)
@@ -157,7 +160,7 @@ def test_what_stays_a_call_says_why(seam, monkeypatch):
         graph = trace(lambda c, x, w, how=how: c.convolution(x, w, *how), *arrays)
         assert calls(seam, graph) == ["convolution"]
         assert [e.details["reason"] for e in events.EVENT_LOG.since(before, "fallback")] == [reason]
-    assert {*reasons, "device", "open_size"} == {*convolution.EXTERNAL}
+    assert {*reasons, "open_size"} == {*convolution.EXTERNAL}
 
 
 def test_what_follows_joins_the_product(seam, monkeypatch):
@@ -183,3 +186,70 @@ def test_what_follows_joins_the_product(seam, monkeypatch):
         np.testing.assert_allclose(output, want, rtol=1e-5, atol=1e-5, err_msg=way)
     program = seam("schedule")(seam("fuse")(seam("lower")(graph)), CPP)
     assert [len(step.steps) for step in program.steps if isinstance(step, RowBlocks)] == [2]
+
+
+# ---- on a GPU: a call of the library ------------------------------------------------------------------------------
+
+CUDA = Device("cuda", 0)
+
+
+def on_gpu(array):
+    return meta_of_array(array).with_(device=CUDA)
+
+
+def channels_last(array):
+    order = (0, *range(2, array.ndim), 1)
+    return np.ascontiguousarray(array.transpose(order)).transpose(np.argsort(order))
+
+
+def layouts_of(lowered):
+    """For each convolution, the layouts of its operands and of its result: "rows", "last", or "both"."""
+    found = []
+    for call in lowered.nodes:
+        if not isinstance(call, ExternCall) or "convolution" not in call.target:
+            continue
+        seen = []
+        for ref in (*(a for a in call.args if isinstance(a, BufferRef)), BufferRef(call.outputs[0])):
+            meta = lowered.buffers[ref.name]
+            meta = meta if ref.shape is None else meta.with_(shape=ref.shape, strides=ref.strides)
+            rows, last = meta.is_contiguous, laid_out(meta, FORMATS["channels_last"])
+            seen.append("both" if rows and last else "rows" if rows else "last" if last else "neither")
+        found.append(seen)
+    return found
+
+
+def test_a_call_on_a_gpu_gets_operands_in_one_layout(seam):
+    """Turned, sliced, expanded and computed operands; the copy of one that two calls read is made once."""
+    how = ((1, 1), (1, 1), (1, 1))
+
+    def function(c, x, w):
+        turned = c.permute(w, (1, 0, 3, 2))
+        x = c.slice(x, 3, 1, 7, 1)
+        y = c.convolution(x, turned, *how, False, (0, 0), 1)
+        g = c.expand(c.sin(c.slice(y, 0, 0, 1, 1)), y.val.shape)
+        back = c.convolution(g, turned, *how, True, (0, 0), 1)
+        return y, back, c.convolution_weight_gradient(x, g, (3, 3), *how, 1)
+
+    x, w = RNG.standard_normal((2, 4, 5, 8)), RNG.standard_normal((4, 6, 3, 3))
+    want = interpret_lowered(seam("lower")(trace(function, x, w)), (x, w))
+    lowered = seam("lower")(trace(function, on_gpu(x), on_gpu(w)))
+    assert layouts_of(lowered) == [["rows"] * 3] * 3
+    assert len([n for n in lowered.nodes if isinstance(n, LoopNest)]) == 4  # of w, x, sin and g
+    for got, exact in zip(interpret_lowered(lowered, (x, w)), want, strict=True):
+        np.testing.assert_allclose(got, exact, rtol=1e-12, atol=1e-12)
+
+
+def test_channels_last_goes_through(seam):
+    """Where an operand lies so, the call is in that layout, and what is returned lies as its meta says."""
+    how = ((1, 1), (0, 0), (1, 1), False, (0, 0), 1)
+
+    def function(c, x, w):
+        return c.convolution(c.convolution(x, w, *how), w, *how)
+
+    x, w = RNG.standard_normal((2, 4, 6, 5)), RNG.standard_normal((4, 4, 2, 2))
+    (want,) = interpret_lowered(seam("lower")(trace(function, x, w)), (x, w))
+    lowered = seam("lower")(trace(function, on_gpu(channels_last(x)), on_gpu(w)))
+    assert layouts_of(lowered) == [["last"] * 3] * 2
+    (got,) = interpret_lowered(lowered, (channels_last(x), w))
+    np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
+    assert got.flags.c_contiguous

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stage4_runtime.runtime.arrays import ArrayLibrary
+from stage4_runtime.runtime.convolution import convolution_call
 from stage4_runtime.runtime.cublas import product_call
 from stage4_runtime.runtime.layout import byte_strides, round_up, slot_alignment, span
 from stage4_runtime.runtime.scatter import scatter_call
@@ -103,6 +104,8 @@ def routine(step: External, program: Program, cp: Any) -> Callable | None:
 
 
 ROUTINES: dict[str, Callable[[External, Program, Any], Callable | None]] = {
+    "convolution": convolution_call,
+    "convolution_weight_gradient": convolution_call,
     "matmul": product_call,
     "scatter_add": scatter_call,
 }

@@ -143,9 +143,22 @@ def _prepared(program: Program, library: ArrayLibrary) -> tuple[dict[int, str], 
 
 def _routine(step: External, library: ArrayLibrary) -> Callable:
     """What an external call calls: the library's own routine with `out=`, or the operator's eager kernel."""
-    if step.into:
-        return getattr(library.xp, step.target)
-    return eager_call(step.target, library.xp)
+    if not step.into:
+        return eager_call(step.target, library.xp)
+    own = library.xp.matmul if step.target == "matmul" else None
+    return own if library is NUMPY else _with_out(own, eager_call(step.target, library.xp), library)
+
+
+def _with_out(own: Callable | None, eager: Callable, library: ArrayLibrary) -> Callable:
+    """The library's product for the dtypes that it has; else the eager kernel, its result copied."""
+
+    def call(*args: Any, out: Any) -> None:
+        if own is not None and out.dtype.kind == "f" and out.dtype.itemsize > 2:
+            own(*args, out=out)
+        else:
+            library.xp.copyto(out, eager(*args))
+
+    return call
 
 
 def _metas_at(program: Program) -> Callable[..., TensorMeta]:

@@ -9,7 +9,7 @@ sizes shares a whole pool, and only with buffers that are never larger.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,8 +37,15 @@ from stage_contracts.symbolic import hinted
 # an operand, so the operand must live, and escape, as long as the result does.
 FRESH_KINDS = ("contraction", "creation", "random", "scan")
 
-# External routines that can write into memory they are given, for these dtypes.
-WRITES_INTO = {"matmul": ("float32", "float64")}
+# By device: external routines that can write into memory they are given, for these dtypes. On a GPU they are prepared
+# calls of addresses (cuda.py), or the eager kernel and a copy where none can be prepared.
+WRITES_INTO: dict[str, dict[str, Collection[str]]] = {
+    "cpu": {"matmul": ("float32", "float64")},
+    "cuda": {
+        "matmul": ("float16", "bfloat16", "float32", "float64"),
+        "scatter_add": ("float16", "bfloat16", "float32", "float64", "int32", "int64"),
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -182,10 +189,11 @@ def _written_in_place(program: Program) -> list[str]:
 
 def _into(step: Any, buffers: Mapping[str, Buffer]) -> Any:
     """An external call that can write to planned memory is told to."""
-    if not isinstance(step, External) or step.target not in WRITES_INTO or len(step.outputs) != 1:
+    if not isinstance(step, External) or len(step.outputs) != 1:
         return step
     meta = buffers[step.outputs[0]].meta
-    return replace(step, into=meta.is_contiguous and meta.dtype.name in WRITES_INTO[step.target])
+    dtypes = WRITES_INTO.get(meta.device.type, {}).get(step.target)
+    return replace(step, into=meta.is_contiguous and meta.dtype.name in dtypes) if dtypes else step
 
 
 def _is_fresh(target: str) -> bool:

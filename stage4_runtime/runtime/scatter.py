@@ -16,11 +16,41 @@ from stage_contracts.program import External, Program
 from stage_contracts.size_vars import is_open
 from stage_contracts.tensor_meta import TensorMeta
 
-C_TYPES = {"float32": "float", "float64": "double", "int32": "int", "int64": "unsigned long long"}
+# dtype -> (what an element is in memory, what is added up): halves add up in float32 and are rounded once, as in eager
+C_TYPES = {
+    "float32": ("float", "float"),
+    "float64": ("double", "double"),
+    "int32": ("int", "int"),
+    "int64": ("unsigned long long", "unsigned long long"),
+    "bfloat16": ("unsigned short", "float"),
+    "float16": ("unsigned short", "float"),
+}
 THREADS = 256
+
+PLAIN = """
+__device__ Sum widened(Element x) { return x; }
+__device__ Element narrowed(Sum x) { return x; }
+"""
+CONVERSIONS = {
+    "bfloat16": """
+__device__ Sum widened(Element x) { return __uint_as_float((unsigned)x << 16); }
+__device__ Element narrowed(Sum x) {  // to the nearest, ties to even; a NaN stays one
+  unsigned bits = __float_as_uint(x);
+  if (x != x) return (bits >> 16) | 64;
+  return (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+}
+""",
+    "float16": """
+__device__ Sum widened(Element x) { float wide; asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(x)); return wide; }
+__device__ Element narrowed(Sum x) { Element half; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(x)); return half; }
+""",
+}
 
 SOURCE = """
 typedef long long i64;
+typedef {element} Element;
+typedef {sum} Sum;
+{conversions}
 __device__ bool find(i64 n, const i64* index, i64* place, i64* from) {{
   if (n >= {count}) return false;
   i64 rest = n, at = 0;
@@ -32,33 +62,51 @@ __device__ bool find(i64 n, const i64* index, i64* place, i64* from) {{
   *place += to * {step};
   return true;
 }}
-extern "C" __global__ void add_at(const {T}* src, const i64* index, {T}* out) {{
+extern "C" __global__ void add_at(const Element* src, const i64* index, Sum* out) {{
   i64 place, from, n = (i64)blockIdx.x * {threads} + threadIdx.x;
-  if (find(n, index, &place, &from)) atomicAdd(out + place, src[from]);
+  if (find(n, index, &place, &from)) atomicAdd(out + place, widened(src[from]));
+}}
+struct alignas({together} * sizeof(Element)) Elements {{ Element at[{together}]; }};
+struct alignas({together} * sizeof(Sum)) Sums {{ Sum at[{together}]; }};
+extern "C" __global__ void widen(const Elements* x, Sums* out) {{
+  i64 n = (i64)blockIdx.x * {threads} + threadIdx.x;
+  if (n >= {total} / {together}) return;
+  Elements from = x[n];
+  Sums to;
+  for (int k = 0; k < {together}; ++k) to.at[k] = widened(from.at[k]);
+  out[n] = to;
+}}
+extern "C" __global__ void narrow(const Sums* x, Elements* out) {{
+  i64 n = (i64)blockIdx.x * {threads} + threadIdx.x;
+  if (n >= {total} / {together}) return;
+  Sums from = x[n];
+  Elements to;
+  for (int k = 0; k < {together}; ++k) to.at[k] = narrowed(from.at[k]);
+  out[n] = to;
 }}
 extern "C" __global__ void find_places(const i64* index, i64* places) {{
   i64 place, from, n = (i64)blockIdx.x * {threads} + threadIdx.x;
   if (find(n, index, &place, &from)) places[n] = place;
 }}
 extern "C" __global__ void add_in_order(
-    const {T}* src, const i64* index, const i64* places, const i64* order, {T}* out) {{
+    const Element* src, const i64* index, const i64* places, const i64* order, Element* out) {{
   i64 n = (i64)blockIdx.x * {threads} + threadIdx.x;
   if (n >= {count}) return;
   i64 mine = places[order[n]];
   if (n > 0 && places[order[n - 1]] == mine) return;
-  {T} total = out[mine];
+  Sum total = widened(out[mine]);
   for (; n < {count} && places[order[n]] == mine; ++n) {{
     i64 place, from;
     find(order[n], index, &place, &from);
-    total += src[from];
+    total += widened(src[from]);
   }}
-  out[mine] = total;
+  out[mine] = narrowed(total);
 }}
 """
 
 
 def scatter_source(out: TensorMeta, dim: int, index: Sequence[tuple], src_strides: Sequence[int]) -> str:
-    """The three kernels for these layouts. `index`: (shape, strides)."""
+    """The kernels for these layouts. `index`: (shape, strides)."""
     shape, strides = index
     digits = []
     for d in reversed(range(len(shape))):
@@ -67,10 +115,17 @@ def scatter_source(out: TensorMeta, dim: int, index: Sequence[tuple], src_stride
             f"i64 d{d} = rest % {max(shape[d], 1)}; rest /= {max(shape[d], 1)}; at += d{d} * {strides[d]}; "
             f"*from += d{d} * {src_strides[d]};{beside}"
         )
+    element, added = C_TYPES[out.dtype.name]
     return SOURCE.format(
         count=math.prod(shape), digits="\n  ".join(digits), size=out.shape[dim], step=out.strides[dim],
-        T=C_TYPES[out.dtype.name], threads=THREADS,
+        element=element, sum=added, conversions=CONVERSIONS.get(out.dtype.name, PLAIN), total=out.numel,
+        together=together(out), threads=THREADS,
     )  # fmt: skip
+
+
+def together(out: TensorMeta) -> int:
+    """How many elements one thread converts: as many as it can load at once."""
+    return 4 if out.numel % 4 == 0 and out.dtype.name in CONVERSIONS else 1
 
 
 def scatter_call(step: External, program: Program, cp: Any) -> Callable[..., Any] | None:
@@ -83,23 +138,58 @@ def scatter_call(step: External, program: Program, cp: Any) -> Callable[..., Any
     form = "in order of places" if in_order else "by atomic additions"
     events.record("policy", "scatter_add", program=program.name, form=form)
     module = cp.RawModule(code=scatter_source(out, dim, index[:2], src[1]))
-    names = ("find_places", "add_in_order") if in_order else ("add_at",)
-    kernels = [module.get_function(name) for name in names]
-    count, nbytes, item = math.prod(index[0]), out.numel * out.dtype.itemsize, out.dtype.itemsize
-    blocks, copy = ((-(-count // THREADS),), (THREADS,)), cp.cuda.runtime.memcpyAsync
+    add = (_in_order if in_order else _by_atomics)(module, cp, out, math.prod(index[0]))
+    item = out.dtype.itemsize
 
     def call(stream: int, x: int, places: int, source: int, result: int) -> None:
-        copy(result, x, nbytes, _ON_DEVICE, stream)
-        source, places = source + src[2] * item, places + 8 * index[2]
-        if not in_order:
-            kernels[0](*blocks, (source, places, result))
-            return
-        found = cp.empty(count, "int64")
-        kernels[0](*blocks, (places, found.data.ptr))
-        order = cp.argsort(found)
-        kernels[1](*blocks, (source, places, found.data.ptr, order.data.ptr, result))
+        add(stream, x, places + 8 * index[2], source + src[2] * item, result)
 
     return call
+
+
+def _by_atomics(module: Any, cp: Any, out: TensorMeta, count: int) -> Callable[..., None]:
+    """Atomic additions into a copy of x: in the result's own memory, or for halves in floats beside it."""
+    add, copy, nbytes = (
+        module.get_function("add_at"),
+        cp.cuda.runtime.memcpyAsync,
+        out.numel * out.dtype.itemsize,
+    )
+    each, all_ = _blocks(count), _blocks(out.numel // together(out))
+    if out.dtype.name not in CONVERSIONS:
+
+        def add_plain(stream: int, x: int, places: int, source: int, result: int) -> None:
+            copy(result, x, nbytes, _ON_DEVICE, stream)
+            add(*each, (source, places, result))
+
+        return add_plain
+    widen, narrow = module.get_function("widen"), module.get_function("narrow")
+
+    def add_halves(stream: int, x: int, places: int, source: int, result: int) -> None:
+        sums = cp.empty(out.numel, "float32")
+        widen(*all_, (x, sums.data.ptr))
+        add(*each, (source, places, sums.data.ptr))
+        narrow(*all_, (sums.data.ptr, result))
+
+    return add_halves
+
+
+def _in_order(module: Any, cp: Any, out: TensorMeta, count: int) -> Callable[..., None]:
+    """The places sorted; then one thread adds up what goes to one place."""
+    find, add = module.get_function("find_places"), module.get_function("add_in_order")
+    copy, blocks, nbytes = cp.cuda.runtime.memcpyAsync, _blocks(count), out.numel * out.dtype.itemsize
+
+    def add_sorted(stream: int, x: int, places: int, source: int, result: int) -> None:
+        copy(result, x, nbytes, _ON_DEVICE, stream)
+        found = cp.empty(count, "int64")
+        find(*blocks, (places, found.data.ptr))
+        order = cp.argsort(found)
+        add(*blocks, (source, places, found.data.ptr, order.data.ptr, result))
+
+    return add_sorted
+
+
+def _blocks(count: int) -> tuple[tuple[int], tuple[int]]:
+    return (-(-count // THREADS),), (THREADS,)
 
 
 _ON_DEVICE = 3  # cudaMemcpyDeviceToDevice

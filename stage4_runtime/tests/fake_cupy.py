@@ -103,6 +103,7 @@ class FakeCupy:
             driver=driver,
             Device=lambda index: _Device(index, self),
             Stream=lambda non_blocking=False: Stream(self),
+            Memory=self._memory,
             MemoryPool=lambda: SimpleNamespace(malloc="malloc of a pool"),
             using_allocator=self._using_allocator,
             runtime=SimpleNamespace(getDevice=lambda: 0),
@@ -124,6 +125,12 @@ class FakeCupy:
     def _using_allocator(self, malloc):
         self.log.append(("allocator", malloc))
         yield
+
+    def _memory(self, nbytes):
+        assert self.streams[-1].captured is None, "memory of the driver's, while a stream is captured"
+        block = empty(nbytes)
+        self.log.append(("memory", nbytes))
+        return SimpleNamespace(ptr=block.data.ptr, block=block)
 
     def _launch(self, function, gx, gy, gz, bx, by, bz, shared, stream, address, extra):
         kernel, count = self.kernels[function[1]]

@@ -263,3 +263,9 @@ def install():
     lanes.of_gpu = lambda array: True
     nccl_lane.device_of_array = lambda array: SimpleNamespace(index=LAST)
     gpu_collectives.on_gpu = collectives.on_gpu = lambda tensor: True
+    collectives.array_of = refused
+
+
+def refused(tensor, name="tensor"):
+    """What reads a tensor's memory as the CPU's would fail on a GPU."""
+    raise TypeError(f"can't convert cuda:0 device type tensor to numpy: {name}")

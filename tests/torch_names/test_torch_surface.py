@@ -10,6 +10,7 @@ import pytest
 
 import cutaway
 from cutaway.torch_api import torch
+from stage_contracts import config
 
 
 @pytest.mark.parametrize("name", ["float16", "float32", "float64"])
@@ -67,7 +68,9 @@ def test_switches_for_speed_are_kept_and_others_refused():
     torch.backends.cudnn.benchmark = True
     torch.backends.cuda.matmul.allow_tf32 = True
     assert torch.backends.cudnn.benchmark is True and not torch.backends.mps.is_available()
+    assert config.current().runtime.cudnn_benchmark and not config.current().runtime.cudnn_allow_tf32
     torch.backends.cudnn.benchmark = torch.backends.cuda.matmul.allow_tf32 = False
+    assert not config.current().runtime.cudnn_benchmark
     with pytest.raises(AttributeError, match="no torch.backends.cudnn.benchmarks"):
         torch.backends.cudnn.benchmarks = True
     torch.set_float32_matmul_precision("high")

@@ -16,6 +16,8 @@ from stage0_eager.tensor import method
 @operator
 def matmul(input, other):
     """Matrix product; 1-D operands are vectors, leading dimensions broadcast."""
+    if input.ndim > 2 and other.ndim == 2:
+        return _flat_product(input, other)
     if input.ndim > 1 and other.ndim > 1:
         return c.matmul(input, other)
     if input.ndim == 0 or other.ndim == 0:
@@ -101,10 +103,15 @@ def linear(input, weight, bias=None):
         )
     elif input.ndim == 2:
         out = c.matmul(input, transpose_last(weight))
-    else:  # one large product instead of a batch of small ones
-        flat = c.reshape(input, (_rows(input), input.shape[-1]))
-        out = c.reshape(c.matmul(flat, transpose_last(weight)), (*input.shape[:-1], weight.shape[0]))
+    else:
+        out = _flat_product(input, transpose_last(weight))
     return out if bias is None else c.add(out, bias)
+
+
+def _flat_product(batches, matrix):
+    """One large product instead of a batch of small ones; the gradient of `matrix` is one, too."""
+    flat = c.reshape(batches, (_rows(batches), batches.shape[-1]))
+    return c.reshape(c.matmul(flat, matrix), (*batches.shape[:-1], matrix.shape[1]))
 
 
 def _rows(x):

@@ -1,0 +1,128 @@
+"""Convolutions on a GPU by cuDNN: which steps it can do, and a prepared call of addresses for each.
+
+Input: a `convolution` or `convolution_weight_gradient` step whose sizes are known. A transposed convolution is the
+gradient of a convolution's input. An event says which algorithm runs, or why the operator's eager kernel has to.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from stage4_runtime.runtime import cudnn as library
+from stage4_runtime.runtime.cudnn import TYPES, Choice, Convolution, CudnnError, Handles, Prepared
+from stage_contracts import config, events
+from stage_contracts.convolution_metas import convolved_size
+from stage_contracts.loop_ir import BufferRef
+from stage_contracts.memory_format import laid_out
+from stage_contracts.program import External, Program
+from stage_contracts.size_vars import is_open
+from stage_contracts.tensor_meta import TensorMeta
+
+ALIGNMENT = 16  # bytes: what tensor cores want of each operand's address
+
+
+class Unfit(Exception):
+    """A step that cuDNN does not do; the text says why."""
+
+
+def convolution_call(step: External, program: Program, cp: Any) -> Callable[..., Any] | None:
+    """`call(stream, *operands, result)`, all addresses; None where the operator's eager kernel has to."""
+    refs = [a for a in step.args if isinstance(a, BufferRef)]
+    out = program.buffers[step.outputs[0]].meta
+    starts = [ref.offset * out.dtype.itemsize for ref in refs]
+    try:
+        of = fixed(step, [_seen(ref, program) for ref in refs], out)
+        if any(is_open(at) or at % ALIGNMENT for at in starts):
+            raise Unfit(
+                f"an operand begins at byte {starts} of its buffer; cuDNN wants multiples of {ALIGNMENT}"
+            )
+        call = _prepared(of, program, cp)
+    except (Unfit, CudnnError) as error:
+        events.record("fallback", "convolution", program=program.name, reason=str(error))
+        return None
+    return (
+        call
+        if not any(starts)
+        else lambda stream, a, b, made: call(stream, a + starts[0], b + starts[1], made)
+    )
+
+
+def _seen(ref: BufferRef, program: Program) -> TensorMeta:
+    meta = program.buffers[ref.name].meta
+    return meta if ref.shape is None else meta.with_(shape=ref.shape, strides=ref.strides)
+
+
+def fixed(step: External, operands: Sequence[TensorMeta], out: TensorMeta) -> Convolution:
+    """What is fixed of the step. Raises Unfit with the reason why cuDNN does not do it."""
+    metas = (*operands, out)
+    for reason, holds in _REASONS.items():
+        if holds(step, metas):
+            raise Unfit(f"{reason}: {', '.join(map(str, metas))}")
+    last = not all(_lies(meta, False) for meta in metas)
+    makes, (x, w, y), (stride, padding, dilation, groups) = _in_words(step, [meta.shape for meta in metas])
+    windows = zip(x[2:], w[2:], stride, padding, dilation, strict=True)
+    if tuple(convolved_size(*each) for each in windows) != y[2:]:
+        raise Unfit(f"the result is not all of a convolution's: {', '.join(map(str, metas))}")
+    return Convolution(makes, out.dtype.name, last, x, w, y, stride, padding, dilation, groups)
+
+
+def _lies(meta: TensorMeta, channels_last: bool) -> bool:
+    if not channels_last:
+        return laid_out(meta)
+    order = (0, *range(2, meta.ndim), 1)
+    shape, strides = (tuple(pair[d] for d in order) for pair in (meta.shape, meta.strides))
+    return meta.with_(shape=shape, strides=strides).is_contiguous
+
+
+_REASONS: dict[str, Callable[[External, tuple[TensorMeta, ...]], bool]] = {
+    "the step is not written as lowering writes it": lambda step, metas: len(metas) != 3 or bool(step.kwargs),
+    "a size is open": lambda step, metas: any(is_open(n) for m in metas for n in (*m.shape, *m.strides)),
+    "cuDNN has none in this dtype": lambda step, metas: (
+        metas[-1].dtype.name not in TYPES or any(meta.dtype != metas[-1].dtype for meta in metas)
+    ),
+    "it is along more than three dimensions": lambda step, metas: not 3 <= metas[-1].ndim <= 5,
+    "a size is zero": lambda step, metas: any(0 in meta.shape for meta in metas),
+    "operands and result differ in layout": lambda step, metas: (
+        not any(all(_lies(meta, last) for meta in metas) for last in (False, True))
+    ),
+}
+
+
+def _in_words(step: External, shapes: Sequence[tuple]) -> tuple[str, tuple, tuple]:
+    """(which of x, w and y it makes, their shapes, the numbers) of the convolution y = x * w that the step is about."""
+    a, b, out = shapes
+    if step.target == "convolution_weight_gradient":
+        _, _, _, stride, padding, dilation, groups = step.args
+        return "w", (a, out, b), (stride, padding, dilation, groups)
+    _, _, stride, padding, dilation, transposed, _, groups = step.args
+    numbers = stride, padding, dilation, groups
+    return ("x", (out, b, a), numbers) if transposed else ("y", (a, b, out), numbers)
+
+
+# ---- descriptors and algorithms, once for all steps that are alike ------------------------------------------------
+
+_MADE: dict[tuple, tuple[Prepared, Choice]] = {}
+_LOCK = threading.Lock()
+
+
+def _prepared(of: Convolution, program: Program, cp: Any) -> Callable[..., Any]:
+    found = library.cudnn()
+    if found is None:
+        raise Unfit("there is no cuDNN: neither libcudnn.so.9 nor the package nvidia.cudnn was found")
+    runtime, device = config.current().runtime, program.device.index
+    switches = runtime.deterministic, runtime.cudnn_benchmark, runtime.cudnn_allow_tf32
+    handles, key = Handles(cp, found), (device, of, *switches)
+    with _LOCK, cp.cuda.Device(device):
+        if key not in _MADE:
+            prepared = Prepared(found, of, runtime.cudnn_allow_tf32)
+            handle, _ = handles.of(cp.cuda.get_current_stream().ptr, 0)
+            _MADE[key] = prepared, prepared.choose(handle, runtime.deterministic, runtime.cudnn_benchmark)
+        prepared, choice = _MADE[key]
+    why = "it is deterministic" if runtime.deterministic else "cuDNN's rule"
+    why = "measured" if runtime.cudnn_benchmark and not runtime.deterministic else why
+    events.record(
+        "policy", "convolution", program=program.name, makes=of.makes, algorithm=choice.name, why=why
+    )
+    return prepared.bound(choice, handles)

@@ -1,0 +1,136 @@
+"""scatter_add's CUDA kernels, built as C++ for the CPU and run thread by thread, against NumPy's `add.at`.
+
+Input: the kernels' text for a layout. A few lines stand in for what CUDA gives: thread numbers, atomics, bit casts.
+"""
+
+import ctypes
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from stage4_runtime.runtime.scatter import THREADS, scatter_source
+from stage_contracts.device import CPU
+from stage_contracts.dtype import DTYPES
+from stage_contracts.tensor_meta import TensorMeta
+
+CXX = shutil.which("g++") or shutil.which("clang++")
+needs_compiler = pytest.mark.skipif(CXX is None, reason="needs g++ or clang++")
+
+AS_CUDA = """
+#include <cstring>
+#define __device__ static
+#define __global__
+struct { long long x; } blockIdx, threadIdx;
+static int trapped;
+static void __trap() { trapped = 1; }
+template <class T> static void atomicAdd(T* at, T x) { *at += x; }
+static float __uint_as_float(unsigned x) { float y; memcpy(&y, &x, 4); return y; }
+static unsigned __float_as_uint(float x) { unsigned y; memcpy(&y, &x, 4); return y; }
+"""
+RUN = """
+extern "C" int run(int which, long long blocks, void* a, void* b, void* c, void* d, void* e) {
+  trapped = 0;
+  for (blockIdx.x = 0; blockIdx.x < blocks && !trapped; ++blockIdx.x)
+    for (threadIdx.x = 0; threadIdx.x < THREADS && !trapped; ++threadIdx.x) {
+      if (which == 0) add_at((Element*)a, (i64*)b, (Sum*)c);
+      if (which == 1) widen((Elements*)a, (Sums*)b);
+      if (which == 2) narrow((Sums*)a, (Elements*)b);
+      if (which == 3) find_places((i64*)a, (i64*)b);
+      if (which == 4) add_in_order((Element*)a, (i64*)b, (i64*)c, (i64*)d, (Element*)e);
+    }
+  return trapped;
+}
+"""
+HALF = """Sum widened(Element x) { _Float16 h; memcpy(&h, &x, 2); return h; }
+static Element narrowed(Sum x) { _Float16 h = x; Element e; memcpy(&e, &h, 2); return e; }"""
+
+
+def built(text, folder):
+    lines = [line for line in text.splitlines() if "asm(" not in line]
+    if len(lines) < len(text.splitlines()):  # PTX converts float16 there
+        lines.insert(next(k for k, line in enumerate(lines) if "Sum;" in line) + 1, f"static {HALF}")
+    source = folder / "kernels.cpp"
+    source.write_text(AS_CUDA + "\n".join(lines) + RUN.replace("THREADS", str(THREADS)))
+    subprocess.run(
+        [CXX, "-O1", "-shared", "-fPIC", "-o", folder / "k.so", source], check=True, capture_output=True
+    )
+    library = ctypes.CDLL(str(folder / "k.so"))
+    return lambda which, count, *arrays: library.run(
+        which,
+        ctypes.c_longlong(-(-count // THREADS)),  # more threads than fours: those have nothing to do
+        *(ctypes.c_void_p(a.ctypes.data) for a in arrays),
+        *[None] * (5 - len(arrays)),
+    )
+
+
+def added(x, dim, index, src):
+    """What eager gives: additions of halves in float32."""
+    wide = x.astype("float32") if x.dtype.itemsize == 2 else x.copy()
+    at = list(np.ix_(*map(np.arange, index.shape)))
+    at[dim] = index
+    np.add.at(wide, tuple(at), src)
+    return wide.astype(x.dtype)
+
+
+def case(name, dim=0, rows=7):
+    draw, kind = np.random.default_rng(0), DTYPES[name].numpy
+    x = draw.integers(-8, 8, (rows, 9)).astype(kind)
+    size = x.shape[dim]
+    index = draw.integers(-size, size, (300, 9) if dim == 0 else (rows, 300))
+    src = draw.integers(-8, 8, index.shape).astype(kind)  # small integers: any order gives the same bits
+    meta = TensorMeta(x.shape, DTYPES[name], None, CPU)
+    elements = lambda a: tuple(s // a.itemsize for s in a.strides)  # noqa: E731
+    text = scatter_source(meta, dim, (index.shape, elements(index)), elements(src))
+    return x, index, src, text
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["float32", "float64", "int32", "int64", "bfloat16", "float16"])
+@pytest.mark.parametrize(("rows", "dim"), [(7, 0), (7, 1), (8, 0)])  # 63 elements are not converted by fours
+def test_atomics_give_what_eager_gives(name, rows, dim, tmp_path):
+    x, index, src, text = case(name, dim, rows)
+    run, want = built(text, tmp_path), added(x, dim, index, src)
+    sums = np.empty(x.shape, "float32") if x.dtype.itemsize == 2 else x.copy()
+    got = x.copy()
+    if x.dtype.itemsize == 2:
+        run(1, x.size, x, sums)
+    assert run(0, index.size, src, index, sums) == 0
+    if x.dtype.itemsize == 2:
+        run(2, x.size, sums, got)
+    else:
+        got = sums
+    np.testing.assert_array_equal(got.astype("float64"), want.astype("float64"))
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "float16"])
+def test_in_order_gives_what_eager_gives(name, tmp_path):
+    x, index, src, text = case(name)
+    run, want = built(text, tmp_path), added(x, 0, index, src)
+    places, got = np.empty(index.size, "int64"), x.copy()
+    run(3, index.size, index, places)
+    order = np.argsort(places, kind="stable")
+    assert run(4, index.size, src, index, places, order, got) == 0
+    np.testing.assert_array_equal(got.astype("float64"), want.astype("float64"))
+
+
+@needs_compiler
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, -0.0, 3.3895e38, 1.00390625, 1.01171875, 1e-40])
+def test_a_float_becomes_the_nearest_bfloat16(value, tmp_path):
+    x, _, _, text = case("bfloat16")
+    run = built(text, tmp_path)
+    sums, got = np.full(x.shape, value, "float32"), x.copy()
+    run(2, x.size, sums, got)
+    want = sums.astype(x.dtype)
+    np.testing.assert_array_equal(np.isnan(got.astype(float)), np.isnan(want.astype(float)))
+    if value == value:
+        np.testing.assert_array_equal(got.view("uint16"), want.view("uint16"))
+
+
+@needs_compiler
+def test_a_place_outside_stops(tmp_path):
+    x, index, src, text = case("float32")
+    index[5, 5] = 7
+    assert built(text, tmp_path)(0, index.size, src, index, x.copy()) == 1
