@@ -145,7 +145,7 @@ def _routine(step: External, library: ArrayLibrary) -> Callable:
     """What an external call calls: the library's own routine with `out=`, or the operator's eager kernel."""
     if not step.into:
         return eager_call(step.target, library.xp)
-    own = library.xp.matmul if step.target == "matmul" else None
+    own: Any = library.xp.matmul if step.target == "matmul" else None
     return own if library is NUMPY else _with_out(own, eager_call(step.target, library.xp), library)
 
 
