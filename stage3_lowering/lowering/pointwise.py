@@ -30,9 +30,11 @@ from stage3_lowering.lowering.values import (
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt
 from stage_contracts.core_ops import CORE_OPS
+from stage_contracts.device import CPU
 from stage_contracts.dtype import DType
 from stage_contracts.graph import Node
 from stage_contracts.loop_ir import ExternCall, Value
+from stage_contracts.symbolic import hinted
 from stage_contracts.tensor_meta import TensorMeta
 
 # What integers and bools have no use for: the value itself is the result.
@@ -68,10 +70,15 @@ def pointwise(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
         fetch,
         size=1 + sum(o.size for o in tensors),
         cost=COSTS.get(name, 1) + sum(o.cost for o in tensors),
-        reads=frozenset().union(*(o.reads for o in tensors)),
+        reads=frozenset().union(*(o.reads for o in tensors if not _is_repeated(o, meta))),
     )
     rule = why_realize(node, value)
     return value if rule is None else state.realize(node, value, rule.code)
+
+
+def _is_repeated(operand: Lazy, meta: TensorMeta) -> bool:
+    """Whether each element of an operand is read for many of the result, on a GPU: the cache has it."""
+    return meta.device != CPU and hinted(operand.meta.numel) < hinted(meta.numel)
 
 
 def _is_wide(operand: Any) -> bool:
