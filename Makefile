@@ -43,6 +43,8 @@
 #   make gpu-compiled    compiled operators in three dtypes and random programs on an NVIDIA GPU, against eager there
 #   make gpu-speed       compiled programs on an NVIDIA GPU beside torch.compile, where torch is installed
 #   make cpu-speed       compiled programs beside torch.compile, jax.jit, NumPy, eager (the extra `bench`)
+#   make memory-peak     what a call of four models is predicted to hold, beside what is allocated and resident
+#   make open-sizes      softmax, layer norm, attention at 20 shapes: compiled once beside compiled for each
 #   make growth          how the first call's time grows with the graph, beside torch.compile's (the extra `oracle`)
 #   make training-step   a whole training step beside torch's: eager, model compiled, step compiled
 #   make call-overhead   what a compiled call costs, beside torch.compile (the extra `oracle`)
@@ -82,7 +84,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: gpu-compiled gpu-speed oracle names numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
 .PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
 .PHONY: against-tree distributed libraries planted-faults minified-faults profiler-cost regions site-check explorer-check lab-walk zensical
-.PHONY: oracle-kernels fuzz-kernels growth distributed-cost
+.PHONY: oracle-kernels fuzz-kernels growth memory-peak open-sizes distributed-cost
 .NOTPARALLEL:
 
 install: $(VENV)/installed-dev
@@ -242,6 +244,12 @@ cpu-speed: $(VENV)/installed-bench | build
 	    $(if $(SPEED_JAX),--jax-python $(SPEED_JAX)) $(SPEED_ARGS) > build/$@.txt
 	cat build/$@.txt
 	$(if $(SPEED_ARGS),,mv build/$@.txt reports/$@.txt)
+
+memory-peak: $(VENV)/installed-test | build
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.memory_peak $(KEEP)
+
+open-sizes: $(VENV)/installed-test | build
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.open_kernels $(KEEP)
 
 growth: $(VENV)/installed-oracle | build
 	$(BIN)/python -m benchmarks.cpu_speed --target growth --rows operators layers lines --peers torch > build/$@.txt

@@ -35,6 +35,7 @@ class Row:
     moves: int = 0  # bytes read and written by what is little more than a copy
     reads: bool = False  # of `moves`: they are only read, so the loop beside it only reads
     copy: float = 1.25  # ours over an OpenMP copy of as many bytes: at most
+    products: bool = False  # bound by matrix products: the share of BLAS is printed
     weight: float = 1.0  # how long a row takes to measure, about: the longest begin first
 
 
@@ -177,7 +178,7 @@ NORM = of(floats(4096, 1024), floats(1024), floats(1024))
 TOKENS = of(integers(256, 4, 128), integers(256, 4, 128))
 IMAGES = of(floats(4, 3, 128, 128), integers(1000, 4))
 HALF = {"group": "half"}
-MODEL = {"group": "model", "in_jax": False, "weight": 60.0}
+MODEL = {"group": "model", "in_jax": False, "products": True, "weight": 60.0}
 NUMPY = {"group": "numpy", "eager": 1.0}
 
 ROWS = (
@@ -222,7 +223,7 @@ ROWS = (
         torch=0.9,
         moves=3 * 4 * 4096 * 4096,
     ),
-    Row("attention 8x8x512x64", attention, of(*[floats(8, 8, 512, 64)] * 3), torch=0.6),
+    Row("attention 8x8x512x64", attention, of(*[floats(8, 8, 512, 64)] * 3), torch=0.6, products=True),
     Row(
         "embedding 32000x512, 8192 rows",
         embedding,
@@ -241,6 +242,7 @@ ROWS = (
         gelu_mlp,
         of(floats(512, 512), floats(512, 2048), floats(2048), floats(2048, 512), floats(512)),
         jax=1.05,
+        products=True,
     ),
     Row(
         "integer chain 1M",

@@ -40,6 +40,7 @@ FRAMEWORKS = {  # name: (library, what it runs)
     "torch eager": ("torch", "eager"),
     "jax.jit": ("jax", "compiled"),
     "copy": ("cutaway", "copy"),
+    "in BLAS": ("cutaway", "blas"),
 }
 PARTS = ("first calls", "1 thread", "all cores")
 ROUNDS = 5
@@ -55,7 +56,8 @@ def frameworks(row: Row, lane: Lane, first: bool = False) -> list[str]:
     without = set() if row.in_jax else {"jax.jit"}
     without |= {"torch eager"} if row.group == "numpy" else set()
     without |= set() if row.moves else {"copy"}
-    without |= {"eager", "torch eager", "copy"} if first else set()
+    without |= set() if row.products and lane.threads == 1 else {"in BLAS"}
+    without |= {"eager", "torch eager", "copy", "in BLAS"} if first else set()
     return [n for n, (library, _) in FRAMEWORKS.items() if library in lane.servers and n not in without]
 
 

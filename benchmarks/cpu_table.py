@@ -41,6 +41,13 @@ def microseconds(entry: dict[str, Any]) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
 
 
+def in_blas(entry: dict[str, Any]) -> str:
+    """The share of our time that BLAS took."""
+    if "times" not in entry:
+        return "failed" if "error" in entry else "-"
+    return f"{statistics.median(entry['times']):.0%}"
+
+
 def seconds(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
@@ -68,12 +75,15 @@ def judged(value: float | None, goal: float, said: str, missed: list[str], sprea
 def steady(rows: list[Row], found: Found, missed: list[str], setting: str) -> str:
     ran = [name for name in NAMES if any(name in found.get(row.name, {}) for row in rows)]
     lines = [["", *(f"{name}, us" for name in ran)]]
+    counted = any("in BLAS" in found.get(row.name, {}) for row in rows)
+    lines[0] += ["in BLAS"] * counted
     for over in PEERS:
         lines[0] += [f"ours / {over}", "goal, holds"] if over in ran else []
     means: dict[str, list[float]] = {over: [] for over in PEERS}
     for row in rows:
         here = found.get(row.name, {})
         line = [row.name, *(microseconds(here.get(name, {})) for name in ran)]
+        line += [in_blas(here.get("in BLAS", {}))] * counted
         for over, field in PEERS.items():
             if over not in ran:
                 continue
@@ -176,6 +186,7 @@ def table(rows: list[Row], found: dict[str, dict[str, Found]]) -> str:
         "`copy` is a loop with plain stores, by OpenMP, that reads and writes as many bytes: 1.25 of its time is 80 %\n"
         "of its bandwidth. For a sum it only reads as many bytes. Rows with gradients give the result and every\n"
         "gradient in each framework, from a tangent that is made for each call.\n"
+        "`in BLAS`: the part of our compiled program's time that NumPy's BLAS takes, on one thread.\n"
         "Each row and framework is a process of its own, forked after the imports; `-`: not run. Geometric means\n"
         "leave out models, the integer chain and the tiny call."
     ]

@@ -131,4 +131,9 @@ static inline int64_t shared_rows(int64_t count, int64_t points, int64_t most) {
     const int64_t each = (points * count + 2 * threads - 1) / (2 * threads), rows = each < 32 ? 32 : each;
     return rows < most ? rows : most;
 }
+// How many rows a block has, at most `most`: as many as the cache holds.
+static inline int64_t cached_rows(int64_t bytes_of_row, int64_t cache, int64_t most) {
+    const int64_t fit = cache / at_least_one(bytes_of_row) / 32 * 32, rows = fit < 32 ? 32 : fit;
+    return rows < most ? rows : most;
+}
 """

@@ -234,7 +234,8 @@ class RowBlocks:
 
     The steps have these open sizes: an index for each entry of `batch`, the first row of the block among `count` rows,
     and its number of rows, which is `block`, or fewer for the last one. Blocks are independent, and each thread has its
-    own `local` buffers. Only with a product that `adds`, the blocks of one batch point run in order.
+    own `local` buffers. Only with a product that `adds`, the blocks of one batch point run in order. Where the width of
+    a row is open, `cache` says how many bytes a block's rows should take: C++ then takes fewer rows than `block`.
     """
 
     batch: tuple[tuple[str, Any], ...]  # (the index's name, how many)
@@ -245,6 +246,7 @@ class RowBlocks:
     local: tuple[str, ...]
     steps: tuple[Launch | Product, ...]
     origins: tuple[Origin, ...] = ()
+    cache: int = 0
 
     @property
     def in_order(self) -> bool:

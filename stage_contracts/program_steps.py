@@ -114,6 +114,7 @@ def _row_blocks(step: RowBlocks, buffers: Mapping[str, Buffer]) -> list[str]:
     names = ", ".join([*(name for name, _ in step.batch), step.first, step.rows])
     sizes = [print_argument(size) for _, size in step.batch] + [print_argument(step.count)]
     words = {"block": step.block, **({"local": step.local} if step.local else {})}
+    words |= {"cache": step.cache} if step.cache else {}
     lines = [f"# {' '.join(o.describe().split())}" for o in step.origins]
     lines.append(f"for {names} in {call('row_blocks', sizes, **words)}:")
     return lines + [f"    {line}" for inner in step.steps for line in print_step(inner, buffers)]
@@ -274,7 +275,7 @@ def _read_row_blocks(
     steps = tuple(parse_step(statement, ()) for statement in body)
     local = words.get("local", ())
     pairs = tuple(zip(indices, batch, strict=True))
-    return RowBlocks(pairs, first, rows, count, words["block"], local, steps, origins)
+    return RowBlocks(pairs, first, rows, count, words["block"], local, steps, origins, words.get("cache", 0))
 
 
 def _read_external(

@@ -15,6 +15,7 @@ import pytest
 import cutaway
 from stage_contracts import config
 from stage_contracts.program import Allocate, RowBlocks
+from stage_contracts.program_text import parse_program, print_program
 
 SHAPE = (2, 3, 320, 32)  # long enough for the backward to compute the scores again
 
@@ -133,3 +134,30 @@ def test_any_number_of_threads_shares_the_rows_of_a_block():
             [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False
         )
         assert done.stdout.split() == ["True", "True"], done.stderr[-2000:]
+
+
+def test_products_alone_are_blocks_without_a_kernel():
+    """The program has no kernel, and yet a unit: the function that runs its steps."""
+    (x,) = arrays((300, 300))
+    compiled = cutaway.compile(lambda x: x @ x @ x, fullgraph=True)
+    found = compiled(cutaway.from_numpy(x)).numpy()
+    np.testing.assert_allclose(found, x.astype(np.float64) @ x @ x, rtol=1e-3, atol=1e-2)
+    program = compiled.artifacts[-1].forward.emitted["cpp"]
+    assert not program.kernels and [type(step) for step in program.steps if isinstance(step, RowBlocks)]
+
+
+@pytest.mark.parametrize("rule", [plain, sdpa_causal])
+def test_rows_of_an_open_width_fill_the_cache_and_no_more(rule):
+    """Of narrow rows a block has many, of wide ones 32: what a fixed size would get, found when the sizes are known."""
+    compiled = cutaway.compile(rule, dynamic=True, fullgraph=True)
+    for length in (65, 320, 1500):
+        q, k, v = arrays(*[(1, 4, length, 16)] * 3)
+        found = compiled(*map(cutaway.from_numpy, (q, k, v))).numpy()
+        wide = [cutaway.from_numpy(a.astype(np.float64)) for a in (q, k, v)]
+        np.testing.assert_allclose(found, rule(*wide).numpy(), rtol=1e-4, atol=1e-5)
+    assert len(compiled.artifacts) == 1
+    program = compiled.artifacts[-1].forward.emitted["cpp"]
+    (block,) = [step for step in program.steps if isinstance(step, RowBlocks)]
+    assert block.cache and "cached_rows(4*" in program.units[-1].text
+    (again,) = [s for s in parse_program(print_program(program)).steps if isinstance(s, RowBlocks)]
+    assert again.cache == block.cache

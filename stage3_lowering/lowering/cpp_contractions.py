@@ -13,6 +13,7 @@ from typing import Any
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES
 from stage3_lowering.lowering.cpp_statements import INDENT, cpp_index
 from stage_contracts.blas import Contraction, Matrix, block_contraction
+from stage_contracts.index_expr import symbol
 from stage_contracts.program import Launch, Product, Program, RowBlocks
 from stage_contracts.size_vars import is_open
 
@@ -99,7 +100,8 @@ def row_blocks_text(step: RowBlocks, program: Program) -> Iterator[str]:
     """A team of threads that shares the blocks; each has its own local buffers."""
     loops = [f"for (int64_t {name} = 0; {name} < {cpp_index(size)}; ++{name})" for name, size in step.batch]
     count = cpp_index(step.count)
-    block = str(step.block) if step.in_order else _fresh("block_rows", program)
+    most = _most_rows(step, program)
+    block = str(step.block) if step.in_order and not step.cache else _fresh("block_rows", program)
     by_rows = f"for (int64_t {step.first} = 0; {step.first} < {count}; {step.first} += {block})"
     shared = len(loops) + (not step.in_order)
     loops.append(by_rows)
@@ -107,10 +109,12 @@ def row_blocks_text(step: RowBlocks, program: Program) -> Iterator[str]:
     yield f"{INDENT}const OneBlasThread blas(host);"
     if not step.in_order:
         points = " * ".join(cpp_index(size) for _, size in step.batch) or "1"
-        yield f"{INDENT}const int64_t {block} = shared_rows({count}, {points}, {step.block});"
+        yield f"{INDENT}const int64_t {block} = shared_rows({count}, {points}, {most});"
+    elif step.cache:
+        yield f"{INDENT}const int64_t {block} = {most};"
     yield f"{INDENT}#pragma omp parallel"
     yield f"{INDENT}{{"
-    yield from (INDENT * 2 + line for line in _local(step, program))
+    yield from (INDENT * 2 + line for line in _local(step, program, block))
     if shared:
         yield f"{INDENT * 2}#pragma omp for schedule(static){f' collapse({shared})' if shared > 1 else ''}"
     else:
@@ -137,12 +141,22 @@ def _fresh(name: str, program: Program) -> str:
     return name
 
 
-def _local(step: RowBlocks, program: Program) -> Iterator[str]:
+def _most_rows(step: RowBlocks, program: Program) -> str:
+    """The rows of a block, before threads share them."""
+    if not step.cache:
+        return str(step.block)
+    metas = [program.buffers[name].meta for name in step.local]
+    row = sum(math.prod(meta.shape[1:]) * meta.dtype.itemsize for meta in metas)
+    return f"cached_rows({cpp_index(row)}, {step.cache}, {step.block})"
+
+
+def _local(step: RowBlocks, program: Program, rows: str) -> Iterator[str]:
     """One piece of memory for all local buffers of a thread, each at the start of a cache line."""
     places: list[Any] = [0]
     for name in step.local:
         meta = program.buffers[name].meta
-        nbytes = math.prod(meta.shape) * meta.dtype.itemsize
+        first = symbol(rows) if step.cache else meta.shape[0]
+        nbytes = first * math.prod(meta.shape[1:]) * meta.dtype.itemsize
         places.append(
             places[-1] + (nbytes + 63) // 64 * 64 if isinstance(nbytes, int) else places[-1] + nbytes + 64
         )

@@ -8,6 +8,7 @@ block.
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from stage3_lowering.lowering.cpp_columns import in_groups, rows_in_groups, rows_in_parts
@@ -87,17 +88,30 @@ class KernelText:
     def lines(self) -> list[str]:
         if not self.inner:
             return self._pointwise(self.kernel.nests[0]) if not self.schedule.pieces else self._pieces()
-        body = list(self.rows)
+        order = self.schedule.order
+        # memory of the heap is taken once per thread, where the rows' loop stands right inside it
+        once = [row for row in self.rows if row.startswith("cutaway::Row") and order and not self.column]
+        body = [row for row in self.rows if row not in once]
         for nest in self.kernel.nests:
             body += self._section(nest)
-        order = self.schedule.order
         heads = [self._head(v) for v in order if v != self.column]
         if self.column and self.schedule.split:
             return body  # its parts stand around the blocks
         if self.column:
             heads.append(self.block_head)
             body = [self.block_end, *body]
-        return nested(heads, [[] for _ in heads] + [body], self._threads(len(heads)))
+        lines = nested(heads, [[] for _ in heads] + [body], self._threads(len(heads)))
+        return self._with_memory(once, lines) if once else lines
+
+    def _with_memory(self, declared: list[str], lines: list[str]) -> list[str]:
+        """The loops with memory declared before them; where threads share them, inside the team."""
+        head, rest = lines[0], lines[1:]
+        if not head.startswith("#pragma omp parallel for"):
+            return ["{", *(INDENT + line for line in [*declared, *lines]), "}"]
+        collapse = re.search(r" collapse\(\d+\)", head)
+        team = head.replace(" for", "", 1).replace(collapse[0] if collapse else "", "")
+        shared = f"#pragma omp for{collapse[0] if collapse else ''}"
+        return [team, "{", *(INDENT + line for line in [*declared, shared, *rest]), "}"]
 
     # ---- pointwise -----------------------------------------------------------------------------------
 

@@ -250,9 +250,11 @@ template <class T, int most> struct Gathered {  // up to `most` elements from pl
 };""",
     "Row": """\
 template <class T> struct Row {  // memory of a thread's own, for a row too long for its stack
-    T* const start;
-    explicit Row(int64_t length) : start((T*)__builtin_malloc(sizeof(T) * (length ? length : 1))) {}
-    ~Row() { __builtin_free(start); }
+    void* const memory;
+    T* const start;  // where a cache line begins
+    explicit Row(int64_t length)
+        : memory(__builtin_malloc(sizeof(T) * length + 64)), start((T*)((uintptr_t(memory) + 63) / 64 * 64)) {}
+    ~Row() { __builtin_free(memory); }
     T& operator[](int64_t place) { return start[place]; }
 };""",
     "prefetch": """\

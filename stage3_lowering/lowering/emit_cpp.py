@@ -25,12 +25,13 @@ def emit_cpp(program: Program, target: Target) -> Program:
     metas = {name: buffer.meta for name, buffer in program.buffers.items()}
     functions = [emit_kernel(kernel, metas) for kernel in program.kernels.values()]
     unit_name = f"{program.name}_cpp"
-    rows = any(isinstance(step, RowBlocks) and step.local for step in program.steps)
+    blocks = [step for step in program.steps if isinstance(step, RowBlocks)]  # of products alone: no kernel
+    rows = any(step.local for step in blocks)
     # the last word is for the local memory of those blocks
     text = "\n".join([_preamble("\n".join([*functions, *["cutaway::Row"] * rows])), *functions])
     unit = SourceUnit(unit_name, "cpp", text, tuple(program.kernels), target)
     kernels = {name: replace(kernel, unit=unit_name) for name, kernel in program.kernels.items()}
-    return program.with_(kernels=kernels, units=(*program.units, unit) if functions else program.units)
+    return program.with_(kernels=kernels, units=(*program.units, *[unit] * bool(functions or blocks)))
 
 
 def _preamble(code: str) -> str:

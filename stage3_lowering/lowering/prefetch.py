@@ -38,7 +38,9 @@ def costly(nest: LoopNest) -> bool:
 def whole_rows(nest: LoopNest, loop: str) -> list[str]:
     """The buffers that the reduction reads as rows which lie one after the other, as `loop` steps."""
     size, reduced = nest.reduction_ranges[0], str(nest.reduction_variables[0])
-    if not isinstance(size, int) or not LONG_ROW <= size <= MOST:
+    if (
+        isinstance(size, int) and not LONG_ROW <= size <= MOST
+    ):  # of an open size, a wish costs little in short rows
         return []
     loads = [i.args for i in nest.body[: nest.split] if i.op == "load"]
     return [args[0] for args in loads if stride(args[1], reduced) == 1 and stride(args[1], loop) == size]

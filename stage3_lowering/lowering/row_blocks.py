@@ -28,6 +28,7 @@ from stage_contracts.program import (
     Target,
     step_accesses,
 )
+from stage_contracts.size_vars import is_open
 from stage_contracts.symbolic import hinted
 
 SMALLEST_WORK = 1 << 22  # additions and multiplications: for less, loops over blocks cost more than they save
@@ -218,10 +219,10 @@ def _with_group(program: Program, group: Group) -> Program:
             origins += step.origins
     space = group.space
     steps, local = _in_place(steps, kernels, local, program)
-    block = _block(program, group, local)
+    block, cache = _block(program, group, local)
     run = RowBlocks(
         space.named_batch, space.first, space.rows, space.count, block, tuple(local), tuple(steps),
-        tuple(dict.fromkeys(origins)),
+        tuple(dict.fromkeys(origins)), cache,
     )  # fmt: skip
     buffers = dict(program.buffers)
     for name, width in local.items():
@@ -279,12 +280,15 @@ def _renamed(step: Any, names: Mapping[str, str]) -> Any:
     return replace(step, a=a, b=b, out=out)
 
 
-def _block(program: Program, group: Group, local: Mapping[str, Any]) -> int:
+def _block(program: Program, group: Group, local: Mapping[str, Any]) -> tuple[int, int]:
+    """(rows, 0); or where a width is open (the most rows, how many bytes they should take)."""
     widths = [hinted(width) * program.buffers[name].meta.dtype.itemsize for name, width in local.items()]
     cache = CACHE_OF_WEIGHTS if _has_weights(program, group) else CACHE
+    if any(is_open(width) for width in local.values()):
+        return BLOCKS[0], cache
     fits = [n for n in BLOCKS if n * sum(widths) <= cache] or BLOCKS[-1:]
     whole = [n for n in fits if n >= hinted(group.space.count)]  # the memory of more rows would not be used
-    return whole[-1] if whole else fits[0]
+    return (whole[-1] if whole else fits[0]), 0
 
 
 def _has_weights(program: Program, group: Group) -> bool:

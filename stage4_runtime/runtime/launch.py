@@ -150,11 +150,11 @@ def _routine(step: External, library: ArrayLibrary) -> Callable:
     """What an external call calls: the library's own routine with `out=`, or the operator's eager kernel."""
     if not step.into:
         return eager_call(step.target, library.xp)
-    own = library.xp.matmul if step.target == "matmul" else None
+    own: Any = library.xp.matmul if step.target == "matmul" else None
     return own if library is NUMPY else _with_out(own, eager_call(step.target, library.xp), library)
 
 
-def _with_out(own: Callable | None, eager: Callable, library: ArrayLibrary) -> Callable:
+def _with_out(own: Any, eager: Callable, library: ArrayLibrary) -> Callable:
     """The library's product for the dtypes that it has; else the eager kernel, its result copied."""
 
     def call(*args: Any, out: Any) -> None:

@@ -11,7 +11,7 @@ from stage_contracts.array_guards import ArrayMeta
 from stage_contracts.class_guards import facts_of
 from stage_contracts.device import CPU
 from stage_contracts.dtype import dtype_of
-from stage_contracts.guards import GUARD_KINDS, Guard, OpenMeta, TensorOf, compile_guards
+from stage_contracts.guards import CHECKS, GUARD_KINDS, Guard, OpenMeta, TensorOf, compile_guards
 from stage_contracts.origin import Origin
 from stage_contracts.pipeline import Entry
 from stage_contracts.source import ArgSource, AttrSource, GlobalSource, ItemSource, RowSource
@@ -176,3 +176,20 @@ def test_a_call_that_does_not_fit():
 
 def test_guards_that_hold():
     assert explain_miss(entry_for(equals(1)), (None, 1), {}, NAMES).startswith("no guard fails")
+
+
+def test_a_tensor_that_fitted_before_fits_and_no_other_does():
+    """What fitted is remembered by its meta: another dtype, layout, size or need of a gradient has another one."""
+    check = CHECKS["check_open_tensor"]
+    for _ in range(2):
+        assert check(tensor(4, 640), OPEN_TENSOR) and check(tensor(9, 640), OPEN_TENSOR)
+        wrong = [
+            tensor(4, 8),
+            tensor(4, 640, dtype="float64"),
+            tensor(640, 4).t(),
+            tensor(4, 640).requires_grad_(True),
+        ]
+        assert not any(check(other, OPEN_TENSOR) for other in wrong)
+        assert not check(Own(np.zeros((4, 640), "float32")), OPEN_TENSOR)
+    other = TensorOf(stage0_eager.Tensor, OpenMeta(dtype_of("float32"), CPU, False, (None, 7), (0, 1)))
+    assert not check(tensor(4, 640), other)

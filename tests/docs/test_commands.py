@@ -57,6 +57,8 @@ SMALL_TARGETS = {
     "partition-times": "QUICK=1",
     "profiler-cost": "QUICK=1",
     "regions": "QUICK=1",
+    "memory-peak": "QUICK=1",
+    "open-sizes": "QUICK=1",
     "random-bits": "QUICK=1 JOBS=1",
     "distributed": "QUICK=1",
 }

@@ -53,5 +53,27 @@ def test_a_ratio_is_the_median_of_rounds_and_holds_within_3_percent():
     assert "r, all cores, / torch.compile: 0.53, goal 0.50" in table([row], {"all cores": {"r": found}})
 
 
+def test_the_share_of_blas_is_that_of_the_products():
+    """In a process of its own: from then on every compiled call looks at the clock."""
+    program = (
+        "import numpy as np, cutaway\n"
+        "from benchmarks.blas_time import blas_counter\n"
+        "x = cutaway.from_numpy(np.ones((300, 300), np.float32))\n"
+        "product, sine = cutaway.compile(lambda x: x @ x @ x), cutaway.compile(lambda x: (x.sin() + 1).exp())\n"
+        "product(x), sine(x)\n"
+        "share = blas_counter()\n"
+        "print(share(lambda: product(x), 3), share(lambda: sine(x), 3), product(x).numpy()[0, 0])\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    products, others, value = map(float, run.stdout.split() or [run.stderr])
+    assert 0.3 < products <= 1 and others == 0 and value == 300**2
+    found = {"ours": {"times": [1.0]}, "in BLAS": {"times": [0.754]}}
+    assert re.search(
+        r"in BLAS\nr +1,000,000 +75%\n", table([Row("r", tiny, of())], {"1 thread": {"r": found}})
+    )
+
+
 def test_names_are_unique():
     assert len({row.name for row in ROWS}) == len(ROWS)
