@@ -7,6 +7,7 @@ operator to its eager kernel.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,7 @@ _IDENTITY_ON_INTEGERS = ("floor", "ceil", "round", "trunc")
 _IDENTITY_ON_BOOLS = (*_IDENTITY_ON_INTEGERS, "abs", "sign")
 _FALSE_ON_INTEGERS = ("isnan", "isinf")
 _EXACT = (*_IDENTITY_ON_BOOLS, "neg", "maximum", "minimum", "where", "copysign")  # of halves, a half
+_FOR_SPEED = ("repeated_work", "repeated_reads", "large")  # rules that a buffer of the operand serves as well
 _DIVISIONS = ("floor_divide", "remainder", "fmod")
 
 
@@ -73,7 +75,29 @@ def pointwise(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
         reads=frozenset().union(*(o.reads for o in tensors if not _is_repeated(o, meta))),
     )
     rule = why_realize(node, value)
+    if rule is not None and rule.code in _FOR_SPEED and _is_half_given_wide(name, value, args):
+        return _wide_view(state, node, value, args, rule.code)
     return value if rule is None else state.realize(node, value, rule.code)
+
+
+def _is_half_given_wide(name: str, value: Lazy, args: dict[str, Any]) -> bool:
+    """Whether, on a GPU, a half is in memory where its float32 is asked for: half the bytes, and the same value."""
+    wide = name == "cast" and value.meta.dtype is dt.float32 and value.meta.device != CPU
+    return wide and is_half(args["input"].meta.dtype) and value.meta.ndim > 0
+
+
+def _wide_view(state: State, node: Node, value: Lazy, args: dict[str, Any], rule: str) -> Lazy:
+    """The float32 of a half that is in memory, converted as it is read."""
+    given = args["input"]
+    if given.ref is None:
+        source = node.args[0]
+        assert isinstance(source, Node)
+        given = state.values[source] = state.realize(source, given, rule)
+
+    def fetch(body: Body, index: Index) -> Value:
+        return given.fetch(body, index)  # in the dtype that arithmetic is done in: float32
+
+    return replace(value, fetch=fetch, size=given.size, cost=given.cost, reads=given.reads)
 
 
 def _is_repeated(operand: Lazy, meta: TensorMeta) -> bool:

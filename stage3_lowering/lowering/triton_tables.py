@@ -49,25 +49,9 @@ def table_source(kernel: Kernel, metas: Mapping[str, TensorMeta]) -> tuple[str, 
     shared = kernel.params[: len(kernel.params) - len(kernel.columns)]
     taken = {*kernel.params, *(i.name for n in kernel.nests for i in n.body)}
     names = {name: _fresh(name, taken) for name in ("table", "row", "start", "starts")}
-    table, row, start, firsts = names.values()
+    table, start = names["table"], names["start"]
     mask = "mask" * writer.partial["x"]
-    body = [
-        f"{firsts} = tl.arange(0, {power_of_2(rows)})",
-        f"{firsts} = tl.load({table} + {firsts}, {firsts} < {rows}, {sum(counts)})",
-        f"{row} = tl.sum(({firsts} <= tl.program_id(0)).to(tl.int32), 0) - 1",
-        f"{start} = tl.load({table} + {row}).to(tl.int32)",
-    ]
-    at = rows
-    for name in kernel.row_sizes:
-        multiple = math.gcd(ALIGNMENT, *kernel.row_sizes[name])  # else each element has a load of its own
-        number = f"tl.load({table} + {at} + {row}).to(tl.int32)"
-        body.append(f"{name} = {f'tl.multiple_of({number}, {multiple})' if multiple > 1 else number}")
-        at += rows
-    for name in kernel.columns:
-        kind = TRITON_TYPES[metas[name].dtype.name] if metas[name].dtype.name != "bool" else "tl.int1"
-        pointer = f"tl.load({table} + {at} + {row}).to(tl.pointer_type({kind}))"
-        body.append(f"{name} = tl.multiple_of({pointer}, {ALIGNMENT})")
-        at += rows
+    body = _looked_up(kernel, metas, names, sum(counts))
     places = f"(tl.program_id(0) - {start}) * XBLOCK + tl.arange(0, XBLOCK)"
     loops = [f"i{k}" for k in range(len(kernel.nests[0].ranges))]
     body += axis_points(loops or ["i"], list(kernel.nests[0].ranges), places, "xindex", mask)
@@ -84,6 +68,29 @@ def table_source(kernel: Kernel, metas: Mapping[str, TensorMeta]) -> tuple[str, 
         "columns": len(kernel.columns),
     }
     return text, grid
+
+
+def _looked_up(
+    kernel: Kernel, metas: Mapping[str, TensorMeta], names: Mapping[str, str], blocks: int
+) -> list[str]:
+    """The row of this program instance, and what the table has of it."""
+    table, row, start, firsts = names.values()
+    rows = kernel.rows
+    body = [
+        f"{firsts} = tl.arange(0, {power_of_2(rows)})",
+        f"{firsts} = tl.load({table} + {firsts}, {firsts} < {rows}, {blocks})",
+        f"{row} = tl.sum(({firsts} <= tl.program_id(0)).to(tl.int32), 0) - 1",
+        f"{start} = tl.load({table} + {row}).to(tl.int32)",
+    ]
+    for k, name in enumerate(kernel.row_sizes, start=1):
+        multiple = math.gcd(ALIGNMENT, *kernel.row_sizes[name])  # else each element has a load of its own
+        number = f"tl.load({table} + {k * rows} + {row}).to(tl.int32)"
+        body.append(f"{name} = {f'tl.multiple_of({number}, {multiple})' if multiple > 1 else number}")
+    for k, name in enumerate(kernel.columns, start=1 + len(kernel.row_sizes)):
+        kind = "tl.int1" if metas[name].dtype.name == "bool" else TRITON_TYPES[metas[name].dtype.name]
+        pointer = f"tl.load({table} + {k * rows} + {row}).to(tl.pointer_type({kind}))"
+        body.append(f"{name} = tl.multiple_of({pointer}, {ALIGNMENT})")
+    return body
 
 
 def _fresh(name: str, taken: set[str]) -> str:

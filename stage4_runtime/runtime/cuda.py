@@ -95,6 +95,7 @@ def cupy_library(device: Device, allocate: Callable[[int], Any] | None = None) -
         bind=bind,
         kernel_alignment=KERNEL_ALIGNMENT,
         current_stream=lambda: cp.cuda.get_current_stream().ptr,
+        column=lambda *pointers: pointers,  # cuda_tables.py writes them
         routine=lambda step, program: routine(step, program, cp),
     )
 

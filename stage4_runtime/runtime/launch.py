@@ -103,7 +103,7 @@ def plain_launch(
         "conform": lambda buffer, value, *at: conform(program, buffer, value, library, meta_at(buffer, *at)),
         "read_size": lambda buffer, value, dim: _read_size(program, buffer, value, dim),
         "out_of_range": lambda number: _raise_out_of_range([*program.kernels.values()][number - 1]),
-        "column": _addresses if streams else lambda *pointers: (ctypes.c_void_p * len(pointers))(*pointers),
+        "column": library.column,
         "poison": lambda start, nbytes: ctypes.memset(start, 0xAB, max(nbytes, 0)),
         **calls,
         **prepared,
@@ -129,11 +129,6 @@ def plain_launch(
     run.source_text, run.written, run.names = written.text, written, names
     run.program = program
     return run
-
-
-def _addresses(*pointers: int) -> tuple[int, ...]:
-    """A column of a table on a GPU (cuda_tables.py)."""
-    return pointers
 
 
 def _prepared(program: Program, library: ArrayLibrary) -> tuple[dict[int, str], dict[str, Callable]]:
