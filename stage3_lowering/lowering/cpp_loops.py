@@ -11,6 +11,7 @@ import math
 import re
 from typing import Any
 
+from stage3_lowering.lowering.column_values import ColumnValues, column_values
 from stage3_lowering.lowering.cpp_columns import in_groups, rows_in_groups, rows_in_parts
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES, REDUCTIONS
 from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_index, nested, rows_of_floats
@@ -133,7 +134,10 @@ class KernelText:
         if len(tiles) == 1:
             block = names[order[-1]]
             self.tile = (order[-1], block, tiles[order[-1]], f"{cpp_index(self.sizes[order[-1]])} - {block}")
-        writer = Statements(nest, self, {v: depth for depth, v in enumerate(order, 1)})
+        loops = {v: depth for depth, v in enumerate(order, 1)}
+        if not (tiles or self.schedule.pieces) and (columns := column_values(nest, order)):
+            return self._with_columns(nest, loops, columns)
+        writer = Statements(nest, self, loops)
         if found := gathers(nest, self.tile[0]):
             writer.elsewhere = found.only
             writer.gathered = {i.name: self.fresh(f"{i.name}_tile") for i in found.loads}
@@ -169,6 +173,28 @@ class KernelText:
             if plain:
                 threads = self._threads(min(perfect, len(plain)))
         return nested(heads, levels, threads | {len(heads) - 1: simd})
+
+    def _with_columns(self, nest: LoopNest, loops: dict[str, int], found: ColumnValues) -> list[str]:
+        """The values of each column, in a loop before the others, and the loops that read them."""
+        column = self.schedule.order[-1]
+        size = cpp_index(self.sizes[column])
+        before = Statements(nest, self, {column: 1})
+        body = [line for instr in found.body for line in before.write(instr)]
+        writer = Statements(nest, self, loops, before)
+        arrays = []
+        for instr in found.kept:
+            name = self.fresh(f"{instr.name}_columns")
+            arrays.append(f"{CPP_TYPES[writer.types[instr.name].name]} {name}[{size}];")
+            body.append(f"{name}[{column}] = {writer.text[instr.name]};")
+            writer.text[instr.name] = f"{name}[{column}]"
+            writer.depth[instr.name] = loops[column]
+        writer.elsewhere = found.only
+        levels = self._levels(writer, nest, 0, len(nest.body), len(loops))
+        perfect = next((k for k in range(1, len(loops)) if levels[k]), len(loops))
+        threads = self._threads(max(1, min(perfect, len(loops) - 1)))
+        simd = {len(loops) - 1: "#pragma omp simd"}
+        first = ["#pragma omp simd", self._head(column), *(INDENT + line for line in body), "}"]
+        return [*arrays, *first, *nested([self._head(v) for v in loops], levels, threads | simd)]
 
     def _gathered(self, writer: Statements, found: Gathers, head: str) -> list[str]:
         """The places of a tile, in a loop of their own, and the elements there."""
