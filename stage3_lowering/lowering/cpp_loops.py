@@ -57,7 +57,7 @@ class KernelText:
         self.rows = self._declare_rows()
         # the loop that runs tile by tile alone: its name, where a tile starts, its size, how many steps are left
         self.tile = ("", "", 0, "")
-        self.bounds: dict[str, tuple[int, int]] = {}  # of the loop that runs in pieces: the one being written
+        self.bounds: dict[str, tuple[int, Any]] = {}  # of the loop that runs in pieces: the one being written
 
     def fresh(self, name: str) -> str:
         while name in self.names:
@@ -149,10 +149,11 @@ class KernelText:
             if v not in tiles:
                 heads.append(self._head(v))
                 continue
-            block, size = names[v], cpp_index(self.sizes[v])
-            blocks.append(f"for (int64_t {block} = 0; {block} < {size}; {block} += {tiles[v]}) {{")
+            block, (first, end) = names[v], self.bounds.get(v, (0, self.sizes[v]))
+            size = cpp_index(end)
+            blocks.append(f"for (int64_t {block} = {first}; {block} < {size}; {block} += {tiles[v]}) {{")
             stop = f"{block} + {tiles[v]}"
-            whole = isinstance(self.sizes[v], int) and self.sizes[v] % tiles[v] == 0
+            whole = isinstance(end, int) and (end - first) % tiles[v] == 0
             stop = stop if whole else f"({stop} < {size} ? {stop} : {size})"
             heads.append(f"for (int64_t {v} = {block}; {v} < {stop}; ++{v}) {{")
         tiled = len(blocks)
