@@ -294,7 +294,14 @@ class KernelText:
         if self.column or len(nest.reduction_ranges) != 1:
             return False
         (size,) = nest.reduction_ranges
-        return not isinstance(size, int) or size >= 4 * BLOCK
+        return not isinstance(size, int) or size > BLOCK
+
+    def in_floats(self, nest: LoopNest) -> bool:
+        """Whether a row is no longer than such a block, and its lanes run side by side: then no double is needed."""
+        if self.column or len(nest.reduction_ranges) != 1 or self.schedule.split:
+            return False
+        (size,) = nest.reduction_ranges
+        return isinstance(size, int) and size <= BLOCK and _in_lanes(nest)
 
     def in_groups(self, nest: LoopNest) -> bool:
         """Whether a register adds up some rows before the lane's accumulator takes them."""
@@ -328,8 +335,8 @@ class KernelText:
 
     def _reduction_pragma(self, writer: Statements, nest: LoopNest, depth: int) -> dict[int, str]:
         """SIMD over the innermost reduction loop: its lanes are combined in one order, which the compiler fixes."""
-        if any(i.op == "scan" or (i.op == "reduction" and i.args[0] not in REDUCTIONS) for i in nest.body):
-            return {}  # a position, or a running sum, is found one by one
+        if not _in_lanes(nest):
+            return {}
         clauses = "".join(
             f" reduction({reduction}: {', '.join(names)})" for reduction, names in writer.reductions.items()
         )
@@ -379,6 +386,11 @@ class KernelText:
         status = BAD_INDEX * self.checks
         collapse = f" collapse({shared})" if shared > 1 else ""
         return {0: f"#pragma omp parallel for{collapse}{status}{clause}"}
+
+
+def _in_lanes(nest: LoopNest) -> bool:
+    """Whether the nest's reductions run in lanes: a position, or a running sum, is found one by one."""
+    return not any(i.op == "scan" or (i.op == "reduction" and i.args[0] not in REDUCTIONS) for i in nest.body)
 
 
 def _loops_of(nest: LoopNest) -> dict[str, Any]:
