@@ -30,6 +30,9 @@ from stage_contracts.tensor_meta import contiguous_strides
 
 BAD_INDEX = " reduction(|:bad_index)"
 BLOCK = 256  # elements that are summed in float before a double takes over
+# The same of a row below LONG, whose few blocks leave more of the error; NumPy's own blocks are as long.
+SHORT_BLOCK, LONG = 128, 1024
+SHORTEST = 64  # of a row: below, doubles cost little
 
 
 class KernelText:
@@ -294,14 +297,14 @@ class KernelText:
         if self.column or len(nest.reduction_ranges) != 1:
             return False
         (size,) = nest.reduction_ranges
-        return not isinstance(size, int) or size > BLOCK
+        return not isinstance(size, int) or size > SHORT_BLOCK
 
     def in_floats(self, nest: LoopNest) -> bool:
         """Whether a row is no longer than such a block, and its lanes run side by side: then no double is needed."""
         if self.column or len(nest.reduction_ranges) != 1 or self.schedule.split:
             return False
         (size,) = nest.reduction_ranges
-        return isinstance(size, int) and size <= BLOCK and _in_lanes(nest)
+        return isinstance(size, int) and SHORTEST <= size <= SHORT_BLOCK and _in_lanes(nest)
 
     def in_groups(self, nest: LoopNest) -> bool:
         """Whether a register adds up some rows before the lane's accumulator takes them."""
@@ -315,22 +318,28 @@ class KernelText:
         if not writer.parts:
             whole = f"for (int64_t r0 = {first}; r0 < {last}; ++r0) {{"
             return nested([whole if self.schedule.split else heads[0], *heads[1:]], levels, pragma)
-        block, end = self.fresh("r0_block"), self.fresh("r0_end")
-        head = f"for (int64_t {block} = {first}; {block} < {last}; {block} += {BLOCK}) {{"
-        stop = f"const int64_t {end} = {block} + {BLOCK} < {last} ? {block} + {BLOCK} : {last};"
+        size = writer.nest.reduction_ranges[0]
+        step = SHORT_BLOCK if isinstance(size, int) and size < LONG else BLOCK
+        block = self.fresh("r0_block")
+        head = f"for (int64_t {block} = {first}; {block} < {last}; {block} += {step}) {{"
+        end, stop = f"{block} + {step}", list[str]()
+        if self.schedule.split or not isinstance(size, int) or size % step:
+            end = self.fresh("r0_end")
+            stop = [f"const int64_t {end} = {block} + {step} < {last} ? {block} + {step} : {last};"]
         loop = nested([f"for (int64_t r0 = {block}; r0 < {end}; ++r0) {{"], levels, pragma)
-        starts = [*self._next_row(writer, block, end), *(start for start, _ in writer.parts)]
-        inside = [stop, *starts, *loop, *(add for _, add in writer.parts)]
+        count = f"{end} - {block}" if stop else str(step)
+        starts = [*self._next_row(writer, block, count), *(start for start, _ in writer.parts)]
+        inside = [*stop, *starts, *loop, *(add for _, add in writer.parts)]
         return [head, *(INDENT + line for line in inside), "}"]
 
-    def _next_row(self, writer: Statements, block: str, end: str) -> list[str]:
+    def _next_row(self, writer: Statements, block: str, count: str) -> list[str]:
         """Asks memory for the same block of the next row, where this pass computes much."""
         found: dict[str, str] = {}
         for instr in writer.nest.body[: writer.nest.split] if costly(writer.nest) else ():
             if instr.op == "load" and instr.args[0] in self.schedule.prefetch:
                 row = symbol(self.schedule.order[-1])
                 place = cpp_index(instr.args[1].subs({row: row + 1, symbol("r0"): symbol(block)}))
-                found[instr.args[0]] = f"cutaway::prefetch(&{instr.args[0]}[{place}], {end} - {block});"
+                found[instr.args[0]] = f"cutaway::prefetch(&{instr.args[0]}[{place}], {count});"
         return list(found.values())
 
     def _reduction_pragma(self, writer: Statements, nest: LoopNest, depth: int) -> dict[int, str]:
