@@ -228,7 +228,9 @@ def two_graphs(
         verify_step("partition", joint, cut)
         partition = artifacts.partition = step("save_hidden_sizes", save_hidden_sizes, cut)
         shorter, whole = returned_once(partition, functional)
-        halves = compile_half(shorter), compile_half(partition.backward)
+        # a whole training step has had its backward: nothing is saved that an update could spoil
+        updates = () if joint.tangent_outputs else _updates(functional)
+        halves = compile_half(shorter, updates), compile_half(partition.backward)
         (forward, artifacts.forward), (backward, artifacts.backward) = (finish() for finish in halves)
         forward = whole(forward)
         recover = (
@@ -238,12 +240,15 @@ def two_graphs(
         return functional, make_runtime_wrapper(functional, forward, backward, joint, partition, recover)
     core = step("decompose", pipeline.decompose, functional.graph).verify()
     verify_step("decompose", functional.graph, core)
-    # kernels write to inputs in place only if no step after the launch can fail
-    plain = all(len(plan) == 2 for plan in functional.results or ())
-    updates = [(functional.num_outputs + k, i) for k, i in enumerate(functional.writes)] if plain else []
-    forward, artifacts.forward = compile_half(core, updates)()
+    forward, artifacts.forward = compile_half(core, _updates(functional))()
     recover = recover_forward(graph, artifacts), raise_it
     return functional, make_runtime_wrapper(functional, forward, recover=recover)
+
+
+def _updates(functional: FunctionalGraph) -> Updates:
+    """What kernels may write to inputs in place: all that is written back, if no step after the launch can fail."""
+    plain = all(len(plan) == 2 for plan in functional.results or ())
+    return [(functional.num_outputs + k, i) for k, i in enumerate(functional.writes)] if plain else []
 
 
 # ---- stages 3 and 4 -------------------------------------------------------------------------------------------

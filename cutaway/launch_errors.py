@@ -18,7 +18,7 @@ from cutaway.internal_errors import Fault, raises_faults, reaches_the_user, same
 from stage0_eager.core_interpreter import interpreter
 from stage0_eager.random.generator import default_generator
 from stage2_autograd.runtime.input_checks import LeafWritten
-from stage_contracts.errors import OutOfRange
+from stage_contracts.errors import DeviceError, OutOfRange
 from stage_contracts.graph import Graph
 
 if TYPE_CHECKING:
@@ -120,7 +120,11 @@ def _passes_as_it_is(artifacts: Artifacts, graph: Graph) -> Callable[[Exception]
     users = {code for n in graph.calls if (code := _code_of_the_user(n.target)) is not None}
 
     def passes(error: Exception) -> bool:
-        if strict or isinstance(error, OutOfRange | LeafWritten) or (users and _raised_in(error, users)):
+        if (
+            strict
+            or isinstance(error, OutOfRange | LeafWritten | DeviceError)
+            or (users and _raised_in(error, users))
+        ):
             return True
         assert artifacts.pipeline is not None
         return reaches_the_user(error, "launch", artifacts.function_name, False, artifacts.pipeline)

@@ -78,6 +78,9 @@ class AutogradConfig:
 class LoweringConfig:
     fusion: bool = True  # off: one kernel per loop nest
     comments: bool = True  # quote the user's lines in generated code
+    layout_optimization: bool = (
+        True  # on a GPU, convolutions of halves and what follows have channels innermost
+    )
 
 
 @checks_fields

@@ -15,6 +15,10 @@ class CompilerMissing(RuntimeError):
     """This machine has no compiler for the target, so the graph has to run in another way."""
 
 
+class DeviceError(RuntimeError):
+    """A library refused a call on a GPU while a program ran. Inputs may be half-written, so nothing runs again."""
+
+
 class OutOfRange(IndexError, RuntimeError):
     """An index tensor has an index out of bounds. In torch the operator decides the type of the error, which a kernel
     does not know."""

@@ -62,6 +62,7 @@ REFUSALS = {
     "loops": "their loops cannot be made equal",
     "index": "one reads a buffer at another index than the other writes it",
     "nothing_shared": "they touch no element at the same point of their loops, so fusing saves no load",
+    "little_shared": "on a GPU: what they share is little beside what each of them reads and writes alone",
     "unit_stride": "together no loop walks through memory one by one, as it does in each of them alone",
     "large": "together they are so many instructions that compiling them takes longer than they save",
     "only_numbers": "all they share are numbers that every point reads alike, so fusing saves no load",

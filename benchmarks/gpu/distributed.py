@@ -164,19 +164,37 @@ def started(model: str, device: str) -> dict[str, Pair]:
     """The pairs of a model, which begin to build."""
     peers = ["cutaway", "torch"] if importlib.util.find_spec("torch") else ["cutaway"]
     pairs = {peer: Pair(peer, model, device) for peer in peers}
-    for pair in pairs.values():
-        pair.tell("build")
-        pair.tell("build alone")
+    for peer, pair in pairs.items():
+        for what in (*(["memory"] if measures_memory(peer, model, device) else []), "build", "build alone"):
+            pair.tell(what)
     return pairs
 
 
-def train(model: str, device: str, rounds: int, clock: Clock, pairs: dict[str, Pair]) -> None:
+def measures_memory(peer: str, model: str, device: str) -> bool:
+    return peer == "cutaway" and "gpt2" in model and device == "cuda"
+
+
+def sharded(found: dict[str, Any]) -> None:
+    if "used" not in found:
+        print(f"sharded memory: {found['error']}")
+        return
+    off = found["used"] / found["formula"] - 1
+    print(f"sharded, bytes on each GPU after a step: {found['used']:,}; the formula, 3 parts of "
+          f"1/{RANKS} of the parameters: {found['formula']:,}; "
+          f"{off:+.1%} (5 %: {verdict(abs(off) <= CLOSE)})")  # fmt: skip
+
+
+def train(
+    model: str, device: str, rounds: int, clock: Clock, pairs: dict[str, Pair], profiled: bool = False
+) -> None:
     """One model: the frameworks take turns."""
-    peers = [*pairs]
+    peers, memory = [*pairs], dict[str, Any]()
     try:
         built = {}
         for peer, pair in pairs.items():
             pair.answer(clock.left(60))  # it is ready
+            if measures_memory(peer, model, device):
+                memory = pair.answer(clock.left(90))
             built[peer] = pair.answer(clock.left() - 30)
             pair.answer(clock.left() - 20)  # the step without other ranks
         print(f"\n{model}, bfloat16, {RANKS} ranks\n" + "-" * (len(model) + 19))
@@ -199,15 +217,10 @@ def train(model: str, device: str, rounds: int, clock: Clock, pairs: dict[str, P
             print(f"step over torch's: {ratio:.2f} (at most {RATIO}: {verdict(ratio <= RATIO)})", flush=True)
         for peer in middle:
             communication(peer, pairs[peer], middle[peer], clock)
-        if "cutaway" in middle and "gpt2" in model and device == "cuda":
-            found = pairs["cutaway"].ask("memory", clock.left(40))
-            if "used" in found:
-                off = found["used"] / found["formula"] - 1
-                print(f"sharded, bytes on each GPU after a step: {found['used']:,}; the formula, 3 parts of "
-                      f"1/{RANKS} of the parameters: {found['formula']:,}; "
-                      f"{off:+.1%} (5 %: {verdict(abs(off) <= CLOSE)})")  # fmt: skip
-            else:
-                print(f"sharded memory: {found['error']}")
+        if memory:
+            sharded(memory)
+        if profiled and "cutaway" in middle:
+            print(pairs["cutaway"].ask("profile", clock.left(30)).get("text", ""))
     finally:
         for pair in pairs.values():
             pair.close()
@@ -257,6 +270,7 @@ def main() -> None:
     parser.add_argument(
         "--dry", action="store_true", help="on the CPU, with the stand-in for NCCL and small models"
     )
+    parser.add_argument("--profile", action="store_true", help="where the host's time of our step goes, too")
     given = parser.parse_args()
     clock, device = Clock(given.seconds), "cpu" if given.dry else "cuda"
     models = ["tiny gpt2"] if given.dry else given.models
@@ -268,7 +282,7 @@ def main() -> None:
     print(heading("Two GPUs by NCCL", command, 0, "cupy", "triton", "torch", more=names) + "\n", flush=True)
     programs.report()
     for model, pairs in building.items():
-        train(model, device, given.rounds, clock, pairs)
+        train(model, device, given.rounds, clock, pairs, given.profile)
     print(f"\n{given.seconds - clock.left():.0f} s")
 
 

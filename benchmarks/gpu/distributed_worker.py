@@ -9,8 +9,12 @@ model, and the formula's.
 from __future__ import annotations
 
 import copy
+import cProfile
+import gc
+import io
 import json
 import os
+import pstats
 import statistics
 import sys
 import time
@@ -154,10 +158,7 @@ def memory(training: Training) -> dict[str, Any]:
     import cupy
     from torch.distributed.fsdp import fully_shard
 
-    training.calls.clear()
     pool = cupy.get_default_memory_pool()
-    import gc
-
     gc.collect()
     before = pool.used_bytes()
     model = fully_shard(training.make())
@@ -172,6 +173,17 @@ def memory(training: Training) -> dict[str, Any]:
     return {"used": used, "formula": 3 * each}
 
 
+def profile(training: Training) -> dict[str, Any]:
+    """Where the host's time of three steps goes, as text."""
+    call, seen = training.step(True), cProfile.Profile()
+    synchronize()
+    seen.runcall(lambda: [call() for _ in range(3)])
+    synchronize()
+    text = io.StringIO()
+    pstats.Stats(seen, stream=text).sort_stats("tottime").print_stats(25)
+    return {"text": text.getvalue()}
+
+
 MEASURES: dict[str, Callable[[Training], dict[str, Any]]] = {
     "step": lambda t: {"seconds": round_of(t.step(True))},
     "alone": lambda t: {"seconds": round_of(t.step(False))},
@@ -180,6 +192,7 @@ MEASURES: dict[str, Callable[[Training], dict[str, Any]]] = {
     "moved": moved,
     "link": link,
     "memory": memory,
+    "profile": profile,
 }
 
 

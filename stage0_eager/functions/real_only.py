@@ -18,7 +18,8 @@ REAL_ONLY = """
     deg2rad rad2deg deg2rad_ rad2deg_ logit logit_ isposinf isneginf nansum max min abs_ absolute_ arange_between
     lgamma gammaln digamma psi erfinv erfcx ndtri ndtr log_ndtr i0 i0e i1 i1e gammainc gammaincc igamma igammac zeta
     polygamma mvlgamma lgamma_ digamma_ erfinv_ i0_ igamma_ igammac_
-    gelu glu layer_norm group_norm normalize_batch normalize_by_moments local_response_norm embedding_bag
+    gelu glu layer_norm group_norm normalize_batch normalize_by_moments normalize_by_own_moments local_response_norm
+    embedding_bag
     dropout alpha_dropout feature_alpha_dropout interpolate upsample_nearest
     avg_pool1d avg_pool2d avg_pool3d max_unpool1d max_unpool2d max_unpool3d
     randint_of_shape bernoulli bernoulli_ log_normal_ exponential_ cauchy_ geometric_ random_ uniform_ normal_

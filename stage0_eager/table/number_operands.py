@@ -29,7 +29,15 @@ FLOATS: dict[str, tuple[str, ...]] = {
     "nan_to_num": ("nan", "posinf", "neginf"),
     **dict.fromkeys(("addmm", "baddbmm", "addmv", "addbmm", "addr"), ("beta", "alpha")),
     **dict.fromkeys(
-        ("layer_norm", "rms_norm", "group_norm", "normalize", "normalize_by_moments", "normalize_batch"),
+        (
+            "layer_norm",
+            "rms_norm",
+            "group_norm",
+            "normalize",
+            "normalize_by_moments",
+            "normalize_batch",
+            "normalize_by_own_moments",
+        ),
         ("eps",),
     ),
     "leaky_relu": ("negative_slope",),

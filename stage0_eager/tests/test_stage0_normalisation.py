@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from stage0_eager import Tensor, nn
+from stage0_eager.autograd.backward_pass import grad
 from stage0_eager.functions.creation import randn
 from stage0_eager.nn import functional as F
 from stage0_eager.tests.numeric import check_gradients, tensors, value
+from stage_contracts.dtype import DTYPES
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(3, 4, 2, 3))
@@ -141,3 +143,31 @@ def test_errors():
         F.batch_norm(randn(2, 3), None, None)
     with pytest.raises(RuntimeError, match="Given normalized_shape"):
         F.rms_norm(randn(2, 3), (2,))
+
+
+@pytest.mark.parametrize("half", ["float16", "bfloat16"])
+@pytest.mark.parametrize("case", ["plain", "far from zero", "first element an outlier", "constant channels"])
+def test_batch_norm_of_halves_rounds_once(half, case):
+    """Values and gradients of float64, for the same halves; the moments' errors are those of float32."""
+    x = {
+        "plain": RNG.normal(size=(8, 4, 5, 3)),
+        "far from zero": 100 + RNG.normal(size=(8, 4, 5, 3)),
+        "first element an outlier": RNG.normal(size=(8, 4, 5, 3)),
+        "constant channels": np.full((8, 4, 5, 3), 3.0)
+        + (np.arange(4) % 2 == 0).reshape(4, 1, 1) * X[0, 0, 0, 0],
+    }[case]
+    if "outlier" in case:
+        x[0, :, 0, 0] = 60.0
+    dtype = DTYPES[half]
+
+    def run(kind):
+        given = [Tensor(a).to(dtype).to(kind).requires_grad_() for a in (x, W, B)]
+        out = F.batch_norm(given[0], None, None, *given[1:], True)
+        weights = Tensor(np.random.default_rng(1).normal(size=x.shape)).to(dtype).to(kind)
+        return [value(t.double()) for t in (out, *grad([(out * weights).sum()], given))]
+
+    unit = 2.0 ** (-11 if half == "float16" else -8)
+    for got, want in zip(run(dtype), run(DTYPES["float64"]), strict=True):
+        assert (
+            np.abs(got - want) <= 1.01 * unit * np.abs(want) + 4e-4 * unit + 2e-5 * np.abs(want).max()
+        ).all()

@@ -7,6 +7,8 @@ and tests all use the name in the table. The order is checked at import.
 from __future__ import annotations
 
 from stage2_autograd.decompose import (
+    aligned_products,
+    attention_again,
     attention_gradient,
     buckets,
     casts,
@@ -41,6 +43,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("views", views.views, "chains of views become one", rules=views.RULES),
     Pass("joins", split_cat.joins, "what was split and joined again is itself", rules=split_cat.RULES),
     Pass("buckets", buckets.buckets, "means of gradients travel together"),
+    Pass("attention_again", attention_again.attention_again, "a GPU's backward computes weights again"),
+    Pass("aligned_products", aligned_products.aligned_products, "a GPU multiplies rows of whole 16 bytes"),
     Pass("linear", patterns.linear, "products with bias and transposes are marked"),
     Pass("dead_code", Graph.eliminate_dead_code, "what nothing reads goes"),
 )
@@ -55,6 +59,9 @@ PASS_ORDER: tuple[tuple[str, str, str], ...] = (
     ("identities", "views", "a reshape that changes nothing would stand between two that are one"),
     ("common_subexpressions", "attention_gradient", "the values are one node in both directions only then"),
     ("attention_gradient", "views", "the turned values would be views of what the values are views of"),
+    ("common_subexpressions", "attention_again", "the copies would become one with what they are copies of"),
+    ("attention_gradient", "attention_again", "it finds the weights by the product with the values"),
+    ("views", "aligned_products", "a matrix that is turned twice would be padded as it is not"),
     ("casts", "linear", "a cast that goes would stand between a product and its bias"),
     ("joins", "buckets", "a bucket is a join that stays"),
     ("views", "joins", "slices hide behind reads of what was written"),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from stage2_autograd.aliasing import copies_an_input
 from stage2_autograd.core_calls import core_name, kind_of
+from stage2_autograd.devices import on_gpu
 from stage2_autograd.partition.min_cut import Problem, ancestors, bytes_of, minimum_cut, problem
 from stage2_autograd.partition.split import split
 from stage_contracts import config
@@ -125,11 +126,6 @@ def _above_in_pattern(node: Node) -> set[Node]:
         stack += (n for n in above if n not in found)
         found.update(above)
     return found
-
-
-def on_gpu(nodes: Iterable[Node]) -> bool:
-    """Whether memory costs so much more than arithmetic there that a function of a value is computed again."""
-    return any(isinstance(n.val, TensorMeta) and n.val.device.type == "cuda" for n in nodes)
 
 
 def is_gathered_input(node: Node) -> bool:

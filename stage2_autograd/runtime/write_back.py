@@ -13,6 +13,7 @@ from typing import Any
 
 from stage0_eager.autograd.tape import version_of
 from stage0_eager.autograd.views import write_through
+from stage0_eager.kernels.copies import copy_many
 from stage0_eager.tensor import Tensor, root
 from stage_contracts.graph import Node
 from stage_contracts.joint import FunctionalGraph, ResultPlan
@@ -89,7 +90,7 @@ def _copied(copies: Sequence[Copy], laid_out: tuple[Tensor, ...]) -> tuple[Tenso
     """Copy the new values, and return the results. After a fault here, eager must not start again."""
 
     def rest() -> tuple[Tensor, ...]:
-        copy_all(copies)
+        copy_many(copies)  # a second time changes nothing
         return laid_out
 
     try:
@@ -112,12 +113,6 @@ def refuse_read_only(copies: Sequence[Copy]) -> None:
     """Raise eager's error for read-only memory, before the first write."""
     if not all(writeable(memory) for memory, _ in copies):
         raise ValueError("assignment destination is read-only")
-
-
-def copy_all(copies: Sequence[Copy]) -> None:
-    """Write the new values. A second call changes nothing."""
-    for memory, new in copies:
-        memory[...] = new
 
 
 def _put_all_on_tape(written: Sequence[Tensor], values: Sequence[Tensor], undo: list[Undo]) -> set[int]:

@@ -11,7 +11,7 @@ import pytest
 
 from stage0_eager import TABLE
 from stage0_eager.nn import functional as F
-from stage2_autograd.decompose import decompose, run_passes
+from stage2_autograd.decompose import aligned_products, attention_again, decompose, run_passes
 from stage2_autograd.decompose.passes import PASSES
 from stage2_autograd.functionalize import functionalize
 from stage2_autograd.tests.helpers import (
@@ -145,6 +145,59 @@ def test_attention_and_linear_are_marked():
         marks.setdefault(n.meta.get("pattern"), []).append(n.target.name)
     assert marks["attention_0"].count("matmul") == 2 and "exp" in marks["attention_0"]
     assert marks["linear_0"] == ["permute", "matmul", "add"]
+
+
+# ---- on a GPU ----------------------------------------------------------------------------------------------
+
+
+def as_on_gpu(monkeypatch, *modules):
+    for module in modules:
+        monkeypatch.setattr(module, "on_gpu", lambda nodes: True)
+
+
+def attention_both_ways(q, k, v, g):
+    """Attention, and by hand what its gradient reads: the weights, and what they do to g."""
+    weights = reductions.softmax(products.matmul(q, k.transpose(1, 2)), -1)
+    out = products.matmul(weights, v)
+    return out, products.matmul(weights.transpose(1, 2), g), weights * products.matmul(g, v.transpose(1, 2))
+
+
+def test_a_gpus_backward_computes_weights_again(monkeypatch):
+    tensors = [tensor(2, 5, 4, seed=s) for s in range(4)]
+    whole = decompose(graph_of(attention_both_ways, *tensors))
+    as_on_gpu(monkeypatch, attention_again)
+    graph = decompose(graph_of(attention_both_ways, *tensors))
+    graph.verify()
+    count = lambda graph, name: names_of(graph).count(name)  # noqa: E731
+    assert [count(whole, n) for n in ("matmul", "exp", "amax")] == [4, 1, 1]
+    assert [count(graph, n) for n in ("matmul", "exp", "amax")] == [5, 2, 1]
+    for weights in (n for n in graph.calls if n.target.name == "div"):
+        users = {u.target.name for u in weights.users}
+        assert users == {"matmul"} if "pattern" in weights.meta else users == {"permute", "mul"}
+    inputs = [example(meta_of(n), 3) for n in graph.placeholders]
+    for a, b in zip(interpret(whole, inputs), interpret(graph, inputs), strict=True):
+        assert same_bits(a, b)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(("rows", "inside", "columns"), [(4, 9, 16), (4, 16, 9), (3, 9, 7), (4, 8, 16)])
+def test_a_gpu_multiplies_aligned_rows(monkeypatch, turned, rows, inside, columns):
+    def program(a, b):
+        return products.matmul(a, b.transpose(0, 1) if turned else b), end(b)
+
+    shape = (columns, inside) if turned else (inside, columns)
+    halves = [tensor(*s, seed=k).to(dt.bfloat16) for k, s in enumerate([(2, rows, inside), shape])]
+    as_on_gpu(monkeypatch, aligned_products)
+    monkeypatch.setattr(aligned_products, "LARGE", 1)
+    graph = decompose(graph_of(program, *halves))
+    graph.verify()
+    (product,) = (n for n in graph.calls if n.target.name == "matmul")
+    sizes = [*product.args[0].val.shape[-1:], *product.args[1].val.shape]
+    assert all(n % aligned_products.ALIGNED == 0 for n in sizes)
+    plain = graph_of(program, *halves)
+    inputs = [example(meta_of(n), 1) for n in graph.placeholders]
+    for a, b in zip(interpret(graph, inputs), interpret(plain, inputs), strict=True):
+        assert a.shape == b.shape and same_bits(a, b)
 
 
 # ---- switches, dumps, timings, verification ----------------------------------------------------------------

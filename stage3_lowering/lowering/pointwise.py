@@ -12,17 +12,27 @@ from typing import Any
 import numpy as np
 import sympy
 
+from stage3_lowering.lowering.convolution_calls import following
 from stage3_lowering.lowering.cpp_ops import COSTS
 from stage3_lowering.lowering.one_hot import compare, one_hot
 from stage3_lowering.lowering.realize import why_realize
-from stage3_lowering.lowering.state import State, storage_order
-from stage3_lowering.lowering.values import Body, Index, Lazy, broadcast, computed, is_half, loop_sizes
+from stage3_lowering.lowering.state import State, dense, storage_order
+from stage3_lowering.lowering.values import (
+    Body,
+    Index,
+    Lazy,
+    broadcast,
+    computed,
+    is_half,
+    loop_sizes,
+    strided,
+)
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.dtype import DType
 from stage_contracts.graph import Node
-from stage_contracts.loop_ir import Value
+from stage_contracts.loop_ir import ExternCall, Value
 from stage_contracts.tensor_meta import TensorMeta
 
 # What integers and bools have no use for: the value itself is the result.
@@ -40,6 +50,8 @@ def pointwise(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     compute = args["dtype"] if name in ("cast", "bitcast") else _compute_dtype(name, operands)
     if _left_to_eager(name, compute, operands):
         return None
+    args = _in_one_width(state, node, compute, args)
+    operands = list(args.values())
 
     hot = one_hot(node)
 
@@ -52,7 +64,7 @@ def pointwise(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
 
     tensors = [o for o in operands if isinstance(o, Lazy)]
     value = Lazy(
-        meta,
+        following(meta, tensors),
         fetch,
         size=1 + sum(o.size for o in tensors),
         cost=COSTS.get(name, 1) + sum(o.cost for o in tensors),
@@ -62,17 +74,42 @@ def pointwise(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     return value if rule is None else state.realize(node, value, rule.code)
 
 
+def _is_wide(operand: Any) -> bool:
+    return isinstance(operand, Lazy) and operand.meta.dtype is dt.float64
+
+
+def _in_one_width(state: State, node: Node, compute: DType, args: dict[str, Any]) -> dict[str, Any]:
+    """The arguments; what meets float16 in float64, in float16."""
+    if compute is not dt.float16 or node.target.name == "cast":
+        return args
+    return {key: _halved(state, node, o) if _is_wide(o) else o for key, o in args.items()}
+
+
+def _halved(state: State, node: Node, operand: Lazy) -> Lazy:
+    """A float64 operand (an optimizer's step size, say) in float16: by a call of eager's cast, which rounds once. Only
+    the operand is made so, and once for all that read it."""
+    meta = operand.meta.with_(dtype=dt.float16)
+    if operand not in state.halved:
+        ref = state.shorten(operand.ref) if operand.ref else state.copy(operand, operand.meta, node.origins)
+        name = state.new_buffer(dense(meta))
+        state.nodes.append(ExternCall((name,), "cast", (ref, dt.float16), {}, node.origins))
+        state.halved[operand] = strided(name, meta, state.buffers[name].strides)
+    return state.halved[operand]
+
+
 def _left_to_eager(name: str, compute: DType, operands: list[Any]) -> bool:
     """Whether eager must compute it: a division that may raise, or an operator that in half precision is not float32
-    arithmetic rounded once."""
+    arithmetic rounded once. (Of float64, eager makes a bfloat16 through float32.)"""
     if (
         name in _DIVISIONS and not compute.is_floating_point
     ):  # by zero raises: the eager kernel looks at the divisors
         return isinstance(operands[1], (Lazy, sympy.Basic)) or not operands[1]
     if name == "bitcast":
         return is_half(compute) or is_half(operands[0].meta.dtype)
-    wide = any(isinstance(o, Lazy) and o.meta.dtype is dt.float64 for o in operands)
-    return is_half(compute) and (name in _DIVISIONS or wide)  # rounded twice: to float32, and to a half
+    narrows = (
+        name == "cast" and compute is dt.float16 and _is_wide(operands[0])
+    )  # to float32 and then to a half
+    return narrows or (is_half(compute) and name in _DIVISIONS)
 
 
 def _element(

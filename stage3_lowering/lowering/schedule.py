@@ -6,7 +6,7 @@ what the other writes at the same index, and no dependency runs from one to the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -34,6 +34,7 @@ from stage_contracts.tensor_meta import TensorMeta
 MAKES = "unbacked."  # calls whose result only the data sizes
 CHECK = "unbacked.check"  # the call that raises an error if the data is not as the program says
 FEW_READERS = 8  # of one number; what more nests read alike, as a rate of learning, says nothing about them
+LITTLE = 16  # how many times more each of two kernels touches alone where they share little
 LARGEST_KERNEL = 1024  # instructions; g++ takes more than twice as long for twice as many
 
 
@@ -116,7 +117,7 @@ class Schedule:
 
     def _shared_bytes(self, a: FusedSchedulerNode, b: FusedSchedulerNode) -> int:
         """Bytes of the buffers both touch, open sizes at their nominal value: what fusing saves of memory traffic."""
-        return sum(hinted(self.buffers[name].nbytes) or 1 for name in touched(a) & touched(b))
+        return sum(map(self._bytes, touched(a) & touched(b)))
 
     def _neighbours(self, node: SchedulerNode) -> list[FusedSchedulerNode]:
         """The earlier groups that write what `node` reads, or read the same; one number is no reason (only_numbers)."""
@@ -139,7 +140,7 @@ class Schedule:
         for group in (a, b):
             if group.nodes[0].is_extern:
                 return None, f"{group.nodes[0].node.target} is a call, not a loop nest", "call"  # type: ignore[union-attr]
-        if {self._device(a), self._device(b)} != {self._device(a)}:
+        if self._device(a) != self._device(b):
             return None, "they run on different devices", "device"
         third = self._between(a, b) or self._between(b, a)
         if third is not None:
@@ -164,18 +165,31 @@ class Schedule:
                 return None, f"{a.name} and {b.name} share only numbers", "only_numbers"
             if not shared:
                 reason, code = f"{a.name} and {b.name} touch no element at the same point", "nothing_shared"
+            elif self._device(a).type == "cuda" and self._shares_little(parts, shared):
+                reason, code = f"{a.name} and {b.name} share little of what they touch", "little_shared"
             elif loses_unit_stride(*parts):
                 reason, code = "together no loop walks through memory one by one", "unit_stride"
             else:
                 return FusedSchedulerNode(tuple(order)), self._why(a, b), ""
         return None, reason, code
 
+    def _shares_little(self, parts: Sequence[Sequence[SchedulerNode]], shared: set[tuple[str, Any]]) -> bool:
+        """Whether apart, each could go its own way: the copy of attention's weights for the backward, above all, which
+        has only the rows' sums in common with the weights that it is a copy of."""
+        alone = [
+            sum(map(self._bytes, {d.buffer for n in part for d in (*n.reads, *n.writes)})) for part in parts
+        ]
+        return LITTLE * sum(map(self._bytes, {name for name, _ in shared})) < min(alone)
+
+    def _bytes(self, name: str) -> int:
+        return hinted(self.buffers[name].nbytes) or 1
+
     def _equal_bytes(self, a: FusedSchedulerNode, merged: FusedSchedulerNode) -> int:
         """Bytes of the buffers that both parts touch at equal indices."""
         mine = {n.name for n in a.nodes}
         parts = [n for n in merged.nodes if n.name in mine], [n for n in merged.nodes if n.name not in mine]
         shared = {buffer for buffer, _ in elements(parts[0]) & elements(parts[1])}
-        return sum(hinted(self.buffers[name].nbytes) or 1 for name in shared)
+        return sum(map(self._bytes, shared))
 
     def _why(self, a: FusedSchedulerNode, b: FusedSchedulerNode) -> str:
         passed = sorted((written_by(a) & read_by(b)) | (written_by(b) & read_by(a)))

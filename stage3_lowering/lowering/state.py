@@ -49,6 +49,7 @@ class State:
         self.constants: dict[str, Any] = {}
         self.nodes: list[LoopNest | ExternCall] = []
         self.copies: dict[tuple, tuple[BufferRef, Lazy]] = {}  # (what, strides) -> a copy that is laid out so
+        self.halved: dict[Lazy, Lazy] = {}  # a float64 operand -> the same in float16
         self._returned: set[str] = set()  # no two outputs share memory
         self._taken = set(RESERVED)
         self._suffix: dict[str, int] = {}
@@ -207,6 +208,8 @@ class State:
         for output in graph.outputs:
             value = self.values[output] if isinstance(output, Node) else output
             lazy = isinstance(value, Lazy)
+            if lazy:  # as the graph says, however it was laid out here
+                value = replace(value, meta=self.meta(output))
             outputs.append(self._output(output, value) if lazy else self.sizes.tree(value))
             if lazy:
                 self._returned.add(outputs[-1].name)

@@ -7,13 +7,15 @@ window in float64, one place of the kernel at a time; it knows no columns and no
 import itertools
 import random
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from stage3_lowering.interpret import interpret_lowered
 from stage3_lowering.lowering import convolution
 from stage3_lowering.tests.graphs import meta_of_array, run_every_way, trace
-from stage_contracts import events
+from stage_contracts import config, events
+from stage_contracts import dtype as dt
 from stage_contracts.convolution_metas import convolved_size, transposed_size
 from stage_contracts.device import Device
 from stage_contracts.loop_ir import BufferRef, ExternCall, LoopNest
@@ -253,3 +255,59 @@ def test_channels_last_goes_through(seam):
     (got,) = interpret_lowered(lowered, (channels_last(x), w))
     np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
     assert got.flags.c_contiguous
+
+
+def test_halves_have_their_channels_innermost_until_they_leave(seam):
+    """A block with a norm, a shortcut and a pool, and its gradients: the input and each kernel are turned once."""
+    how = ((1, 1), (1, 1), (1, 1))
+    x, w = RNG.standard_normal((2, 8, 6, 6)), RNG.standard_normal((8, 8, 3, 3)) / 8
+    g = RNG.standard_normal((2, 8, 1, 1))
+    x, w, g = (a.astype(ml_dtypes.bfloat16) for a in (x, w, g))
+
+    def function(c, x, w, g):
+        y = c.convolution(x, w, *how, False, (0, 0), 1)
+        wide = c.cast(y, dt.float32)
+        mean = c.div(c.sum(wide, (0, 2, 3), True), 72)
+        z = c.maximum(c.cast(c.sub(wide, mean), dt.bfloat16), 0.0)
+        z = c.add(z, c.convolution(z, w, *how, False, (0, 0), 1))
+        back = c.where(c.le(z, 0.0), 0.0, c.expand(g, z.val.shape))
+        on_x = c.convolution(back, w, *how, True, (0, 0), 1)
+        return z, c.add(on_x, y), c.sub(w, c.convolution_weight_gradient(z, back, (3, 3), *how, 1))
+
+    plain = interpret_lowered(seam("lower")(trace(function, x, w, g)), (x, w, g))
+    lowered = seam("lower")(trace(function, *map(on_gpu, (x, w, g))))
+    assert layouts_of(lowered) == [["last"] * 3] * 4
+    given = [n for n in lowered.nodes if isinstance(n, LoopNest) and n.reads in (("x",), ("y",))]
+    assert len(given) == 2  # x is called x and w is called y: one copy of each
+    for got, want in zip(interpret_lowered(lowered, (x, w, g)), plain, strict=True):
+        assert got.flags.c_contiguous
+        np.testing.assert_allclose(got.astype(np.float32), want.astype(np.float32), rtol=1e-2, atol=2e-2)
+    with config.patch({"lowering.layout_optimization": False}):
+        lowered = seam("lower")(trace(function, *map(on_gpu, (x, w, g))))
+    assert layouts_of(lowered) == [["rows"] * 3] * 4
+
+
+@pytest.mark.parametrize("makes", ["y", "x", "w"])
+def test_a_kernel_of_size_1_is_a_product_on_a_gpu(seam, makes):
+    """Forward, both gradients, on operands that are views, expanded, or lie row by row."""
+    how = ((1, 1), (0, 0), (1, 1))
+    x, g = (RNG.standard_normal((2, channels, 3, 5)) for channels in (8, 4))
+    w = RNG.standard_normal((4, 8, 1, 1))
+    x, w, g = (a.astype(ml_dtypes.bfloat16) for a in (x, w, g))
+    functions = {
+        "y": (lambda c, x, w: c.convolution(x, w, *how, False, (0, 0), 1), (x, w)),
+        "x": (lambda c, g, w: c.convolution(g, w, *how, True, (0, 0), 1), (g, w)),
+        "w": (lambda c, x, g: c.convolution_weight_gradient(x, g, (1, 1), *how, 1), (x, g)),
+    }
+    function, arrays = functions[makes]
+    for views in (lambda c, a: a, lambda c, a: c.slice(c.expand(a, (2, *a.val.shape[1:])), 0, 1, 2, 1)):
+
+        def wrapped(c, a, b, views=views):
+            return function(c, views(c, a), views(c, b)) if makes == "w" else function(c, views(c, a), b)
+
+        (want,) = interpret_lowered(seam("lower")(trace(wrapped, *arrays)), arrays)
+        lowered = seam("lower")(trace(wrapped, *map(on_gpu, arrays)))
+        assert [n.target for n in lowered.nodes if isinstance(n, ExternCall)] == ["matmul"]
+        (got,) = interpret_lowered(lowered, arrays)
+        assert got.shape == want.shape and got.flags.c_contiguous
+        np.testing.assert_allclose(got.astype(np.float32), want.astype(np.float32), rtol=1e-2, atol=2e-2)

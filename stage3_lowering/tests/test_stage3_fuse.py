@@ -16,7 +16,7 @@ from stage3_lowering.tests.cpp_runner import run_cpp
 from stage3_lowering.tests.graphs import CPP, check, run_every_way, trace
 from stage_contracts import config
 from stage_contracts import dtype as dt
-from stage_contracts.device import CPU
+from stage_contracts.device import CPU, Device
 from stage_contracts.events import EVENT_LOG
 from stage_contracts.graph import GraphError
 from stage_contracts.loop_ir import LoopNest
@@ -272,6 +272,22 @@ def test_a_merge_that_loses_unit_stride_is_refused(seam):
 
     program = fused(seam, function, square, square[0].copy())
     assert why_not_fused(program, "buf0", "buf1") == "unit_stride"
+
+
+@pytest.mark.parametrize(("device", "code"), [(CPU, ""), (Device("cuda", 0), "little_shared")])
+def test_on_a_gpu_what_shares_only_row_values_stays_apart(seam, device, code):
+    """One matrix makes a number for each row, and another one reads it."""
+
+    def function(c, x, y):
+        rows = c.amax(x, (1,), True)
+        return c.sub(x, rows), c.sub(y, rows)
+
+    wide = [RNG.standard_normal((64, 200)).astype(np.float32) for _ in range(2)]
+    lowered = seam("lower")(trace(function, *wide))
+    moved = {name: meta.with_(device=device) for name, meta in lowered.buffers.items()}
+    program = seam("fuse")(replace(lowered, buffers=moved))
+    *_, own, others = (n.name for n in lowered.nodes)
+    assert why_not_fused(program, own, others) == code
 
 
 def test_a_run_repeats_bit_for_bit(seam):

@@ -8,10 +8,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from stage0_eager.kernels.eager import eager_kernel
+from stage3_lowering.interpret import interpret_lowered
 from stage3_lowering.tests import references
 from stage3_lowering.tests import test_stage3_pointwise as pointwise
 from stage3_lowering.tests.graphs import TRITON, run_every_way, trace
 from stage_contracts import dtype as dt
+from stage_contracts.loop_ir import ExternCall
 
 F = np.float32
 ULPS = {*references.TRANSCENDENTAL, *references.TRANSCENDENTAL_2}
@@ -162,6 +165,39 @@ def test_what_is_left_to_eager(seam):
     graph = trace(lambda c, x, y: (c.remainder(x, 0.3), c.cast(y, dt.float16)), x, wide)
     for outputs in run_every_way(seam, graph, [x, wide]).values():
         same_halves(outputs[1], wide.astype(np.float16))
+
+
+def near_ties(half):
+    """float64 numbers a hair above, below and on the middle between a half and the next."""
+    x = X.astype(HALVES[half]).astype(np.float64)
+    x = x[np.isfinite(x) & (x != 0)][:40]
+    middle = x * (1 + 2.0 ** (-11 if half == "float16" else -8) / 2)
+    return np.concatenate([x * (1 + 1e-3), middle, middle * (1 + 2.0**-40), middle * (1 - 2.0**-40)])
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_a_float64_number_meets_halves_in_a_kernel(seam, half):
+    """An optimizer's step size and momentum: the bits of eager's cast, without a call of each product."""
+    x = X.astype(HALVES[half])
+
+    def step(c, p, m, g, momentum, lr):
+        moved = c.add(c.mul(m, momentum), g)
+        return c.sub(p, c.mul(moved, lr)), moved, c.where(c.lt(p, 0.0), momentum, g)
+
+    def eager(node, args, kwargs):
+        return eager_kernel(node.target.name)(np, *args, **kwargs)
+
+    for number, momentum in enumerate(near_ties(half)):
+        arrays = [x, x[::-1].copy(), x * x, np.array(momentum), np.array(momentum / 3)]
+        if not number:
+            graph = trace(step, *arrays)
+            lowered = seam("lower")(graph)
+        found = {"nests": interpret_lowered(lowered, arrays)}
+        for way, outputs in (found if number else run_every_way(seam, graph, arrays)).items():
+            for got, exact in zip(outputs, graph.interpret(arrays, eager), strict=True):
+                same_halves(got, exact, way)
+    called = [n.target for n in lowered.nodes if isinstance(n, ExternCall)]
+    assert called == ["cast"] * (2 if half == "float16" else 0)
 
 
 @pytest.mark.parametrize("half", HALVES)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from stage4_runtime.runtime import cudnn as library
-from stage4_runtime.runtime.cudnn import TYPES, Choice, Convolution, CudnnError, Handles, Prepared
+from stage4_runtime.runtime.cudnn import HALVES, TYPES, Convolution, Cudnn, CudnnError, Handles, Prepared
+from stage4_runtime.runtime.cudnn_plans import plan_of
 from stage_contracts import config, events
 from stage_contracts.convolution_metas import convolved_size
 from stage_contracts.loop_ir import BufferRef
@@ -103,7 +105,8 @@ def _in_words(step: External, shapes: Sequence[tuple]) -> tuple[str, tuple, tupl
 
 # ---- descriptors and algorithms, once for all steps that are alike ------------------------------------------------
 
-_MADE: dict[tuple, tuple[Prepared, Choice]] = {}
+Way = tuple[str, Callable[[Handles], Callable[..., Any]]]  # its name, and what makes the call
+_MADE: dict[tuple, Way] = {}
 _LOCK = threading.Lock()
 
 
@@ -112,17 +115,27 @@ def _prepared(of: Convolution, program: Program, cp: Any) -> Callable[..., Any]:
     if found is None:
         raise Unfit("there is no cuDNN: neither libcudnn.so.9 nor the package nvidia.cudnn was found")
     runtime, device = config.current().runtime, program.device.index
-    switches = runtime.deterministic, runtime.cudnn_benchmark, runtime.cudnn_allow_tf32
+    measure = runtime.cudnn_benchmark and not runtime.deterministic
+    switches = runtime.deterministic, measure, runtime.cudnn_allow_tf32
     handles, key = Handles(cp, found), (device, of, *switches)
     with _LOCK, cp.cuda.Device(device):
         if key not in _MADE:
-            prepared = Prepared(found, of, runtime.cudnn_allow_tf32)
             handle, _ = handles.of(cp.cuda.get_current_stream().ptr, 0)
-            _MADE[key] = prepared, prepared.choose(handle, runtime.deterministic, runtime.cudnn_benchmark)
-        prepared, choice = _MADE[key]
-    why = "it is deterministic" if runtime.deterministic else "cuDNN's rule"
-    why = "measured" if runtime.cudnn_benchmark and not runtime.deterministic else why
-    events.record(
-        "policy", "convolution", program=program.name, makes=of.makes, algorithm=choice.name, why=why
-    )
-    return prepared.bound(choice, handles)
+            _MADE[key] = _way(found, of, handle, *switches)
+    name, bound = _MADE[key]
+    why = "it is deterministic" if runtime.deterministic else "measured" if measure else "cuDNN's rule"
+    events.record("policy", "convolution", program=program.name, makes=of.makes, algorithm=name, why=why)
+    return bound(handles)
+
+
+def _way(found: Cudnn, of: Convolution, handle: int, deterministic: bool, measure: bool, tf32: bool) -> Way:
+    """A plan for halves. An algorithm where that is measured, and of floats, which a plan may take as TF32."""
+    if of.dtype in HALVES and not measure:
+        try:
+            plan = plan_of(found, of, handle, deterministic)
+            return plan.name, plan.bound
+        except CudnnError as error:
+            events.record("fallback", "cudnn_plan", reason=str(error))
+    prepared = Prepared(found, of, tf32)
+    choice = prepared.choose(handle, deterministic, measure)
+    return choice.name, partial(prepared.bound, choice)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from stage_contracts.blas import Contraction, Matrix, contraction
+from stage_contracts.errors import DeviceError
 from stage_contracts.program import External, Program
 from stage_contracts.size_vars import is_open
 
@@ -122,7 +123,7 @@ def _bound(cp: Any, library: Any, plan: Plan, scalar: Any) -> Callable[..., Any]
                 handle, *plan.sizes, alpha, b + db, *plan.b, a + da, *plan.a, beta, c + dc, *plan.c, *tail
             )
             if status:
-                raise RuntimeError(f"cuBLAS refused a product of {plan.sizes[2:]} (n, m, k): status {status}")
+                raise DeviceError(f"cuBLAS refused a product of {plan.sizes[2:]} (n, m, k): status {status}")
 
     return call
 

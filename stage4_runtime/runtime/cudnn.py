@@ -16,6 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from stage_contracts.errors import DeviceError
+
 WORKSPACE = 256 << 20  # bytes: an algorithm that needs more is not taken
 NAMES = ("libcudnn.so.9", "libcudnn.so")
 MOST_ALGORITHMS = 10
@@ -27,6 +29,7 @@ TYPES: dict[str, tuple[int, int, Any]] = {
     "float32": (0, 0, ctypes.c_float),
     "float64": (1, 1, ctypes.c_double),
 }
+HALVES = ("float16", "bfloat16")
 _BY_ROWS, _CHANNELS_LAST = 0, 1  # cudnnTensorFormat_t, of kernels
 _CROSS_CORRELATION = 1  # cudnnConvolutionMode_t: what every framework calls a convolution
 _DEFAULT_MATH, _TENSOR_CORES, _NO_TENSOR_CORES = 0, 1, 3  # cudnnMathType_t; the default takes float32 as TF32
@@ -100,7 +103,10 @@ class Cudnn:
         self.library = library
 
     def __call__(self, name: str, *args: Any) -> None:
-        if status := getattr(self.library, name)(*args):
+        function = getattr(self.library, name, None)
+        if function is None:
+            raise CudnnError(f"this cuDNN has no {name}")
+        if status := function(*args):
             raise CudnnError(f"{name}: {self.words(status)}")
 
     def words(self, status: int) -> str:
@@ -152,7 +158,7 @@ class Prepared:
         )  # fmt: skip
         cudnn("cudnnSetConvolutionGroupCount", self.how, of.groups)
         plain = _DEFAULT_MATH if allow_tf32 or of.dtype != "float32" else _NO_TENSOR_CORES
-        self.is_half = of.dtype in ("float16", "bfloat16")
+        self.is_half = of.dtype in HALVES
         cudnn("cudnnSetConvolutionMathType", self.how, _TENSOR_CORES if self.is_half else plain)
         name, order, self.places = KINDS[of.makes]
         self.call, self.descriptors = f"cudnnConvolution{name}", tuple(getattr(self, d) for d in order)
@@ -218,7 +224,7 @@ class Prepared:
                 algorithm, pointer(work), nbytes, beta, result, pointer(places[2]),
             )  # fmt: skip
             if status:
-                raise CudnnError(f"{self.call} of {self.of}: {self.cudnn.words(status)}")
+                raise DeviceError(f"{self.call} of {self.of}: {self.cudnn.words(status)}")
 
         return call
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from stage_contracts import config
 from stage_contracts.device import CPU
 from stage_contracts.loop_ir import BufferRef, buffer_refs
 from stage_contracts.program import (
@@ -29,10 +30,12 @@ from stage_contracts.program import (
 )
 from stage_contracts.segments import can_run
 
+LIBRARY = ("matmul", "convolution", "convolution_weight_gradient", "scatter_add")  # what a GPU's libraries do
+
 
 def donate(program: Program) -> Program:
     """The program, with each update that may be done in place written to its input."""
-    if program.device != CPU:  # a CUDA graph keeps inputs of its own
+    if program.device != CPU and config.current().runtime.cuda_graphs:  # a CUDA graph keeps inputs of its own
         return program
     chosen = _chosen(program)
     if not chosen:
@@ -64,13 +67,19 @@ def _may_write(program: Program, out: str, into: str, maker: Any) -> bool:
     """Whether the step that makes `out` is a kernel that may write it over `into`."""
     if program.buffers[out].meta != program.buffers[into].meta.with_(requires_grad=False):
         return False
-    return isinstance(maker, Launch) and may_write_over(
-        program.kernels[maker.kernel], maker.buffers, out, into
-    )
+    if not isinstance(maker, Launch) or program.kernels[maker.kernel].template:
+        return False
+    return may_write_over(program.kernels[maker.kernel], maker.buffers, out, into)
 
 
 def _may_raise(step: Any, program: Program) -> bool:
-    """Whether a step can end in an error: a kernel that checks an index, and most of what is called outside."""
+    """Whether a step can end in an error: a kernel that checks an index, and most of what is called outside.
+
+    On a GPU a kernel's error comes at any later time, and ends the process's use of the device. A library that refuses
+    raises DeviceError, after which nobody begins again.
+    """
+    if program.device != CPU and (isinstance(step, Launch) or getattr(step, "target", "") in LIBRARY):
+        return False
     if isinstance(step, Launch):
         return any(i.op == "indirect_index" for n in program.kernels[step.kernel].nests for i in n.body)
     if isinstance(step, Collective | Await):  # the ranks cannot go on after that, and nobody begins again

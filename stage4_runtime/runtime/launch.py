@@ -149,7 +149,7 @@ def _routine(step: External, library: ArrayLibrary) -> Callable:
     return own if library is NUMPY else _with_out(own, eager_call(step.target, library.xp), library)
 
 
-def _with_out(own: Callable | None, eager: Callable, library: ArrayLibrary) -> Callable:
+def _with_out(own: Any, eager: Callable, library: ArrayLibrary) -> Callable:
     """The library's product for the dtypes that it has; else the eager kernel, its result copied."""
 
     def call(*args: Any, out: Any) -> None:

@@ -10,14 +10,17 @@ import numpy as np
 import pytest
 
 from stage4_runtime.runtime import launch, plan_memory
-from stage4_runtime.runtime.donate import may_write_over
+from stage4_runtime.runtime.donate import LIBRARY, may_write_over
 from stage4_runtime.tests.programs import external, meta, program, python_kernels, sum_kernel
+from stage_contracts import config
+from stage_contracts.device import Device
 from stage_contracts.dtype import float32
 from stage_contracts.index_expr import symbol
 from stage_contracts.loop_ir import BufferRef, Instr, LoopNest, Value
 from stage_contracts.program import Kernel, Launch
 
 I0 = symbol("i0")
+CUDA = Device("cuda", 0)
 
 
 def updating(*steps, kernels, updates, returns=("new",), inputs=("p", "g")):
@@ -88,6 +91,23 @@ def test_a_kernel_that_reads_the_old_value_after_it_wrote():
     assert not may_write_over(both, both.params, "new", "p")
     swapped = Kernel("k", (*second.nests, *first.nests), ("p", "g", "new", "other"))
     assert may_write_over(swapped, swapped.params, "new", "p")
+
+
+def test_on_a_gpu_a_librarys_call_after_the_write_is_no_hindrance():
+    """A training step: gradients by cuBLAS and cuDNN between updates. A CUDA graph has inputs of its own."""
+    k = sum_kernel("k", "new", ["p", "g"], 64)
+    on = {
+        target: [Launch("k", k.params), external(target, "g", "g", out="y")] for target in (*LIBRARY, "solve")
+    }
+    for target, steps in on.items():
+        plan = updating(*steps, kernels=[k], updates={"new": "p"}, returns=("new", "y"))
+        assert (
+            not plan_memory(plan.with_(device=CUDA)).written_inputs
+            if target == "solve"
+            else (plan_memory(plan.with_(device=CUDA)).written_inputs == ("p",))
+        )
+        with config.patch({"runtime.cuda_graphs": True}):
+            assert not plan_memory(plan.with_(device=CUDA)).written_inputs
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -74,7 +74,10 @@ CALLS = {  # operator, parameter: the call, with x of shape (4, 4)
     ("cosine_embedding_loss", "margin"): lambda x, s: F.cosine_embedding_loss(x, x.t(), SIGNS, margin=s),
     ("hinge_embedding_loss", "margin"): lambda x, s: F.hinge_embedding_loss(x, SIGNS, margin=s),
     ("margin_ranking_loss", "margin"): lambda x, s: F.margin_ranking_loss(x[0], x[1], SIGNS, margin=s),
-    ("normalize_batch", "eps"): lambda x, s: F.batch_norm(x, None, None, training=True, eps=s),
+    **{
+        (name, "eps"): lambda x, s: F.batch_norm(x, None, None, training=True, eps=s)
+        for name in ("normalize_batch", "normalize_by_own_moments")
+    },
     ("triplet_margin_loss", "margin"): lambda x, s: F.triplet_margin_loss(x, x.t(), x.flip(0), margin=s),
     ("multi_margin_loss", "margin"): lambda x, s: F.multi_margin_loss(x, CLASSES, margin=s),
     ("cross_entropy", "label_smoothing"): lambda x, s: F.cross_entropy(x, CLASSES, label_smoothing=s),

@@ -14,6 +14,7 @@ from stage0_eager.table.operator import operator
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
 
+_HALVES = ("float16", "bfloat16")
 _EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
 
 
@@ -47,10 +48,71 @@ def normalize_by_moments(input, mean, variance, weight=None, bias=None, eps=1e-5
 
 @operator
 def normalize_batch(input, dims, weight=None, bias=None, eps=1e-5):
-    """(normalized, mean, variance): as normalize_by_moments, with the moments of `input` itself over `dims`."""
-    input, narrow = widened(input, weight, bias)
-    mean, variance, centred = _moments(input, dims)
-    return narrowed(_scaled(centred, variance, weight, bias, eps), narrow), mean, variance
+    """(normalized, mean, variance): as normalize_by_moments, with the moments of `input` itself over `dims`.
+
+    Halves are computed in float32, and rounded once.
+    """
+    half = input.dtype.name in _HALVES
+    mean, variance = _moments_at_once(input, dims) if half else _moments(input, dims)[:2]
+    return normalize_by_own_moments(input, mean, variance, dims, weight, bias, eps), mean, variance
+
+
+def _moments_at_once(input, dims):
+    """Mean and variance of halves, in float32. The elements are read once, as distances from the first of a channel."""
+    x, n = c.cast(input, dt.float32), count(input, dims)
+    first = x
+    for dim in dims:
+        first = c.slice(first, dim, 0, 1, 1)
+    away = c.sub(x, first)
+    mean, square = c.div(c.sum(away, dims, True), n), c.div(sum_of_squares(away, dims), n)
+    return c.add(first, mean), c.maximum(c.sub(square, c.mul(mean, mean)), 0.0)
+
+
+@operator
+def normalize_by_own_moments(input, mean, variance, dims, weight=None, bias=None, eps=1e-5):
+    """(input - mean) / sqrt(variance + eps), then per channel * weight + bias.
+
+    mean and variance are those of input over `dims`: the gradient of input has what flows through them, so they get
+    none. (Its own derivative goes through them as any other.)
+    """
+    half = input.dtype.name in _HALVES
+    wide = [x if x is None or not half else c.cast(x, dt.float32) for x in (input, weight, bias)]
+    out = _scaled(c.sub(wide[0], mean), variance, wide[1], wide[2], eps)
+    return c.cast(out, input.dtype) if half else out
+
+
+def _wide(x):
+    return c.cast(x, dt.float32) if x.dtype.name in _HALVES else x
+
+
+def _sums(g, input, mean, variance, dims, eps):
+    """(g, normalized input, root, sum of g, sum of g * normalized): what all three gradients are made of."""
+    g, scale = _wide(g), c.rsqrt(c.add(variance, eps))
+    unit = c.mul(c.sub(_wide(input), mean), scale)
+    return g, unit, scale, c.sum(g, dims, True), c.sum(c.mul(g, unit), dims, True)
+
+
+def _own_input(g, input, mean, variance, dims, weight, eps):
+    g, unit, scale, plain, along = _sums(g, input, mean, variance, dims, eps)
+    n = count(input, dims)
+    scale = scale if weight is None else c.mul(scale, _per_channel(_wide(weight), input.ndim))
+    rest = c.add(c.div(plain, n), c.mul(unit, c.div(along, n)))
+    return c.cast(c.mul(scale, c.sub(g, rest)), input.dtype)
+
+
+def _of_channels(total, dims, like):
+    """Sums over `dims`, (N or 1, C, 1, ...), as the gradient of a tensor (C,)."""
+    total = total if 0 in dims else c.sum(total, (0,), True)
+    return c.cast(c.reshape(total, like.shape), like.dtype)
+
+
+normalize_by_own_moments.derivative(
+    input=_own_input,
+    weight=lambda g, input, mean, variance, dims, weight, eps: _of_channels(
+        _sums(g, input, mean, variance, dims, eps)[4], dims, weight
+    ),
+    bias=lambda g, dims, bias: _of_channels(c.sum(_wide(g), dims, True), dims, bias),
+)
 
 
 @operator

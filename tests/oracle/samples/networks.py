@@ -98,6 +98,7 @@ layer("normalize", lambda x, p=2.0, dim=1, eps=1e-12: x / np.maximum((np.abs(x) 
 internal(
     normalize_by_moments="batch_norm",
     normalize_batch="batch_norm",
+    normalize_by_own_moments="batch_norm",
     moved_averages="batch_norm",
     channels="batch_norm",
     sum_of_squares="layer_norm",
