@@ -16,6 +16,7 @@ WORTH = 8  # additions that a column's values must cost: two divisions
 MOST_COLUMNS = 4096  # elements of an array on the stack
 FEWEST_ROWS = 16
 MOST_KEPT = 4  # arrays
+_FREE = ("load", "constant")  # as cheap where they stand
 _BOUND = {"store", "random_bits", "indirect_index", "reduction", "scan", "constant"}
 
 
@@ -28,27 +29,32 @@ class ColumnValues:
 
 def column_values(nest: LoopNest, order: tuple[str, ...]) -> ColumnValues | None:
     """The values of each column that are worth a loop of their own; None where there are none."""
-    sizes = dict(zip(map(str, nest.loop_variables), nest.ranges, strict=True))
-    columns = sizes[order[-1]] if len(order) > 1 else 0
-    rows = [sizes[loop] for loop in order[:-1]]
-    few = any(isinstance(n, int) and n < FEWEST_ROWS for n in rows[-1:])
-    if not isinstance(columns, int) or not FEWEST_ROWS <= columns <= MOST_COLUMNS or few:
+    if not _has_columns(nest, order):
         return None
     alike, needed = _alike(nest, order[-1]), set[str]()
-    cost = sum(COSTS.get(i.op, 1) for i in alike.values() if i.op not in ("load", "constant"))
-    if cost < WORTH:
+    if sum(COSTS.get(i.op, 1) for i in alike.values() if i.op not in _FREE) < WORTH:
         return None
     kept, again = [], set[str]()
     for instr in reversed(nest.body):
         if instr.name not in alike:
             needed |= {str(a) for a in instr.args if isinstance(a, Value)}
-        elif instr.name in needed and instr.op in ("load", "constant"):
+        elif instr.name in needed and instr.op in _FREE:
             again.add(instr.name)
         elif instr.name in needed:
             kept.append(instr)
     if not 0 < len(kept) <= MOST_KEPT:
         return None
     return ColumnValues(tuple(alike.values()), tuple(reversed(kept)), frozenset(alike.keys() - again))
+
+
+def _has_columns(nest: LoopNest, order: tuple[str, ...]) -> bool:
+    """Whether the loops have columns, not too many of them, and rows enough."""
+    sizes = dict(zip(map(str, nest.loop_variables), nest.ranges, strict=True))
+    if len(order) < 2 or not isinstance(sizes[order[-1]], int):
+        return False
+    rows = sizes[order[-2]]
+    few = isinstance(rows, int) and rows < FEWEST_ROWS
+    return FEWEST_ROWS <= sizes[order[-1]] <= MOST_COLUMNS and not few
 
 
 def _alike(nest: LoopNest, loop: str) -> dict[str, Instr]:
