@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from stage_contracts.core_ops import CORE_OPS
@@ -106,7 +107,8 @@ class LoopNest:
             v.name for v in (*self.loop_variables, *self.reduction_variables)
         }
         used = [*self.ranges, *self.reduction_ranges, *(a for i in self.body for a in i.args)]
-        return tuple(sorted({s.name for e in used for s in getattr(e, "free_symbols", ())} - made))
+        free = (name for e in used if hasattr(e, "free_symbols") for name in _free_names(e))
+        return tuple(sorted(set(free) - made))
 
     @property
     def is_reduction(self) -> bool:
@@ -161,10 +163,15 @@ def _undefined(instr: Instr, defined: Collection[str], variables: Collection[str
     for arg in instr.args:
         if isinstance(arg, Value) and arg not in defined:
             return f"{instr} reads {arg}, which is not defined before it"
-        for free in [s.name for s in getattr(arg, "free_symbols", ())]:
+        for free in _free_names(arg) if hasattr(arg, "free_symbols") else ():
             if free not in variables and free not in defined and _LOOP_VARIABLE.fullmatch(free):
                 return f"{instr} uses the unknown index {free}"
     return ""
+
+
+@lru_cache(1 << 14)  # every pass is followed by a check
+def _free_names(index: Any) -> tuple[str, ...]:
+    return tuple(symbol.name for symbol in index.free_symbols)
 
 
 def run(nest: LoopNest, ops: Any) -> dict[str, Any]:

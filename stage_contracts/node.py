@@ -53,13 +53,16 @@ class Node:
 
 def map_args(tree: Any, function: Callable[[Node], Any]) -> Any:
     """A copy of nested tuples, lists, dicts and slices, with `function` applied to every Node in them."""
+    if isinstance(tree, (tuple, list)):
+        mapped = [
+            function(t) if type(t) is Node else map_args(t, function) if isinstance(t, _TREES) else t
+            for t in tree
+        ]
+        return type(tree)(*mapped) if hasattr(tree, "_fields") else type(tree)(mapped)
     if isinstance(tree, Node):
         return function(tree)
-    if isinstance(tree, (tuple, list)):
-        mapped = [map_args(t, function) for t in tree]
-        return type(tree)(*mapped) if hasattr(tree, "_fields") else type(tree)(mapped)
     if isinstance(tree, dict):
-        return {k: map_args(v, function) for k, v in tree.items()}
+        return {k: map_args(v, function) for k, v in tree.items()} if tree else {}
     if isinstance(tree, slice):
         return slice(*(map_args(t, function) for t in (tree.start, tree.stop, tree.step)))
     return tree

@@ -1,7 +1,7 @@
 """One rank of `benchmarks/gpu/distributed.py`, as torch or as Cutaway: it builds, then measures what it is asked.
 
 Input: `PEER MODEL DEVICE` and torchrun's variables. Each line that it reads is a measurement's name; it answers each
-with a line of JSON. `step`: DistributedDataParallel; `alone`: the same step without other ranks; `moved`: the
+with a line of JSON. `step`: DistributedDataParallel; `alone`: the same step in a group of this rank alone; `moved`: the
 gradients' bytes by themselves; `link`: all_reduces of many sizes; `memory`: bytes per GPU of a sharded
 model, and the formula's.
 """
@@ -59,6 +59,8 @@ class Training:
         self.make: Callable[[], Any] = lambda: copy.deepcopy(self.start).to(DEVICE)
         torch.manual_seed(1 + dist.get_rank())
         self.x, self.y = draw(*about, DEVICE, dtype)
+        groups = [dist.new_group([rank]) for rank in range(dist.get_world_size())]
+        self.alone = groups[dist.get_rank()]  # with it a step does all that DDP does, but for the link
         self.calls: dict[bool, Callable[[], Any]] = {}
         self.cold: dict[bool, float] = {}
 
@@ -75,7 +77,7 @@ class Training:
 
     def _built(self, ddp: bool) -> Callable[[], Any]:
         model = self.make()
-        run = DistributedDataParallel(model) if ddp else model
+        run = DistributedDataParallel(model, process_group=None if ddp else self.alone)
         if not OURS:
             run = torch.compile(run)
         fused = {} if OURS or DEVICE == "cpu" else {"fused": True}

@@ -14,11 +14,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from cutaway.profiler import chrome_trace, compile_phases, gpu, regions
+from cutaway.profiler import chrome_trace, compile_phases, gpu
 from cutaway.profiler.averages import EventList, averages
-from cutaway.profiler.costs import count_operations
 from cutaway.profiler.events import ACTIVE, ProfilerEvent, Recorder, nested
-from cutaway.profiler.memory_timeline import write_timeline
 from cutaway.profiler.schedule import RECORDING, ProfilerAction, every_step
 from cutaway.profiler.stacks import write_stacks
 from stage_contracts.messages import checks_options
@@ -151,6 +149,8 @@ class profile:
             raise RuntimeError(
                 "another profiler is recording: end it (leave its block, or call stop()) first"
             )
+        from cutaway.profiler import regions  # imported here: with stage 4 comes sympy, half a second
+
         self._recorder = Recorder(*self._options)
         ACTIVE.append(self._recorder)
         self._undo.callback(ACTIVE.clear)
@@ -172,6 +172,8 @@ class profile:
         if recorder.gpu is not None:
             gpu.add_to_launches(recorded)
         if self._flops:
+            from cutaway.profiler.costs import count_operations  # imported here: stage 4, as above
+
             count_operations(recorded)
         self._recorded = [*self._recorded, *recorded] if self._all else recorded
         if self._on_trace_ready is not None:
@@ -197,6 +199,8 @@ class profile:
             raise RuntimeError("export_memory_timeline needs allocations: profile with profile_memory=True")
         if device not in (None, "cpu", "cpu:0"):
             raise ValueError(f"export_memory_timeline records the CPU only, got device={device!r}")
+        from cutaway.profiler.memory_timeline import write_timeline  # imported here: stage 4, as above
+
         write_timeline(self._recorded, str(path))
 
     def export_stacks(self, path: str | Path, metric: str = "self_cpu_time_total") -> None:

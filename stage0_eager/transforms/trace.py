@@ -113,15 +113,18 @@ class Tracer:
 
 def map_tensors(tree: Any, function: Callable[[Tensor], Any]) -> Any:
     """A copy of nested tuples, lists and dicts with `function` applied to every Tensor."""
+    if type(tree) in (tuple, list):  # first what is most frequent: this runs for every call that is traced
+        return type(tree)([map_tensors(t, function) if isinstance(t, _TREES) else t for t in tree])
     if isinstance(tree, Tensor):
         return function(tree)
     if type(tree) is dict:
-        return {key: map_tensors(t, function) for key, t in tree.items()}
-    if type(tree) in (tuple, list):
-        return type(tree)(map_tensors(t, function) for t in tree)
+        return {key: map_tensors(t, function) for key, t in tree.items()} if tree else {}
     if isinstance(tree, tuple) and hasattr(tree, "_make"):  # a named tuple, such as the result of sort
         return tree._make(map_tensors(t, function) for t in tree)
     return tree
+
+
+_TREES = (Tensor, dict, tuple, list)
 
 
 def _meta(tensor: Tensor) -> TensorMeta:

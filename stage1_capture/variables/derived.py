@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -48,12 +49,14 @@ def asked_of(base: type, method: str, real: Any, source: Source | None, *words: 
     return CallSource(RegisteredSource(register(class_lookup(base, method))), (source, *words))
 
 
-def item_source(real: Any, source: Source | None, key: Any) -> Source | None:
-    """`real[key]`, as Python's own class has it."""
+def item_sources(real: Any, source: Source | None) -> Callable[[Any], Source | None]:
+    """A function of `key`: `real[key]`, as Python's own class has it."""
+    if source is None:
+        return lambda key: None
     base = python_base(type(real))
-    if source is None or base is None or not _own(type(real), "__getitem__"):
-        return source and ItemSource(source, key)
-    return asked_of(base, "__getitem__", real, source, key)
+    if base is None or not _own(type(real), "__getitem__"):
+        return partial(ItemSource, source)
+    return lambda key: asked_of(base, "__getitem__", real, source, key)
 
 
 def _own(cls: type, name: str) -> bool:

@@ -38,7 +38,7 @@ from stage1_capture.variables.builder import (
     wrap,
     wrap_as_object,
 )
-from stage1_capture.variables.derived import EMPTY, HELD, guard_keys, item_source
+from stage1_capture.variables.derived import EMPTY, HELD, guard_keys, item_sources
 from stage1_capture.variables.hash_keys import ObjectKey, hashable, holds_object, object_keys
 from stage1_capture.variables.iterator import IteratorVariable
 from stage1_capture.variables.method import builtin_attribute
@@ -302,9 +302,10 @@ _ITSELF = (types.ModuleType, types.BuiltinFunctionType, types.FunctionType, Oper
 def dict_items(output: OutputGraph, real: dict, source: Source | None) -> dict[Any, Variable] | None:
     """What a dict holds, by what stands for each key; None when a key's class computes its hash."""
     items: dict[Any, Variable] = {}
+    at = item_sources(real, source)
     for key, value in dict.items(real):
         if _literal(key):
-            items[key] = lazily(output, value, item_source(real, source, key))
+            items[key] = lazily(output, value, at(key))
             continue
         cls = type(key)
         own = isinstance(key, _ITSELF) or (
@@ -313,7 +314,7 @@ def dict_items(output: OutputGraph, real: dict, source: Source | None) -> dict[A
         if not own:
             return None
         number = register(key)
-        place: Source | None = item_source(real, source, RegisteredSource(number))
+        place: Source | None = at(RegisteredSource(number))
         if isinstance(place, ItemSource):
             place = KeySource(place.base, number)
         if isinstance(key, _ITSELF):
@@ -336,6 +337,9 @@ def _literal(key: Any) -> bool:
 
 
 def _wrap_defaultdict(output: OutputGraph, real: Any, source: Source | None) -> Variable:
+    known = output.known.get(id(real))
+    if known is not None and known.source == source:  # an optimizer's state is read once for each parameter
+        return known
     items = dict_items(output, real, source)
     if items is None:
         return wrap_as_object(output, real, source)

@@ -30,7 +30,7 @@ from stage1_capture.variables.base import (
     yes,
 )
 from stage1_capture.variables.builder import BUILDERS, class_variable, in_arguments, lazily, once
-from stage1_capture.variables.derived import EMPTY, HELD, guard_length, item_source, python_base
+from stage1_capture.variables.derived import EMPTY, HELD, guard_length, item_sources, python_base
 from stage1_capture.variables.hash_keys import hashable
 from stage1_capture.variables.iterator import IteratorVariable
 from stage1_capture.variables.method import UserMethodVariable, builtin_attribute
@@ -362,7 +362,8 @@ def sequence_items(output: OutputGraph, real: Any, source: Source | None) -> lis
     base = python_base(type(real)) or type(real)
     items = list(class_lookup(base, "__iter__")(real))
     guard_length(output, real, source, len(items))
-    return [lazily(output, v, item_source(real, source, i)) for i, v in enumerate(items)]
+    at = item_sources(real, source)
+    return [lazily(output, v, at(i)) for i, v in enumerate(items)]
 
 
 BUILDERS[list] = partial(_wrap_sequence, ListVariable)

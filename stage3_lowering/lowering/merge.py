@@ -60,7 +60,8 @@ def build_kernel(
         section.origins += nest.origins
         for k, instr in enumerate(nest.body):
             here = "outer" if part == "outer" or k >= nest.split else "inner"
-            _append(section, here, replace(instr, origins=instr.origins or nest.origins), renamed)
+            its = instr if instr.origins else replace(instr, origins=nest.origins)
+            _append(section, here, its, renamed)
             if instr.op == "store":
                 produced[instr.args[0]] = (at, here == "outer" or not section.reduction_ranges)
     internal = _prune(sections, produced, needed)
@@ -100,7 +101,8 @@ def _place(
 def _append(section: Section, part: str, instr: Instr, renamed: dict[str, Value]) -> None:
     """Add an instruction, unless an equal one is there; a load of what was stored here is the stored
     value."""
-    instr = replace(instr, args=tuple(rename(a, renamed) for a in instr.args))
+    if renamed:
+        instr = replace(instr, args=tuple(rename(a, renamed) for a in instr.args))
     known = section.inner_known if part == "inner" else section.outer_known
     if instr.op == "store":
         buffer, index, value = instr.args

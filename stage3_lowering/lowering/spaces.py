@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import sympy
@@ -52,6 +53,7 @@ def _collapse(letter: str, sizes: Sequence[int], indices: list[Any]) -> tuple[Si
     return tuple(plain(math.prod(sizes[k] for k in members)) for members in groups), old_to_new
 
 
+@lru_cache(1 << 14)  # equal layers have equal nests
 def _continues(index: Any, letter: str, first: int, second: int, size: int) -> bool:
     """Whether stepping the loop `first` continues where the loop `second` of `size` ends, in this index."""
     a, b = symbol(f"{letter}{first}"), symbol(f"{letter}{second}")
@@ -71,10 +73,19 @@ def _substitute(
     """The nest over other loops, each old variable replaced by its expression in the new ones."""
     sizes = loop_sizes(ranges, reduction_ranges)
 
-    def moved(arg: Any) -> Any:
-        return simplify(arg.xreplace(old_to_new), sizes) if isinstance(arg, sympy.Basic) else arg
+    known: dict[Any, Any] = {}  # the loads of a nest share a few indices
 
-    body = tuple(replace(instr, args=tuple(map(moved, instr.args))) for instr in nest.body)
+    def moved(arg: Any) -> Any:
+        if not isinstance(arg, sympy.Basic):
+            return arg
+        if arg not in known:
+            known[arg] = simplify(arg.xreplace(old_to_new), sizes)
+        return known[arg]
+
+    body = tuple(
+        replace(instr, args=tuple(map(moved, instr.args))) if _indices(instr) else instr
+        for instr in nest.body
+    )
     return replace(nest, ranges=ranges, reduction_ranges=reduction_ranges, body=body)
 
 

@@ -23,8 +23,8 @@ def test_version_and_help():
     assert "--swap" in run("tour", "--help").output
 
 
-def test_help_loads_nothing_heavy():
-    words = "import sys; from cutaway.cli import main; main(['--help'], standalone_mode=False)"
+def test_help_and_torchs_names_load_nothing_heavy():
+    words = "import sys; import cutaway.torch_api; from cutaway.cli import main; main(['--help'], standalone_mode=False)"
     words += "; assert 'sympy' not in sys.modules, 'sympy'"
     assert subprocess.run([sys.executable, "-c", words], capture_output=True).returncode == 0
 
