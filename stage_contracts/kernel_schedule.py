@@ -104,8 +104,8 @@ class KernelSchedule:
         if self.pieces:
             loop, cuts = self.pieces
             size = dict(zip(outer, kernel.nests[0].ranges, strict=True)).get(loop)
-            check(not inner and not self.tiles and not kernel.rows,
-                  "only a pointwise kernel without tiles or a table runs a loop in pieces")  # fmt: skip
+            check(not inner and len(self.tiles) != 1 and not kernel.rows,
+                  "only a pointwise kernel without a table or a tile of one loop runs a loop in pieces")  # fmt: skip
             check(len(cuts) > 1 and (cuts[0], cuts[-1]) == (0, size) and list(cuts) == sorted(set(cuts)),
                   f"pieces must lead from 0 to the loop's size, {size}")  # fmt: skip
         check(set(self.prefetch) <= set(kernel.params) and (not self.prefetch or bool(inner and outer)),

@@ -28,18 +28,23 @@ URGENT = -1  # a stream whose kernels start before those of others that wait
 
 @dataclass
 class GpuTransfer:
-    """One collective on the lane's stream. `arrays` live as long as it is under way."""
+    """One collective on the lane's stream. `arrays` live as long as it is under way, or until the program's stream
+    waits for it: what that stream does with their memory comes after it then. `asked_on`: that stream."""
 
     text: str
     engine: Engine
     device: int
     event: Any
     arrays: tuple
+    asked_on: int
 
     def wait(self) -> None:
         """What the device's current stream does from now on comes after it. The host goes on."""
         with self.engine.cuda.Device(self.device):
-            self.engine.cuda.get_current_stream().wait_event(self.event)
+            current = self.engine.cuda.get_current_stream()
+            current.wait_event(self.event)
+        if current.ptr == self.asked_on:
+            self.arrays = ()
 
     def done(self) -> bool:
         return bool(self.event.done)
@@ -89,12 +94,13 @@ class NcclLane:
             cuda = link.engine.cuda
             with cuda.Device(self._device):  # a stream takes only events of its own device
                 before = cuda.Event(disable_timing=True)
-                before.record(cuda.get_current_stream())
+                current = cuda.get_current_stream()
+                before.record(current)
                 self._stream.wait_event(before)
                 call(link)
                 after = cuda.Event(disable_timing=True)
                 after.record(self._stream)
-            transfer = GpuTransfer(text, link.engine, self._device, after, arrays)
+            transfer = GpuTransfer(text, link.engine, self._device, after, arrays, current.ptr)
             while self._under_way and self._under_way[0].done():
                 self._under_way.popleft()
             self._under_way.append(transfer)

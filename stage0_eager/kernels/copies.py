@@ -49,7 +49,12 @@ def copy_many(copies: Sequence[tuple[Any, Any]]) -> None:
         memory[...] = new
     if together:
         table, blocks = table_of([(m.data.ptr, n.data.ptr, m.nbytes) for m, n in together])
-        _kernel()((blocks,), (THREADS,), (arrays.cupy().asarray(table), len(together)))
+        copy_table(arrays.cupy().asarray(table), blocks, len(together))
+
+
+def copy_table(table: Any, blocks: int, pairs: int) -> None:
+    """One launch for a table of table_of, which is on the GPU."""
+    _kernel()((blocks,), (THREADS,), (table, pairs))
 
 
 def _is_plain(memory: Any, new: Any) -> bool:

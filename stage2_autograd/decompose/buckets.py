@@ -12,7 +12,9 @@ from typing import Any
 from stage0_eager.table.core import core as c
 from stage2_autograd.core_calls import core_name
 from stage_contracts.graph import Graph, Node, map_args, meta_of
+from stage_contracts.layouts import is_dense
 from stage_contracts.origin import union
+from stage_contracts.tensor_meta import TensorMeta
 
 FIRST_BYTES = 1 << 20
 
@@ -63,13 +65,36 @@ def _join(graph: Graph, bucket: list[Node]) -> None:
 
     with graph.inserting_before(nodes[nodes.index(last) + 1]):
         counts = [meta_of(node).numel for node in bucket]
-        flat = [call(c.reshape, node.args[0], (n,)) for node, n in zip(bucket, counts, strict=True)]
+        orders = [_in_memory(meta_of(node.args[0])) for node in bucket]
+        laid_out = [_turned(call, node.args[0], order) for node, order in zip(bucket, orders, strict=True)]
+        flat = [call(c.reshape, one, (n,)) for one, n in zip(laid_out, counts, strict=True)]
         whole = call(c.cat, flat, 0, name="bucket") if len(flat) > 1 else flat[0]
         mean = call(c.all_reduce, whole, "avg", last.args[2])
         start = 0
-        for node, count in zip(bucket, counts, strict=True):
+        for node, one, order, count in zip(bucket, laid_out, orders, counts, strict=True):
             part = call(c.slice, mean, 0, start, start + count, 1) if len(flat) > 1 else mean
-            graph.replace_all_uses_with(node, call(c.reshape, part, meta_of(node).shape))
+            part = call(c.reshape, part, meta_of(one).shape)
+            back = tuple(order.index(d) for d in range(len(order)))
+            graph.replace_all_uses_with(node, _turned(call, part, back))
             start += count
     for node in bucket:
         graph.erase_node(node)
+
+
+def _in_memory(meta: TensorMeta) -> tuple[int, ...]:
+    """The order of the dimensions in which the elements lie in memory. Flat in this order, nothing is copied."""
+    natural = tuple(range(meta.ndim))
+    if meta.is_contiguous or not is_dense(meta.shape, meta.strides):
+        return natural
+    return tuple(sorted(natural, key=lambda d: -meta.strides[d]))
+
+
+def _turned(call: Any, node: Node, order: tuple[int, ...]) -> Node:
+    """The node with its dimensions in this order; what was turned the other way before is not turned twice."""
+    if order == tuple(range(len(order))):
+        return node
+    if core_name(node) == "permute":
+        before = [d % len(order) for d in node.args[1]]
+        both = tuple(before[d] for d in order)
+        return node.args[0] if both == tuple(range(len(both))) else call(c.permute, node.args[0], both)
+    return call(c.permute, node, order)

@@ -147,6 +147,27 @@ def test_attention_and_linear_are_marked():
     assert marks["linear_0"] == ["permute", "matmul", "add"]
 
 
+# ---- buckets -----------------------------------------------------------------------------------------------
+
+
+def test_a_bucket_takes_gradients_as_they_lie_in_memory():
+    """The gradient of a weight is a product that is turned: flat in the product's order, nothing is copied."""
+
+    def program(x, g, bias):
+        gradient = products.matmul(x.transpose(0, 1), g).transpose(0, 1)
+        parts = [c["average"](one, 1 << 20, "world") for one in (gradient, bias * 2.0, gradient[1:].clone())]
+        return parts[0] * 1.0, parts[1] * 1.0, parts[2] * 1.0
+
+    graph = decompose(graph_of(program, tensor(5, 4), tensor(5, 3, seed=1), tensor(3, seed=2)))
+    graph.verify()
+    calls = {n.target.name: n for n in graph.calls}
+    sources = [flat.args[0] for flat in calls["cat"].args[0]]
+    assert sources[0] is calls["matmul"]
+    assert names_of(graph).count("all_reduce") == 1 and "average" not in calls
+    shapes = [tuple(n.val.shape) for n in graph.outputs]
+    assert shapes == [(3, 4), (3,), (2, 4)]
+
+
 # ---- on a GPU ----------------------------------------------------------------------------------------------
 
 

@@ -6,8 +6,10 @@ token of a collective is its number in that order; no pass changes it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from heapq import heappop, heappush
 from typing import Any
 
 from stage3_lowering.lowering.state import State
@@ -16,7 +18,16 @@ from stage_contracts import config
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.graph import Node, meta_of
 from stage_contracts.loop_ir import ExternCall
-from stage_contracts.program import Await, Collective, External, Program, Return, step_accesses
+from stage_contracts.program import (
+    Await,
+    Collective,
+    External,
+    Kernel,
+    Launch,
+    Program,
+    Return,
+    step_accesses,
+)
 from stage_contracts.scheduler_ir import SchedulerNode
 from stage_contracts.size_vars import late_sizes
 from stage_contracts.tensor_meta import TensorMeta
@@ -135,27 +146,88 @@ def _scheduled(steps: list[Any], program: Program, ahead: int) -> list[Any]:
     starts = sorted((s for s in steps if isinstance(s, Collective)), key=lambda s: s.token)
     before = _limits(starts, ahead)
     awaits = {s.token: s for s in steps if isinstance(s, Await)}
-    missing = {name for step in steps for name in accesses[id(step)][1]}
-    waiting = _computing(steps)
+    queue = _Queue(_computing(steps), accesses, _feeding(steps, accesses, program.kernels))
     under_way: list[int] = []
     come: set[int] = set()
     done: list[Any] = []
     step: Any
-
-    def ready(step: Any) -> bool:
-        return missing.isdisjoint(set(accesses[id(step)][0]) - set(accesses[id(step)][1]))
-
-    while starts or under_way or waiting:
-        if starts and ready(starts[0]) and before.get(starts[0].token, NONE) in (come | {NONE}):
+    while starts or under_way or queue.waiting:
+        if (
+            starts
+            and queue.is_there(starts[0].source)
+            and before.get(starts[0].token, NONE) in (come | {NONE})
+        ):
             step = starts.pop(0)
             under_way.append(step.token)
-        elif (step := next(filter(ready, waiting), None)) is not None:
-            waiting.remove(step)
-            missing -= {*accesses[id(step)][1]}
-        else:
+        elif (step := queue.next()) is None:
             token = under_way.pop(0)
             step = awaits[token]
             come.add(token)
-            missing.discard(step.destination)
+            queue.arrived(step.destination)
         done.append(step)
     return [*done, steps[-1]]
+
+
+def _feeding(steps: Sequence[Any], accesses: Mapping[int, Any], kernels: Mapping[str, Kernel]) -> set[int]:
+    """The steps whose results only collectives read, such as a bucket of gradients, and the pointwise kernels that work
+    for those alone: they run as soon as they can."""
+    readers: dict[str, list[Any]] = defaultdict(list)
+    for step in steps:
+        for name in accesses[id(step)][0]:
+            readers[name].append(step)
+    found: set[int] = set()
+    for step in reversed(steps):
+        own = [r for name in accesses[id(step)][1] for r in readers[name] if r is not step]
+        sends = all(isinstance(r, Collective | Await) for r in own)
+        if own and (sends or (_is_pointwise(step, kernels) and all(id(r) in found for r in own))):
+            found.add(id(step))
+    return found
+
+
+def _is_pointwise(step: Any, kernels: Mapping[str, Kernel]) -> bool:
+    return isinstance(step, Launch) and not any(n.reduction_ranges for n in kernels[step.kernel].nests)
+
+
+class _Queue:
+    """The computing steps, each given out once all that it reads is there: those that feed a collective first, then in
+    the program's order."""
+
+    def __init__(self, steps: Sequence[Any], accesses: Mapping[int, Any], first: Collection[int]) -> None:
+        self.steps, self.accesses = steps, accesses
+        self.rank = [(id(step) not in first, n) for n, step in enumerate(steps)]
+        self.waiting = len(steps)
+        self.missing = {name for reads, writes in accesses.values() for name in writes}
+        self.readers: dict[str, list[int]] = defaultdict(list)
+        self.waits: list[int] = []
+        self.ready: list[tuple[bool, int]] = []
+        for n, step in enumerate(steps):
+            reads, writes = accesses[id(step)]
+            needed = (set(reads) - set(writes)) & self.missing
+            self.waits.append(len(needed))
+            for name in needed:
+                self.readers[name].append(n)
+            if not needed:
+                heappush(self.ready, self.rank[n])
+
+    def is_there(self, name: str) -> bool:
+        return name not in self.missing
+
+    def arrived(self, name: str) -> None:
+        """A buffer is there: what waited for it alone is ready."""
+        if name not in self.missing:
+            return
+        self.missing.discard(name)
+        for n in self.readers[name]:
+            self.waits[n] -= 1
+            if not self.waits[n]:
+                heappush(self.ready, self.rank[n])
+
+    def next(self) -> Any:
+        """The next step that is ready, which counts as done; None while all wait."""
+        if not self.ready:
+            return None
+        step = self.steps[heappop(self.ready)[1]]
+        self.waiting -= 1
+        for name in self.accesses[id(step)][1]:
+            self.arrived(name)
+        return step

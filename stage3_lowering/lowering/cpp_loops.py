@@ -11,6 +11,7 @@ import math
 import re
 from typing import Any
 
+from stage3_lowering.lowering.column_values import ColumnValues, column_values
 from stage3_lowering.lowering.cpp_columns import in_groups, rows_in_groups, rows_in_parts
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES, REDUCTIONS
 from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_index, nested, rows_of_floats
@@ -29,6 +30,9 @@ from stage_contracts.tensor_meta import contiguous_strides
 
 BAD_INDEX = " reduction(|:bad_index)"
 BLOCK = 256  # elements that are summed in float before a double takes over
+# The same of a row below LONG, whose few blocks leave more of the error; NumPy's own blocks are as long.
+SHORT_BLOCK, LONG = 128, 1024
+SHORTEST = 64  # of a row: below, doubles cost little
 
 
 class KernelText:
@@ -56,7 +60,7 @@ class KernelText:
         self.rows = self._declare_rows()
         # the loop that runs tile by tile alone: its name, where a tile starts, its size, how many steps are left
         self.tile = ("", "", 0, "")
-        self.bounds: dict[str, tuple[int, int]] = {}  # of the loop that runs in pieces: the one being written
+        self.bounds: dict[str, tuple[int, Any]] = {}  # of the loop that runs in pieces: the one being written
 
     def fresh(self, name: str) -> str:
         while name in self.names:
@@ -133,7 +137,10 @@ class KernelText:
         if len(tiles) == 1:
             block = names[order[-1]]
             self.tile = (order[-1], block, tiles[order[-1]], f"{cpp_index(self.sizes[order[-1]])} - {block}")
-        writer = Statements(nest, self, {v: depth for depth, v in enumerate(order, 1)})
+        loops = {v: depth for depth, v in enumerate(order, 1)}
+        if not (tiles or self.schedule.pieces) and (columns := column_values(nest, order)):
+            return self._with_columns(nest, loops, columns)
+        writer = Statements(nest, self, loops)
         if found := gathers(nest, self.tile[0]):
             writer.elsewhere = found.only
             writer.gathered = {i.name: self.fresh(f"{i.name}_tile") for i in found.loads}
@@ -145,10 +152,11 @@ class KernelText:
             if v not in tiles:
                 heads.append(self._head(v))
                 continue
-            block, size = names[v], cpp_index(self.sizes[v])
-            blocks.append(f"for (int64_t {block} = 0; {block} < {size}; {block} += {tiles[v]}) {{")
+            block, (first, end) = names[v], self.bounds.get(v, (0, self.sizes[v]))
+            size = cpp_index(end)
+            blocks.append(f"for (int64_t {block} = {first}; {block} < {size}; {block} += {tiles[v]}) {{")
             stop = f"{block} + {tiles[v]}"
-            whole = isinstance(self.sizes[v], int) and self.sizes[v] % tiles[v] == 0
+            whole = isinstance(end, int) and (end - first) % tiles[v] == 0
             stop = stop if whole else f"({stop} < {size} ? {stop} : {size})"
             heads.append(f"for (int64_t {v} = {block}; {v} < {stop}; ++{v}) {{")
         tiled = len(blocks)
@@ -169,6 +177,28 @@ class KernelText:
             if plain:
                 threads = self._threads(min(perfect, len(plain)))
         return nested(heads, levels, threads | {len(heads) - 1: simd})
+
+    def _with_columns(self, nest: LoopNest, loops: dict[str, int], found: ColumnValues) -> list[str]:
+        """The values of each column, in a loop before the others, and the loops that read them."""
+        column = self.schedule.order[-1]
+        size = cpp_index(self.sizes[column])
+        before = Statements(nest, self, {column: 1})
+        body = [line for instr in found.body for line in before.write(instr)]
+        writer = Statements(nest, self, loops, before)
+        arrays = []
+        for instr in found.kept:
+            name = self.fresh(f"{instr.name}_columns")
+            arrays.append(f"{CPP_TYPES[writer.types[instr.name].name]} {name}[{size}];")
+            body.append(f"{name}[{column}] = {writer.text[instr.name]};")
+            writer.text[instr.name] = f"{name}[{column}]"
+            writer.depth[instr.name] = loops[column]
+        writer.elsewhere = found.only
+        levels = self._levels(writer, nest, 0, len(nest.body), len(loops))
+        perfect = next((k for k in range(1, len(loops)) if levels[k]), len(loops))
+        threads = self._threads(max(1, min(perfect, len(loops) - 1)))
+        simd = {len(loops) - 1: "#pragma omp simd"}
+        first = ["#pragma omp simd", self._head(column), *(INDENT + line for line in body), "}"]
+        return [*arrays, *first, *nested([self._head(v) for v in loops], levels, threads | simd)]
 
     def _gathered(self, writer: Statements, found: Gathers, head: str) -> list[str]:
         """The places of a tile, in a loop of their own, and the elements there."""
@@ -267,7 +297,14 @@ class KernelText:
         if self.column or len(nest.reduction_ranges) != 1:
             return False
         (size,) = nest.reduction_ranges
-        return not isinstance(size, int) or size >= 4 * BLOCK
+        return not isinstance(size, int) or size > SHORT_BLOCK
+
+    def in_floats(self, nest: LoopNest) -> bool:
+        """Whether a row is no longer than such a block, and its lanes run side by side: then no double is needed."""
+        if self.column or len(nest.reduction_ranges) != 1 or self.schedule.split:
+            return False
+        (size,) = nest.reduction_ranges
+        return isinstance(size, int) and SHORTEST <= size <= SHORT_BLOCK and _in_lanes(nest)
 
     def in_groups(self, nest: LoopNest) -> bool:
         """Whether a register adds up some rows before the lane's accumulator takes them."""
@@ -281,28 +318,34 @@ class KernelText:
         if not writer.parts:
             whole = f"for (int64_t r0 = {first}; r0 < {last}; ++r0) {{"
             return nested([whole if self.schedule.split else heads[0], *heads[1:]], levels, pragma)
-        block, end = self.fresh("r0_block"), self.fresh("r0_end")
-        head = f"for (int64_t {block} = {first}; {block} < {last}; {block} += {BLOCK}) {{"
-        stop = f"const int64_t {end} = {block} + {BLOCK} < {last} ? {block} + {BLOCK} : {last};"
+        size = writer.nest.reduction_ranges[0]
+        step = SHORT_BLOCK if isinstance(size, int) and size < LONG else BLOCK
+        block = self.fresh("r0_block")
+        head = f"for (int64_t {block} = {first}; {block} < {last}; {block} += {step}) {{"
+        end, stop = f"{block} + {step}", list[str]()
+        if self.schedule.split or not isinstance(size, int) or size % step:
+            end = self.fresh("r0_end")
+            stop = [f"const int64_t {end} = {block} + {step} < {last} ? {block} + {step} : {last};"]
         loop = nested([f"for (int64_t r0 = {block}; r0 < {end}; ++r0) {{"], levels, pragma)
-        starts = [*self._next_row(writer, block, end), *(start for start, _ in writer.parts)]
-        inside = [stop, *starts, *loop, *(add for _, add in writer.parts)]
+        count = f"{end} - {block}" if stop else str(step)
+        starts = [*self._next_row(writer, block, count), *(start for start, _ in writer.parts)]
+        inside = [*stop, *starts, *loop, *(add for _, add in writer.parts)]
         return [head, *(INDENT + line for line in inside), "}"]
 
-    def _next_row(self, writer: Statements, block: str, end: str) -> list[str]:
+    def _next_row(self, writer: Statements, block: str, count: str) -> list[str]:
         """Asks memory for the same block of the next row, where this pass computes much."""
         found: dict[str, str] = {}
         for instr in writer.nest.body[: writer.nest.split] if costly(writer.nest) else ():
             if instr.op == "load" and instr.args[0] in self.schedule.prefetch:
                 row = symbol(self.schedule.order[-1])
                 place = cpp_index(instr.args[1].subs({row: row + 1, symbol("r0"): symbol(block)}))
-                found[instr.args[0]] = f"cutaway::prefetch(&{instr.args[0]}[{place}], {end} - {block});"
+                found[instr.args[0]] = f"cutaway::prefetch(&{instr.args[0]}[{place}], {count});"
         return list(found.values())
 
     def _reduction_pragma(self, writer: Statements, nest: LoopNest, depth: int) -> dict[int, str]:
         """SIMD over the innermost reduction loop: its lanes are combined in one order, which the compiler fixes."""
-        if any(i.op == "scan" or (i.op == "reduction" and i.args[0] not in REDUCTIONS) for i in nest.body):
-            return {}  # a position, or a running sum, is found one by one
+        if not _in_lanes(nest):
+            return {}
         clauses = "".join(
             f" reduction({reduction}: {', '.join(names)})" for reduction, names in writer.reductions.items()
         )
@@ -352,6 +395,11 @@ class KernelText:
         status = BAD_INDEX * self.checks
         collapse = f" collapse({shared})" if shared > 1 else ""
         return {0: f"#pragma omp parallel for{collapse}{status}{clause}"}
+
+
+def _in_lanes(nest: LoopNest) -> bool:
+    """Whether the nest's reductions run in lanes: a position, or a running sum, is found one by one."""
+    return not any(i.op == "scan" or (i.op == "reduction" and i.args[0] not in REDUCTIONS) for i in nest.body)
 
 
 def _loops_of(nest: LoopNest) -> dict[str, Any]:

@@ -196,10 +196,10 @@ class Statements:
         if kind in ("argmax", "argmin"):
             return self._position(instr, kind, value)
         result, name = CPP_TYPES[instr.dtype.name], instr.name
-        # float32 sums are accumulated in double, integers in unsigned ones, which may wrap; the result
+        # float32 sums of long rows are accumulated in double, integers in unsigned ones, which may wrap; the result
         # is cast back.
         wide = {"float": "double", "int64_t": "uint64_t"}.get(result, "") if kind in ("sum", "prod") else ""
-        wide = "" if kind == "prod" and result == "float" else wide
+        wide = "" if wide == "double" and (kind == "prod" or self.kernel.in_floats(self.nest)) else wide
         reduction, start, openmp = REDUCTIONS[kind]
         start = start.format(lowest=_limit(instr.dtype, False), highest=_limit(instr.dtype, True))
         if self.kernel.lane:

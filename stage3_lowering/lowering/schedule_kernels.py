@@ -85,7 +85,7 @@ def schedule_of(kernel: Kernel) -> KernelSchedule:
         parallel = tuple(order[: len(order) - kept])
     split = _parts(kernel, outer, vector) if inner and work >= PARALLEL_WORK and _splits(kernel) else 0
     parallel = () if split else parallel
-    pieces = choose(kernel.nests[0], tuple(order)) if order and not (inner or tiles) else None
+    pieces = choose(kernel.nests[0], tuple(order)) if order and not inner and len(tiles) != 1 else None
     made = KernelSchedule(tuple(order), tiles, vector, parallel, split, scratch, pieces=pieces)
     return made.verify(kernel)
 

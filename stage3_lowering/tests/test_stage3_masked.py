@@ -166,3 +166,19 @@ def test_divisions_of_a_place_behind_pads_are_right_wherever_the_mask_holds(dims
         for place in itertools.product(*(range(pad, size + pad) for size, pad in dims)):
             at = dict(zip(variables, place, strict=True))
             assert written.subs(at) == plain(int(sympy.sympify(flat).subs(at)), divisor), (written, place)
+
+
+@pytest.mark.parametrize("sizes", [(64, 96, 64), (40, 33, 70), (17, 200, 16)])
+def test_tiles_run_in_pieces(seam, sizes):
+    """A cat of plain and transposed parts, as a split's gradient is: tiles for the transposed one, and no masks."""
+    rows, (a, b, c_) = 70, sizes
+    arrays = [np.arange(m * n, dtype=F).reshape(m, n) for m, n in ((rows, a), (b, rows), (rows, c_))]
+
+    def function(c, x, y, z):
+        return c.mul(c.cat([x, c.permute(y, (1, 0)), z], 1), 2.0)
+
+    want = np.concatenate([arrays[0], arrays[1].T, arrays[2]], 1) * 2
+    program = check(seam, function, arrays, [want])
+    (kernel,) = seam("schedule")(program, CPP).kernels.values()
+    assert len(kernel.schedule.tiles) == 2 and kernel.schedule.pieces == ("i1", (0, a, a + b, a + b + c_))
+    assert "inside" not in seam("emit")(seam("schedule")(program, CPP), CPP).units[-1].text

@@ -17,6 +17,7 @@ from stage4_runtime.runtime.donate import donate
 from stage4_runtime.runtime.layout import round_up, slot_alignment, span
 from stage_contracts import config
 from stage_contracts.core_ops import CORE_OPS
+from stage_contracts.dtype import DTYPES
 from stage_contracts.loop_ir import buffer_refs
 from stage_contracts.passes import Pass, PassTable
 from stage_contracts.program import (
@@ -44,6 +45,7 @@ WRITES_INTO: dict[str, dict[str, Collection[str]]] = {
     "cuda": {
         "matmul": ("float16", "bfloat16", "float32", "float64"),
         "scatter_add": ("float16", "bfloat16", "float32", "float64", "int32", "int64"),
+        "cat": tuple(DTYPES),
     },
 }
 

