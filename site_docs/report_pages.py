@@ -14,7 +14,8 @@ GROUPS = {
     "Is it right": "oracle programs pairs names numpy models language-model libraries fuzz-autograd fuzz-attributes "
     "fuzz-rewrites fuzz-capture-3.11 fuzz-capture-3.12 fuzz-capture-3.13 random-bits vector-math distributed",
     "The tools": "planted-faults minified-faults site-check explorer-check zensical lab-walk",
-    "On a GPU": "gpu-eager gpu-skeleton gpu-profiler gpu-user_kernels gpu-guides gpu-safety",
+    "On a GPU": "gpu-eager gpu-skeleton gpu-profiler gpu-user_kernels gpu-guides gpu-safety gpu-compiled "
+    "gpu-distributed",
 }
 ABOVE = """\
 # Benchmarks and reports

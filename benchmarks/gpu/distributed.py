@@ -279,7 +279,7 @@ def main() -> None:
     models = ["tiny gpt2"] if given.dry else given.models
     lines = [] if given.dry else subprocess.check_output(["nvidia-smi", "-L"], text=True).splitlines()
     names = ", ".join(line.partition(": ")[2].partition(" (")[0] for line in lines)
-    command = "python3 -m benchmarks.gpu.distributed"
+    command = "make gpu-distributed"
     programs = Programs(device, clock.left(given.seconds * 0.4))
     building = {model: started(model, device) for model in models}  # all at once: no time is measured yet
     print(heading("Two GPUs by NCCL", command, 0, "cupy", "triton", "torch", more=names) + "\n", flush=True)
