@@ -112,7 +112,7 @@ def fell_back(mark: Any) -> str:
     lost = [
         e
         for e in events.EVENT_LOG.since(mark, "fallback")
-        if e.name not in ("cuda_graph", "numpy", "convolution")
+        if e.name not in ("cuda_graph", "numpy", "convolution", "cudnn_plan")
     ]
     lost += list(events.EVENT_LOG.since(mark, "internal_error"))
     return "; ".join(map(str, lost))[:300]
