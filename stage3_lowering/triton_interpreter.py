@@ -116,6 +116,7 @@ def _interpret(program: Program, step: Launch, text: str, storage: Storage, size
         sizes=[sizes[name] for name in kernel.sizes],
         constants=kernel.grid["constants"],
         arrays=paths,
+        table=[kernel.rows, len(kernel.columns), *kernel.grid["table"]] if kernel.rows else [],
     )
     for path, name in zip(paths, step.buffers, strict=True):
         storage[name] = np.load(path).view(storage[name].dtype)

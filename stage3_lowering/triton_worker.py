@@ -255,11 +255,28 @@ class Interpreter:
         check_bounds(interpreter, self.ranges)
 
     def run(
-        self, text: str, name: str, grid: list, sizes: list, constants: dict, arrays: list[np.ndarray]
+        self,
+        text: str,
+        name: str,
+        grid: list,
+        sizes: list,
+        constants: dict,
+        arrays: list[np.ndarray],
+        table: list[int],
     ) -> None:
-        """Run the kernel over its grid; `arrays` are one-dimensional and written in place."""
-        self.ranges[:] = [(a.ctypes.data, a.ctypes.data + a.nbytes) for a in arrays]
-        load_kernel(text, name)[tuple(grid)](*map(HostPointer, arrays), *sizes, **constants)
+        """Run the kernel over its grid; `arrays` are one-dimensional and written in place.
+
+        `table`: rows and columns of a kernel that runs over a table, then what stands in it before the pointers; the
+        last arrays are the columns, row by row.
+        """
+        given = arrays
+        if table:
+            rows, columns, *fixed = table
+            apart = len(arrays) - rows * columns
+            pointers = np.array([a.ctypes.data for a in arrays[apart:]], np.int64).reshape(rows, columns)
+            given = [*arrays[:apart], np.concatenate([np.array(fixed, np.int64), pointers.T.ravel()])]
+        self.ranges[:] = [(a.ctypes.data, a.ctypes.data + a.nbytes) for a in (*arrays, *given)]
+        load_kernel(text, name)[tuple(grid)](*map(HostPointer, given), *sizes, **constants)
 
 
 def main() -> None:

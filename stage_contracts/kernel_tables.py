@@ -36,16 +36,21 @@ def arguments(kernel: Kernel, buffers: Sequence[str], address: Callable[[str], i
     return found
 
 
-def rows_apart(program: Program) -> Program:
-    """The program with one launch for each row of a table. Rows with equal sizes launch the same kernel."""
+def _none(kernel: Kernel) -> bool:
+    return False
+
+
+def rows_apart(program: Program, stays: Callable[[Kernel], bool] = _none) -> Program:
+    """The program with one launch for each row of a table. Rows with equal sizes launch the same kernel. A table that
+    `stays` has its one launch."""
     kernels: dict[str, Kernel] = {}
     made: dict[Any, str] = {}
     steps: list[Any] = []
     for name, kernel in program.kernels.items():
-        if not kernel.rows:
+        if not kernel.rows or stays(kernel):
             kernels[name] = kernel
     for step in program.steps:
-        if not isinstance(step, Launch) or not program.kernels[step.kernel].rows:
+        if not isinstance(step, Launch) or step.kernel in kernels:
             steps.append(step)
             continue
         kernel = program.kernels[step.kernel]

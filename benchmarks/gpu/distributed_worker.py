@@ -1,7 +1,7 @@
 """One rank of `benchmarks/gpu/distributed.py`, as torch or as Cutaway: it builds, then measures what it is asked.
 
 Input: `PEER MODEL DEVICE` and torchrun's variables. Each line that it reads is a measurement's name; it answers each
-with a line of JSON. `step`: DistributedDataParallel; `alone`: the same step without other ranks; `moved`: the
+with a line of JSON. `step`: DistributedDataParallel; `alone`: the same step in a group of this rank alone; `moved`: the
 gradients' bytes by themselves; `link`: all_reduces of many sizes; `memory`: bytes per GPU of a sharded
 model, and the formula's.
 """
@@ -59,6 +59,8 @@ class Training:
         self.make: Callable[[], Any] = lambda: copy.deepcopy(self.start).to(DEVICE)
         torch.manual_seed(1 + dist.get_rank())
         self.x, self.y = draw(*about, DEVICE, dtype)
+        groups = [dist.new_group([rank]) for rank in range(dist.get_world_size())]
+        self.alone = groups[dist.get_rank()]  # with it a step does all that DDP does, but for the link
         self.calls: dict[bool, Callable[[], Any]] = {}
         self.cold: dict[bool, float] = {}
 
@@ -75,7 +77,7 @@ class Training:
 
     def _built(self, ddp: bool) -> Callable[[], Any]:
         model = self.make()
-        run = DistributedDataParallel(model) if ddp else model
+        run = DistributedDataParallel(model, process_group=None if ddp else self.alone)
         if not OURS:
             run = torch.compile(run)
         fused = {} if OURS or DEVICE == "cpu" else {"fused": True}
@@ -119,10 +121,20 @@ def gradients(training: Training) -> list[int]:
     return [p.numel() * p.element_size() for p in training.start.parameters()]
 
 
+def buckets(training: Training) -> list[int]:
+    """Bytes of each bucket of gradients, as the backward makes them: the last parameter's first."""
+    found, most = [0], 1 << 20
+    for nbytes in reversed(gradients(training)):
+        if found[-1] and found[-1] + nbytes > most:
+            found.append(0)
+            most = 25 << 20
+        found[-1] += nbytes
+    return found
+
+
 def moved(training: Training) -> dict[str, Any]:
-    """The bytes of all gradients, 25 MB in one call, one call after the other."""
-    total, each = sum(gradients(training)), 25 << 20
-    counts = [each] * (total // each) + [total % each]
+    """The bytes of all gradients, a bucket in one call, one call after the other."""
+    counts = buckets(training)
     flat = [torch.ones(max(n // 2, 1), device=DEVICE, dtype=torch.bfloat16) for n in counts]
 
     def call() -> None:
@@ -130,11 +142,8 @@ def moved(training: Training) -> dict[str, Any]:
             work.wait()
 
     call()
-    return {
-        "seconds": statistics.median(round_of(call, 3) for _ in range(3)),
-        "bytes": total,
-        "buckets": counts,
-    }
+    seconds = statistics.median(round_of(call, 5) for _ in range(5))
+    return {"seconds": seconds, "bytes": sum(counts), "buckets": counts}
 
 
 def link(training: Training) -> dict[str, Any]:

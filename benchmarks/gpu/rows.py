@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.gpu.images import CLASSES, SIDE, resnet, resnet_parameters, vit, vit_parameters
 from benchmarks.gpu.transformer import parameters, transformer
 
 
@@ -129,6 +130,12 @@ def _model(
     return Row(name, function, (*shapes, words, words), dtype, gradients=len(shapes) * trains, scale=0.02)
 
 
+def _images(name: str, function: Callable[..., Any], shapes: list, batch: int) -> Row:
+    """The loss of a model of images, and the gradients of all its parameters."""
+    given = ((batch, 3, SIDE, SIDE), ((batch,), CLASSES))
+    return Row(name, function, (*shapes, *given), "bfloat16", gradients=len(shapes), scale=0.05)
+
+
 ROWS = (
     Row("tiny", tiny, ((4,),)),
     Row("sin cos 64M", sin_cos, ((64 * M,),), moves=2 * 256 * M),
@@ -163,4 +170,6 @@ ROWS = (
     _model("GPT-2, 6 layers, 8x512, bfloat16, training", GPT2, (8, 512), "bfloat16", 6, True, True),
     _model("GPT-2, 6 layers, 8x512, float32, training", GPT2, (8, 512), "float32", 6, True, True),
     _model("BERT-base, 16x256, bfloat16, training", BERT, (16, 256), "bfloat16", 12, False, True),
+    _images("ResNet-50, 32 images, bfloat16, training", resnet, resnet_parameters(), 32),
+    _images("ViT-B/16, 32 images, bfloat16, training", vit, vit_parameters(), 32),
 )  # fmt: skip

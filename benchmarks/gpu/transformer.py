@@ -29,7 +29,7 @@ def transformer(layers: int, heads: int, causal: bool, loss: bool) -> Callable[.
         words, places, *rest = weights
         x = f.embedding(tokens, words) + places
         for k in range(layers):
-            x = _layer(f, x, heads, causal, *rest[LAYER * k : LAYER * (k + 1)])
+            x = layer(f, x, heads, causal, *rest[LAYER * k : LAYER * (k + 1)])
         x = f.layer_norm(x, x.shape[-1:], 1 + rest[-2], rest[-1])
         logits = x @ words.t()
         if not loss:
@@ -39,7 +39,7 @@ def transformer(layers: int, heads: int, causal: bool, loss: bool) -> Callable[.
     return run
 
 
-def _layer(
+def layer(
     f: Any, x: Any, heads: int, causal: bool, g1: Any, b1: Any, qkv_w: Any, qkv_b: Any, out_w: Any, out_b: Any,
     g2: Any, b2: Any, up_w: Any, up_b: Any, down_w: Any, down_b: Any,
 ) -> Any:  # fmt: skip

@@ -10,6 +10,7 @@ from stage3_lowering.lowering.emit_cpp import emit_cpp
 from stage3_lowering.lowering.emit_cpp_run import with_run
 from stage3_lowering.lowering.emit_triton import emit_triton
 from stage3_lowering.lowering.share_kernels import share_kernels
+from stage3_lowering.lowering.triton_tables import fits_triton
 from stage3_lowering.verify import verify_pass
 from stage_contracts.kernel_tables import rows_apart
 from stage_contracts.passes import Pass, PassTable
@@ -31,12 +32,17 @@ EMITTERS: dict[str, PassTable] = {
     "triton": PassTable(
         "emit",
         (
-            Pass("rows_apart", lambda program, target: rows_apart(program), "a launch per row", needed=True),
+            Pass(
+                "rows_apart",
+                lambda program, target: rows_apart(program, fits_triton),
+                "a launch per row of what reduces",
+                needed=True,
+            ),
             Pass("share_kernels", lambda program, target: share_kernels(program), "equal kernels become one"),
             Pass("triton", emit_triton, "a Triton module for each kernel", needed=True),
         ),
         (
-            ("rows_apart", "triton", "a Triton kernel takes no table"),
+            ("rows_apart", "triton", "a Triton kernel takes no table of reductions"),
             ("rows_apart", "share_kernels", "the rows of a table are often equal"),
             ("share_kernels", "triton", "what is written twice is compiled twice"),
         ),

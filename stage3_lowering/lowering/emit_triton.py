@@ -22,6 +22,7 @@ from stage3_lowering.lowering.triton_columns_with_rows import columns_with_rows_
 from stage3_lowering.lowering.triton_loops import INDENT, axis_points, row_points, section
 from stage3_lowering.lowering.triton_ops import HELPERS, POINTERS
 from stage3_lowering.lowering.triton_statements import Statements
+from stage3_lowering.lowering.triton_tables import fits_triton, table_source
 from stage_contracts.index_expr import FloorDiv, print_index
 from stage_contracts.program import Kernel, Program, SourceUnit, Target
 from stage_contracts.size_vars import is_open, plain
@@ -51,13 +52,15 @@ def emit_triton(program: Program, target: Target) -> Program:
     metas = {name: buffer.meta for name, buffer in program.buffers.items()}
     kernels, units = {}, []
     for name, kernel in program.kernels.items():
-        if kernel.rows:
+        if kernel.rows and not fits_triton(kernel):
             raise ValueError(
-                f"kernel {name} is a table of {kernel.rows} rows, and a Triton kernel takes none: "
+                f"kernel {name} is a table of {kernel.rows} rows, and a Triton kernel takes none that reduces: "
                 "call the seam `emit`, whose pass rows_apart comes first"
             )
-        if kernel.template:
-            body, grid = TEMPLATES[kernel.template](kernel, metas, target.arch)
+        if kernel.rows or kernel.template:
+            template = TEMPLATES.get(kernel.template)
+            made = template(kernel, metas, target.arch) if template else table_source(kernel, metas)
+            body, grid = made
             text = HEADER + body + helpers_of(body)
         else:
             blocks = blocks_of(kernel)

@@ -7,6 +7,7 @@ operator to its eager kernel.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,11 @@ from stage3_lowering.lowering.values import (
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt
 from stage_contracts.core_ops import CORE_OPS
+from stage_contracts.device import CPU
 from stage_contracts.dtype import DType
 from stage_contracts.graph import Node
 from stage_contracts.loop_ir import ExternCall, Value
+from stage_contracts.symbolic import hinted
 from stage_contracts.tensor_meta import TensorMeta
 
 # What integers and bools have no use for: the value itself is the result.
@@ -40,6 +43,7 @@ _IDENTITY_ON_INTEGERS = ("floor", "ceil", "round", "trunc")
 _IDENTITY_ON_BOOLS = (*_IDENTITY_ON_INTEGERS, "abs", "sign")
 _FALSE_ON_INTEGERS = ("isnan", "isinf")
 _EXACT = (*_IDENTITY_ON_BOOLS, "neg", "maximum", "minimum", "where", "copysign")  # of halves, a half
+_FOR_SPEED = ("repeated_work", "repeated_reads", "large")  # rules that a buffer of the operand serves as well
 _DIVISIONS = ("floor_divide", "remainder", "fmod")
 
 
@@ -68,10 +72,37 @@ def pointwise(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
         fetch,
         size=1 + sum(o.size for o in tensors),
         cost=COSTS.get(name, 1) + sum(o.cost for o in tensors),
-        reads=frozenset().union(*(o.reads for o in tensors)),
+        reads=frozenset().union(*(o.reads for o in tensors if not _is_repeated(o, meta))),
     )
     rule = why_realize(node, value)
+    if rule is not None and rule.code in _FOR_SPEED and _is_half_given_wide(name, value, args):
+        return _wide_view(state, node, value, args, rule.code)
     return value if rule is None else state.realize(node, value, rule.code)
+
+
+def _is_half_given_wide(name: str, value: Lazy, args: dict[str, Any]) -> bool:
+    """Whether, on a GPU, a half is in memory where its float32 is asked for: half the bytes, and the same value."""
+    wide = name == "cast" and value.meta.dtype is dt.float32 and value.meta.device != CPU
+    return wide and is_half(args["input"].meta.dtype) and value.meta.ndim > 0
+
+
+def _wide_view(state: State, node: Node, value: Lazy, args: dict[str, Any], rule: str) -> Lazy:
+    """The float32 of a half that is in memory, converted as it is read."""
+    given = args["input"]
+    if given.ref is None:
+        source = node.args[0]
+        assert isinstance(source, Node)
+        given = state.values[source] = state.realize(source, given, rule)
+
+    def fetch(body: Body, index: Index) -> Value:
+        return given.fetch(body, index)  # in the dtype that arithmetic is done in: float32
+
+    return replace(value, fetch=fetch, size=given.size, cost=given.cost, reads=given.reads)
+
+
+def _is_repeated(operand: Lazy, meta: TensorMeta) -> bool:
+    """Whether each element of an operand is read for many of the result, on a GPU: the cache has it."""
+    return meta.device != CPU and hinted(operand.meta.numel) < hinted(meta.numel)
 
 
 def _is_wide(operand: Any) -> bool:

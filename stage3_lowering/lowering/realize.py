@@ -15,11 +15,14 @@ from typing import Any
 from stage3_lowering.lowering.one_hot import only_picked
 from stage3_lowering.lowering.values import Lazy
 from stage_contracts.core_ops import CORE_OPS
+from stage_contracts.device import CPU
 from stage_contracts.graph import Node
 from stage_contracts.symbolic import hinted
 from stage_contracts.tensor_meta import TensorMeta
 
 COPIES = 24  # instructions that readers may repeat in all: fewer than a store and a load of memory cost
+# On a GPU a store and two loads of a float take as long as about 50 operations: it does more of these for each byte.
+ON_GPU = 3
 FULL_READS = 2  # buffers that each reader would load where one load of the result would do
 LARGEST = 48  # instructions of one expression: more are slow to compile and spill registers
 EXPENSIVE = 16  # as cpp_ops.COSTS counts: an exponential is, a division is not
@@ -113,9 +116,10 @@ def _long(meta: TensorMeta) -> list[str]:
 
 
 def _repeats(node: Node, value: Lazy) -> bool:
-    count = len(full_readers(node))
-    much = value.reads and count * value.size > COPIES  # a mask of indices alone takes no memory traffic
-    return count > 1 and (value.cost >= EXPENSIVE or bool(much))
+    count, cheaper = len(full_readers(node)), ON_GPU if node.val.device != CPU else 1
+    # a mask of indices alone takes no memory traffic
+    much = value.reads and count * value.size > COPIES * cheaper
+    return count > 1 and (value.cost >= EXPENSIVE * cheaper or bool(much))
 
 
 def _is_broadcast(node: Node, value: Lazy) -> bool:

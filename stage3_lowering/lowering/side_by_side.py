@@ -6,6 +6,7 @@ and sizes. One kernel and a table of 200 rows is built once and launched once, a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from stage3_lowering.lowering.collectives import between_collectives
 from stage3_lowering.lowering.schedule_kernels import PARALLEL_WORK, work_of, written_rows
 from stage3_lowering.lowering.share_kernels import buffer_words, nest_form
+from stage3_lowering.lowering.triton_tables import ALIGNMENT, fits_triton
 from stage_contracts.device import CPU
 from stage_contracts.index_expr import symbol
 from stage_contracts.loop_ir import LoopNest
@@ -42,12 +44,12 @@ class Row:
 
 def side_by_side(program: Program) -> Program:
     """The program with one launch for each set of rows."""
-    if program.device != CPU:  # Triton's emitter reads no tables yet
-        return program
+    on_gpu = program.device != CPU
     tables: dict[Any, list[Row]] = {}
     for row in _rows(program):
-        if not refusal_of(row):
-            tables.setdefault((row.form, row.depth, row.between), []).append(row)
+        if not refusal_of(row, on_gpu):
+            wide = on_gpu and math.prod(row.numbers) % ALIGNMENT == 0  # one odd row makes all loads narrow
+            tables.setdefault((row.form, row.depth, row.between, wide), []).append(row)
     merged = [rows for rows in tables.values() if len(rows) > 1]
     if not merged:
         return program
@@ -77,12 +79,15 @@ def refusal(program: Program, a: str, b: str) -> str:
         return "only_numbers" if shared else "no_shared_buffer"
     if (first.depth, first.between) != (second.depth, second.between):
         return "depth"
-    return refusal_of(first) or refusal_of(second) or "no_shared_buffer"
+    on_gpu = program.device != CPU
+    return refusal_of(first, on_gpu) or refusal_of(second, on_gpu) or "no_shared_buffer"
 
 
-def refusal_of(row: Row) -> str:
-    """Why this launch is no row of a table; "" where it may be one."""
+def refusal_of(row: Row, on_gpu: bool = False) -> str:
+    """Why this launch is no row of a table; "" where it may be one. A GPU has tables of what nobody waits for."""
     kernel = row.kernel
+    if on_gpu and not (row.depth == LAST and fits_triton(kernel)):
+        return "own_threads"
     if any(instr.op == "indirect_index" for nest in kernel.nests for instr in nest.body):
         return "own_error"
     reductions = any(nest.reduction_ranges for nest in kernel.nests)

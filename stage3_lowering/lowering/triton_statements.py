@@ -36,7 +36,7 @@ class Statements:
         both = [name for axis, name in (("x", "xmask"), ("r", "rmask")) if self.partial[axis]]
         self.both = "mask" if len(both) == 2 else "".join(both)
         self.no_points = 0 in kernel.nests[0].ranges
-        self.sizes = set(kernel.sizes)
+        self.sizes = {*kernel.sizes, *kernel.row_sizes}
         points = math.prod(kernel.nests[0].ranges)
         self.any_points = f"{print_index(points)} > 0" if is_open(points) else ""  # else known
         self.text: dict[str, str] = {}  # value -> its name, or a number

@@ -12,8 +12,9 @@ from stage0_eager.kernels.eager import eager_kernel
 from stage3_lowering.interpret import interpret_lowered
 from stage3_lowering.tests import references
 from stage3_lowering.tests import test_stage3_pointwise as pointwise
-from stage3_lowering.tests.graphs import TRITON, run_every_way, trace
+from stage3_lowering.tests.graphs import TRITON, meta_of_array, run_every_way, trace
 from stage_contracts import dtype as dt
+from stage_contracts.device import Device
 from stage_contracts.loop_ir import ExternCall
 
 F = np.float32
@@ -198,6 +199,33 @@ def test_a_float64_number_meets_halves_in_a_kernel(seam, half):
                 same_halves(got, exact, way)
     called = [n.target for n in lowered.nodes if isinstance(n, ExternCall)]
     assert called == ["cast"] * (2 if half == "float16" else 0)
+
+
+def norm_gradient(c, x, y, z, w):
+    """As batch norm's backward behind a residual sum: a half that several readers want wide, and a small tensor."""
+    g = c.where(c.le(x, 0.0), 0.0, c.add(y, z))
+    wide = c.cast(g, dt.float32)
+    unit = c.mul(c.sub(c.cast(x, dt.float32), c.cast(w, dt.float32)), c.rsqrt(c.cast(c.abs(w), dt.float32)))
+    plain, along = c.sum(wide, (0,), True), c.sum(c.mul(wide, unit), (0,), True)
+    rest = c.add(c.mul(plain, 0.125), c.mul(unit, c.mul(along, 0.125)))
+    return c.cast(c.mul(c.sub(wide, rest), 2.0), x.val.dtype)
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_on_a_gpu_memory_holds_halves_and_not_their_float32(seam, half):
+    arrays = [RNG.standard_normal((8, 40)).astype(HALVES[half]) for _ in range(3)]
+    arrays.append(np.linspace(0.5, 2, 40).astype(HALVES[half]))
+    lowered = {}
+    for device in (Device("cpu"), Device("cuda", 0)):
+        lowered[device.type] = seam("lower")(
+            trace(norm_gradient, *(meta_of_array(a).with_(device=device) for a in arrays))
+        )
+    wide = {kind: [m for n, m in made.buffers.items() if m.dtype is dt.float32 and m.numel == 320]
+            for kind, made in lowered.items()}  # fmt: skip
+    assert not wide["cuda"]
+    found = [interpret_lowered(made, arrays) for made in lowered.values()]
+    for got, want in zip(*found, strict=True):
+        same_halves(got, want)
 
 
 @pytest.mark.parametrize("half", HALVES)

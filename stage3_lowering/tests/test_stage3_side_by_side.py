@@ -13,13 +13,17 @@ from stage3_lowering.interpret import interpret_program
 from stage3_lowering.lowering import emit, fuse, lower, schedule, why_not_fused
 from stage3_lowering.lowering.emit_triton import emit_triton
 from stage3_lowering.tests.cpp_runner import run_cpp
-from stage3_lowering.tests.graphs import CPP, TRITON, run_every_way, trace
+from stage3_lowering.tests.graphs import CPP, TRITON, meta_of_array, run_every_way, trace
+from stage_contracts import dtype as dt
+from stage_contracts.device import Device
 from stage_contracts.graph import GraphError
 from stage_contracts.kernel_tables import row_kernel, rows_apart
-from stage_contracts.program import Launch
+from stage_contracts.program import Launch, Target
 from stage_contracts.program_json import program_of, record_of
 from stage_contracts.program_text import parse_program, print_program
 from stage_contracts.scheduler_ir import REFUSALS
+
+CUDA = Device("cuda", 0)
 
 # What a chain computes, of x and of a number that all chains share.
 WORK = {
@@ -93,9 +97,99 @@ def test_triton_runs_a_table_row_by_row(seam, seed):
 
 
 def test_a_table_is_refused_by_the_triton_pass_alone():
-    program = fused(lambda c, x, y: (c.neg(x), c.neg(y)), ones(8), ones(9))
-    with pytest.raises(ValueError, match="table of 2 rows"):
+    program = fused(lambda c, x, y: (c.sum(x, (0,)), c.sum(y, (0,))), ones(8), ones(9))
+    with pytest.raises(ValueError, match="table of 2 rows, and a Triton kernel takes none that reduces"):
         emit_triton(program, TRITON)
+
+
+# ---- on a GPU -----------------------------------------------------------------------------------------------------
+
+ON_GPU = {
+    "momentum": lambda c, p, m, g, s: momentum(c, p, m, g, s),
+    "counts": lambda c, p, m, g, s: (c.add(c.cast(p, dt.int64), 1),),
+    "bools": lambda c, p, m, g, s: (c.gt(p, m), c.where(c.lt(p, s), p, g)),
+    "halves": lambda c, p, m, g, s: momentum(c, *(c.cast(t, dt.float16) for t in (p, m, g)), s),
+}
+
+
+def momentum(c, p, m, g, s):
+    moved = c.add(c.mul(m, 0.5), g)
+    return c.sub(p, c.mul(moved, s)), moved
+
+
+def gpu_program(kinds, shapes):
+    """(program on a GPU, arrays): each kind of work over each shape, on tensors of its own."""
+    draw = np.random.default_rng(len(shapes))
+    arrays = [np.array(2, np.float32)]
+    arrays += [draw.integers(-9, 9, s).astype(np.float32) for s in shapes for _ in range(3 * len(kinds))]
+
+    def function(c, s, *xs):
+        made = []
+        for at in range(len(shapes)):
+            for k, kind in enumerate(kinds):
+                start = 3 * (at * len(kinds) + k)
+                made += ON_GPU[kind](c, *xs[start : start + 3], s)
+        return made
+
+    metas = [meta_of_array(a).with_(device=CUDA) for a in arrays]
+    return schedule(fuse(lower(trace(function, *metas))), Target("triton", CUDA, "sm_90")), arrays
+
+
+GPU_SHAPES = [(), (1,), (7,), (64, 3), (1500,), (2, 3, 1000), (1500,), (1024,), (1,)]
+
+
+@pytest.mark.parametrize("kinds", [("momentum",), ("counts", "bools"), ("halves", "momentum")], ids=str)
+def test_a_table_is_one_launch_on_a_gpu(kinds):
+    """Rows of many sizes, blocks that are not full, rows without a dimension, shared operands; in the interpreter with
+    every access checked, and as PTX."""
+    pytest.importorskip("triton")
+    from stage3_lowering.triton_interpreter import compile_to_ptx, run_in_interpreter
+
+    program, arrays = gpu_program(kinds, GPU_SHAPES)
+    tables = [k for k in program.kernels.values() if k.rows]
+    launches = [s for s in program.steps if isinstance(s, Launch)]
+    assert sum(k.rows for k in tables) + len(launches) - len(tables) == len(kinds) * len(GPU_SHAPES)
+    assert len(launches) <= 4 * len(kinds)
+    expected = interpret_program(program, arrays)
+    emitted = emit(program, Target("triton", CUDA, "sm_90"))
+    assert len([s for s in emitted.steps if isinstance(s, Launch)]) == len(launches)
+    for got, wanted in zip(run_in_interpreter(emitted, arrays), expected, strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    for name, made in compile_to_ptx(emitted).items():
+        assert "ld.global" in made["ptx"], name
+
+
+def test_an_optimizers_step_over_200_tensors_is_a_few_launches_on_a_gpu():
+    shapes = [(k % 7 + 1, k % 11 + 2) for k in range(200)]
+    program, arrays = gpu_program(("momentum",), shapes)
+    emitted = emit(program, Target("triton", CUDA, "sm_90"))
+    assert len([s for s in emitted.steps if isinstance(s, Launch)]) == 2  # sizes that 16 divides, and others
+    assert sum(kernel.rows for kernel in emitted.kernels.values()) == 200
+    assert sum(len(kernel.grid["table"]) for kernel in emitted.kernels.values()) == 400
+
+
+def test_loads_of_a_table_are_wide_where_all_sizes_allow_it():
+    pytest.importorskip("triton")
+    from stage3_lowering.triton_interpreter import compile_to_ptx
+
+    for odd, wide in ((16, True), (15, False)):
+        program, _ = gpu_program(
+            ("momentum",), [(1600,), (2000 + odd,), (1000, 16 + odd - 16)][: 3 if wide else 2]
+        )
+        emitted = emit(program, Target("triton", CUDA, "sm_90"))
+        found = [made["ptx"] for name, made in compile_to_ptx(emitted).items() if emitted.kernels[name].rows]
+        assert all("ld.global.v4" in ptx for ptx in found) and bool(found) == wide
+
+
+def test_rows_that_reduce_or_that_others_wait_for_stay_apart_on_a_gpu():
+    shapes = [(5, 40), (6, 40)]
+    arrays = [np.ones(s, np.float32) for s in shapes]
+
+    def function(c, x, y):
+        return [c.sum(x, (1,)), c.sum(y, (1,)), c.flip(c.mul(x, 2.0), (0,)), c.flip(c.mul(y, 2.0), (0,))]
+
+    program = fuse(lower(trace(function, *(meta_of_array(a).with_(device=CUDA) for a in arrays))))
+    assert not any(k.rows for k in program.kernels.values())
 
 
 def fused(function, *arrays):

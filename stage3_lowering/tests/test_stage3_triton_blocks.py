@@ -48,11 +48,12 @@ ROWS = {
         best_of_row, [values(2, 40000), np.array([[39999], [-1]])], numpy_best_of_row, (1, 1, 4096, False),
     ),
     "columns": (
-        lambda c, x: c.sum(x, (0,)), [values(100, 96)], lambda x: x.sum(0), (1, COLUMNS, COLUMN_BLOCK, False)
+        lambda c, x: c.sum(x, (0,)), [values(40, 8704)], lambda x: x.sum(0), (1, COLUMNS, COLUMN_BLOCK, False)
     ),
+    "few columns": (lambda c, x: c.sum(x, (0,)), [values(100, 96)], lambda x: x.sum(0), (1, 8, 128, True)),
     "columns in two levels": (
         lambda c, x: c.mul(c.sum(c.mul(x, x), (0,)), 0.5), [values(1024, 96)], lambda x: (x * x).sum(0) / 2,
-        (2, COLUMNS, COLUMN_BLOCK, False),
+        (2, 8, 128, True),
     ),
     "everything, in two levels": (
         lambda c, x: c.sum(c.mul(x, x), (0, 1)), [values(64, 1024)], lambda x: (x * x).sum(), (2, 1, 2048, True)
@@ -72,7 +73,7 @@ ROWS = {
         lambda c, x: c.cumsum(x, 1), [values(2, 33000)], lambda x: x.cumsum(1), (1, 1, 4096, False)
     ),
     "running sums of columns": (
-        lambda c, x: c.cumsum(x, 0), [values(130, 70)], lambda x: x.cumsum(0), (1, COLUMNS, COLUMN_BLOCK, False)
+        lambda c, x: c.cumsum(x, 0), [values(130, 70)], lambda x: x.cumsum(0), (1, 8, 256, True)
     ),
 }  # fmt: skip
 

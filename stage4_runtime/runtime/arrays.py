@@ -32,6 +32,8 @@ class ArrayLibrary:
     bind: Callable[[Any, Any], Callable]  # (loaded kernel, Kernel) -> what launch code calls with addresses
     kernel_alignment: int = 1  # kernels assume pointers to be multiples of this (and of the element's size)
     current_stream: Callable[[], Any] | None = None  # None: there are no streams
+    # the addresses of a table's column -> what its kernel takes; for C++ a pointer to them
+    column: Callable[..., Any] = lambda *pointers: (ctypes.c_void_p * len(pointers))(*pointers)
     # (External, Program) -> a prepared call (stream, addresses of operands and result), or None: the eager kernel runs
     routine: Callable[[Any, Any], Callable | None] = lambda step, program: None
 

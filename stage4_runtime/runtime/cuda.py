@@ -15,6 +15,7 @@ from typing import Any
 from stage4_runtime.runtime.arrays import ArrayLibrary
 from stage4_runtime.runtime.convolution import convolution_call
 from stage4_runtime.runtime.cublas import product_call
+from stage4_runtime.runtime.cuda_tables import TableLauncher
 from stage4_runtime.runtime.joining import cat_call
 from stage4_runtime.runtime.layout import byte_strides, round_up, slot_alignment, span
 from stage4_runtime.runtime.scatter import scatter_call
@@ -77,9 +78,10 @@ def cupy_library(device: Device, allocate: Callable[[int], Any] | None = None) -
             return cp.ndarray(shape, dtype)
         return at(get(nbytes), 0, shape, dtype, strides)
 
-    def bind(loaded: TritonKernel, kernel: Kernel) -> KernelLauncher:
+    def bind(loaded: TritonKernel, kernel: Kernel) -> Callable[..., None]:
         with cp.cuda.Device(device.index):
-            return KernelLauncher(cp.cuda.driver, loaded)
+            launch = KernelLauncher(cp.cuda.driver, loaded)
+            return TableLauncher(cp, launch, loaded) if loaded.columns else launch
 
     return ArrayLibrary(
         xp=cp,
@@ -94,6 +96,7 @@ def cupy_library(device: Device, allocate: Callable[[int], Any] | None = None) -
         bind=bind,
         kernel_alignment=KERNEL_ALIGNMENT,
         current_stream=lambda: cp.cuda.get_current_stream().ptr,
+        column=lambda *pointers: pointers,  # cuda_tables.py writes them
         routine=lambda step, program: routine(step, program, cp),
     )
 

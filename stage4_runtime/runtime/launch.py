@@ -105,7 +105,7 @@ def plain_launch(
         "conform": lambda buffer, value, *at: conform(program, buffer, value, library, meta_at(buffer, *at)),
         "read_size": lambda buffer, value, dim: _read_size(program, buffer, value, dim),
         "out_of_range": lambda number: _raise_out_of_range([*program.kernels.values()][number - 1]),
-        "column": lambda *pointers: (ctypes.c_void_p * len(pointers))(*pointers),
+        "column": library.column,
         "poison": lambda start, nbytes: ctypes.memset(start, 0xAB, max(nbytes, 0)),
         **calls,
         **prepared,

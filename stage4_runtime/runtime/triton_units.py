@@ -38,6 +38,8 @@ class TritonKernel:
     types: tuple[str, ...]
     grid: tuple[Any, int, int]  # x as text where it depends on open sizes
     sizes: tuple[str, ...] = ()  # those it takes last, by the names that stand in x
+    table: tuple[int, ...] = ()  # the numbers before the pointers in its last parameter, if it has columns
+    columns: int = 0
 
 
 def key(unit: SourceUnit) -> Key:
@@ -86,6 +88,8 @@ def load(unit: SourceUnit, files: Mapping[str, bytes]) -> Mapping[str, TritonKer
             types=tuple(facts["types"]),
             grid=tuple((*unit.grids[name]["grid"], 1, 1)[:3]),
             sizes=tuple(unit.grids[name].get("sizes", ())),
+            table=tuple(unit.grids[name].get("table", ())),
+            columns=unit.grids[name].get("columns", 0),
         )
     return kernels
 

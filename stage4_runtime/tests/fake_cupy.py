@@ -106,7 +106,7 @@ class FakeCupy:
             Memory=self._memory,
             MemoryPool=lambda: SimpleNamespace(malloc="malloc of a pool"),
             using_allocator=self._using_allocator,
-            runtime=SimpleNamespace(getDevice=lambda: 0),
+            runtime=SimpleNamespace(getDevice=lambda: 0, streamIsCapturing=self._captures),
             get_current_stream=lambda: self.streams[-1],
         )
 
@@ -125,6 +125,9 @@ class FakeCupy:
     def _using_allocator(self, malloc):
         self.log.append(("allocator", malloc))
         yield
+
+    def _captures(self, stream):
+        return any(s.ptr == stream and s.captured is not None for s in self.streams)
 
     def _memory(self, nbytes):
         assert self.streams[-1].captured is None, "memory of the driver's, while a stream is captured"

@@ -1,0 +1,58 @@
+"""Launches of kernels that run over a table: its pointers lie in memory of the GPU, and are written there once.
+
+Input: a loaded kernel with columns, and at each call the addresses of all rows. Parameters and an arena's buffers do
+not move, so most calls find the table that they need.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stage4_runtime.runtime.triton_units import TritonKernel
+
+KEPT = 8  # tables of a kernel, for as many sets of addresses
+
+
+@dataclass
+class Table:
+    memory: Any  # an array on the GPU
+    captured: bool = False  # whether a CUDA graph reads it: then it stays
+
+
+class TableLauncher:
+    """`launcher(stream, *shared addresses, *columns)`, each column a tuple of addresses."""
+
+    def __init__(self, cp: Any, launch: Callable[..., None], kernel: TritonKernel) -> None:
+        self.cp, self.launch, self.kernel = cp, launch, kernel
+        self.fixed = np.array(kernel.table, np.int64)
+        self.tables: dict[tuple, Table] = {}
+        self.lock = threading.Lock()
+        self.capturing = cp.cuda.runtime.streamIsCapturing
+
+    def __call__(self, stream: int, *arguments: Any) -> None:
+        count = len(arguments) - self.kernel.columns
+        columns = arguments[count:]
+        captured = bool(self.capturing(stream))
+        table = self.tables.get(columns) or self._made(columns, captured)
+        table.captured = table.captured or captured
+        self.launch(stream, *arguments[:count], table.memory.data.ptr)
+
+    def _made(self, columns: tuple, captured: bool) -> Table:
+        """Raises RuntimeError during a capture: each replay would write the table, from memory that may be gone."""
+        if captured:
+            raise RuntimeError(
+                f"kernel {self.kernel.name}: buffers moved between the first run and the capture"
+            )
+        with self.lock:
+            free = [known for known, table in self.tables.items() if not table.captured]
+            if len(free) >= KEPT:
+                del self.tables[free[0]]
+            pointers = np.array(columns, np.uint64).view(np.int64).ravel()
+            made = Table(self.cp.asarray(np.concatenate([self.fixed, pointers])))
+            self.tables[columns] = made
+        return made
