@@ -230,8 +230,9 @@ def two_graphs(
         shorter, whole = returned_once(partition, functional)
         # a whole training step has had its backward: nothing is saved that an update could spoil
         updates = () if joint.tangent_outputs else _updates(functional)
-        halves = compile_half(shorter, updates), compile_half(partition.backward)
-        (forward, artifacts.forward), (backward, artifacts.backward) = (finish() for finish in halves)
+        # the backward first: its compiler takes longest, and meanwhile the forward is lowered
+        halves = compile_half(partition.backward), compile_half(shorter, updates)
+        (backward, artifacts.backward), (forward, artifacts.forward) = (finish() for finish in halves)
         forward = whole(forward)
         recover = (
             recover_forward(graph, artifacts),

@@ -120,9 +120,9 @@ class RuntimeConfig:
     deterministic: bool = False  # no choice depends on a measurement: the two fields above are off
     poison: bool = False  # overwrite freed memory, to find code that reads it; programs run step by step
     cuda_graphs: bool = False  # capture GPU programs as CUDA graphs (mode="reduce-overhead")
-    # torch.backends.cudnn.benchmark and allow_tf32: measure which algorithm of cuDNN is fastest (mode="max-autotune");
-    # convolve float32 with 10 bits of each factor instead of 23, several times as fast
+    # measure which algorithm of cuDNN is fastest (torch.backends.cudnn.benchmark, mode="max-autotune")
     cudnn_benchmark: bool = False
+    # convolve float32 with 10 bits of each factor instead of 23 (torch.backends.cudnn.allow_tf32)
     cudnn_allow_tf32: bool = False
 
 

@@ -7,7 +7,7 @@ Input: `Graph.verify()`, after every pass. The second part runs each operator's 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,7 @@ def verify_graph(graph: Graph, allowed: Callable[[Any], bool] | None = None) -> 
     nodes = graph.nodes
     if not nodes or nodes[-1].op != "output":
         raise GraphError(f"graph {graph.name!r} does not end in an output node")
-    seen: set[Node] = set()
+    reads: dict[Node, dict[Node, None]] = {}  # of the nodes before, what each reads
     names: set[str] = set()
     body_started = False
     for node in nodes:
@@ -47,10 +47,10 @@ def verify_graph(graph: Graph, allowed: Callable[[Any], bool] | None = None) -> 
         if node.op == "output" and node is not nodes[-1]:
             raise GraphError("an output node must be the last one")
         _verify_target(graph, node, allowed)
-        _verify_links(node, seen)
+        reads[node] = _verify_reads(node, reads)
         body_started |= node.op != "placeholder"
-        seen.add(node)
         names.add(node.name)
+    _verify_users(reads)
     if checks_metas():
         for node in nodes:
             verify_keys(node)
@@ -71,18 +71,26 @@ def _verify_target(graph: Graph, node: Node, allowed: Callable[[Any], bool] | No
         raise GraphError(f"{node.name}: {node.target!r} is not allowed in this graph")
 
 
-def _verify_links(node: Node, seen: set[Node]) -> None:
-    """Check that the values that the node reads are computed before it, and that `users` lists every reader."""
-    for used in nodes_in((node.args, node.kwargs)):
-        if used not in seen:
+def _verify_reads(node: Node, before: Collection[Node]) -> dict[Node, None]:
+    """The values that the node reads. Check that they are computed before it, and that it is among their `users`."""
+    read = dict.fromkeys(nodes_in((node.args, node.kwargs)))
+    for used in read:
+        if used not in before:
             raise GraphError(f"{node.name} reads {used.name}, which is not computed before it")
         if node not in used.users:
             raise GraphError(
                 f"{used.name}.users lacks {node.name}, which reads it: edit nodes through the graph's methods only"
             )
-    for user in node.users:
-        if node not in user.all_input_nodes:
-            raise GraphError(f"{node.name}.users has {user.name}, which does not read it")
+    return read
+
+
+def _verify_users(reads: Mapping[Node, dict[Node, None]]) -> None:
+    """Check that `users` lists readers only."""
+    for node in reads:
+        for user in node.users:
+            read = reads.get(user)
+            if node not in (user.all_input_nodes if read is None else read):
+                raise GraphError(f"{node.name}.users has {user.name}, which does not read it")
 
 
 # ---- what a node says of itself ----------------------------------------------------------------------------

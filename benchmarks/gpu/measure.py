@@ -162,7 +162,7 @@ def steps(compiled: Any, row: Row, folder: str) -> str:
                 texts += [half.run.source_text, *(unit.text for unit in program.units)]
     if folder:
         Path(folder).mkdir(parents=True, exist_ok=True)
-        name = row.name.replace(" ", "_").replace(",", "")
+        name = row.name.replace(" ", "_").replace(",", "").replace("/", "-")
         (Path(folder) / f"{name}.py").write_text("\n\n".join(texts))
     return ", ".join(f"{n} {what}" for what, n in counts.items())
 

@@ -61,6 +61,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "triton.cudagraphs": "runtime.cuda_graphs",
         "allow_buffer_reuse": "runtime.reuse_memory",
         "comment_origin": "lowering.comments",
+        "layout_optimization": "lowering.layout_optimization",
         "disabled_passes": "autograd.disabled_passes",
     },
     "torch._functorch.config": {
@@ -146,7 +147,6 @@ KEPT: dict[str, dict[str, tuple[Any, str]]] = {
         "pattern_matcher": (True, "autograd.disabled_passes leaves passes out, patterns among them"),
         "shape_padding": (False, _SHOWN),
         "split_reductions": (True, _SHOWN),
-        "layout_optimization": (True, _SHOWN),
         "keep_output_stride": (True, "strides are eager's where eager promises them"),
         "realize_opcount_threshold": (30, _SHOWN),
         "realize_reads_threshold": (4, _SHOWN),

@@ -47,6 +47,16 @@ def current_device() -> int:
     return int(_runtime().getDevice())
 
 
+def set_device(device: Any) -> None:
+    """Accepts the first GPU, which "cuda" means. Raises RuntimeError for another one: a tensor's device names it."""
+    index = device if isinstance(device, int) else Device(str(device)).index
+    if index:
+        raise RuntimeError(
+            f'torch.cuda.set_device({device!r}): "cuda" always means the first GPU that the process sees; write '
+            f'device="cuda:{index}", or start the process with CUDA_VISIBLE_DEVICES={index}'
+        )
+
+
 def synchronize(device: Any = None) -> None:
     """Wait until the GPU has finished all its work."""
     _runtime().deviceSynchronize()
@@ -74,7 +84,7 @@ def manual_seed_all(seed: int) -> None:
     manual_seed(seed)
 
 
-CUDA = {f.__name__: f for f in (device_count, is_available, current_device, synchronize, get_device_name,
+CUDA = {f.__name__: f for f in (device_count, is_available, current_device, set_device, synchronize, get_device_name,
                                 is_bf16_supported, empty_cache, manual_seed_all, manual_seed)}  # fmt: skip
 
 

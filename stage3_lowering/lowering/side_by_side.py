@@ -84,7 +84,7 @@ def refusal(program: Program, a: str, b: str) -> str:
 
 
 def refusal_of(row: Row, on_gpu: bool = False) -> str:
-    """Why this launch is no row of a table; "" where it may be one. A GPU has tables of what nobody waits for."""
+    """Why this launch is no row of a table; "" where it may be one. On a GPU only what no step reads may."""
     kernel = row.kernel
     if on_gpu and not (row.depth == LAST and fits_triton(kernel)):
         return "own_threads"

@@ -36,13 +36,14 @@ class TableLauncher:
 
     def __call__(self, stream: int, *arguments: Any) -> None:
         count = len(arguments) - self.kernel.columns
-        columns = arguments[count:]
+        # of each stream its own: it is written in the order of that stream
+        key = stream, *arguments[count:]
         captured = bool(self.capturing(stream))
-        table = self.tables.get(columns) or self._made(columns, captured)
+        table = self.tables.get(key) or self._made(key, captured)
         table.captured = table.captured or captured
         self.launch(stream, *arguments[:count], table.memory.data.ptr)
 
-    def _made(self, columns: tuple, captured: bool) -> Table:
+    def _made(self, key: tuple, captured: bool) -> Table:
         """Raises RuntimeError during a capture: each replay would write the table, from memory that may be gone."""
         if captured:
             raise RuntimeError(
@@ -52,7 +53,7 @@ class TableLauncher:
             free = [known for known, table in self.tables.items() if not table.captured]
             if len(free) >= KEPT:
                 del self.tables[free[0]]
-            pointers = np.array(columns, np.uint64).view(np.int64).ravel()
+            pointers = np.array(key[1:], np.uint64).view(np.int64).ravel()
             made = Table(self.cp.asarray(np.concatenate([self.fixed, pointers])))
-            self.tables[columns] = made
+            self.tables[key] = made
         return made

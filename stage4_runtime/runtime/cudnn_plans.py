@@ -17,7 +17,7 @@ from stage4_runtime.runtime.cudnn import TYPES, WORKSPACE, Convolution, Cudnn, C
 from stage_contracts.errors import DeviceError
 
 ALIGNMENT = 16  # bytes: what a plan may expect of each address
-PACKS = 4  # sets of addresses that are kept ready for each plan
+PACKS = 16  # sets of addresses that are kept ready for each plan
 
 # cudnnBackendDescriptorType_t
 CONVOLUTION, ENGINE, CONFIGURATION, HEURISTICS, PLAN, GRAPH, PACK, TENSOR = 1, 2, 3, 4, 5, 15, 16, 17

@@ -20,18 +20,18 @@ MOST_TABLES = 16  # kept for the addresses seen last
 
 
 def cat_call(step: External, program: Program, cp: Any) -> Callable[..., Any] | None:
-    """`call(stream, *parts, out)`, all addresses; None where the operator's eager kernel has to."""
+    """`call(stream, *parts, out)`, all but the stream addresses; None where the operator's eager kernel has to."""
     parts = parts_of(step, program)
     if parts is None:
         return None
     tables: dict[tuple[int, ...], tuple[Any, int, int]] = {}
 
-    def call(stream: int, *places: int) -> None:
-        found = tables.get(places)
+    def call(*key: int) -> None:  # a table is written in the order of its stream
+        found = tables.get(key)
         if found is None:
             if len(tables) >= MOST_TABLES:
                 tables.clear()
-            found = tables[places] = _table(places, parts, cp)
+            found = tables[key] = _table(key[1:], parts, cp)
         copy_table(*found)
 
     return call

@@ -172,3 +172,11 @@ def test_capture_reads_the_modules_and_folds_limits():
     x, seen = torch.ones(3), torch.tensor([1, 0, 1])
     compiled = torch.compile(masked, backend="eager", fullgraph=True)
     assert compiled(x, seen).tolist() == masked(x, seen).tolist() == [1, torch.finfo(torch.float32).min, 3]
+
+
+def test_another_default_gpu_is_refused_with_what_to_write():
+    torch.cuda.set_device(0)
+    torch.cuda.set_device("cuda")
+    for device in (1, "cuda:1", torch.device("cuda:1")):
+        with pytest.raises(RuntimeError, match='write device="cuda:1", or start .* CUDA_VISIBLE_DEVICES=1'):
+            torch.cuda.set_device(device)

@@ -1,0 +1,69 @@
+"""What a GPU would compute of random convolutional networks and their gradients, interpreted here: layouts, products in
+place of convolutions, halves kept as halves.
+
+Input: the networks of benchmarks/gpu/networks.py, as one graph with the gradients inside, its tensors said to be on a
+GPU. The oracle is the graph, operator by operator, by the eager kernels.
+"""
+
+import numpy as np
+import pytest
+
+import cutaway as ct
+from benchmarks.gpu import networks
+from stage0_eager.kernels.eager import eager_kernel
+from stage3_lowering.interpret import interpret_program
+from stage3_lowering.lowering import fuse, lower, schedule
+from stage_contracts.device import CPU, Device
+from stage_contracts.program import Target
+from stage_contracts.tensor_meta import TensorMeta
+
+CUDA = Device("cuda", 0)
+UNITS = {"float32": 2.0**-20, "float16": 2.0**-9, "bfloat16": 2.0**-6}
+
+
+def core_graph(seed):
+    """(dtype, the graph of core operators)."""
+    dtype, function, tensors = networks.given(seed, "cpu")
+
+    def whole(*leaves):
+        return networks.with_gradients(function, leaves)
+
+    compiled = ct.compile(whole, backend="aot_eager", fullgraph=True)
+    compiled(*[t.requires_grad_() for t in tensors])
+    made = compiled.artifacts[-1]
+    return dtype, made.partition.forward
+
+
+def moved(value, device):
+    if isinstance(value, TensorMeta):
+        return value.with_(device=device)
+    return tuple(moved(v, device) for v in value) if isinstance(value, tuple) else value
+
+
+def on(device, graph):
+    for node in graph.nodes:
+        if node.op != "output":
+            node.meta["val"] = moved(node.val, device)
+    return graph
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_network(seed):
+    dtype, graph = core_graph(seed)
+    draw = np.random.default_rng(seed)
+    arrays = [draw.standard_normal(n.val.shape).astype(n.val.dtype.numpy) for n in graph.placeholders]
+    arrays = [np.lib.stride_tricks.as_strided(a, a.shape) for a in arrays]
+    eager = graph.interpret(
+        arrays, lambda node, args, kwargs: eager_kernel(node.target.name)(np, *args, **kwargs)
+    )
+    program = schedule(fuse(lower(on(CUDA, graph))), Target("triton", CUDA, "sm_90"))
+    got = interpret_program(program, arrays)
+    on(CPU, graph)
+    pairs = [(a, b) for a, b in zip(got, eager, strict=True) if isinstance(b, np.ndarray)]
+    # a gradient that is zero but for rounding is held against the others
+    largest = max(float(np.abs(b.astype(np.float64)).max(initial=0)) for _, b in pairs)
+    for a, b in pairs:
+        assert a.dtype == b.dtype and a.shape == b.shape
+        wide, want = a.astype(np.float64), b.astype(np.float64)
+        scale = np.abs(want).max(initial=0) + 1e-2 * largest
+        assert np.abs(wide - want).max(initial=0) <= 8 * UNITS[dtype] * scale
