@@ -62,13 +62,25 @@ def columns(rows: Iterable[Iterable[str]]) -> str:
     )
 
 
-def judged(value: float | None, goal: float, said: str, missed: list[str], spread: str = "") -> list[str]:
-    """Two cells: a ratio with its spread, its goal and whether it holds. A miss is noted as `said`."""
+def limit(found: Found, over: str, ratio: float | None) -> str:
+    """What bounds a row that misses its goal, over the same peer: BLAS alone, or a loop that moves as many bytes."""
+    share = found.get("in BLAS", {}).get("times")
+    if share and ratio is not None:
+        return f"; BLAS alone {ratio * statistics.median(share):.2f}"
+    copied, theirs = (found.get(name, {}).get("times", []) for name in ("copy", over))
+    bounds = [a / b for a, b in zip(copied, theirs)]
+    return f"; the copy alone {statistics.median(bounds):.2f}" if bounds and over != "copy" else ""
+
+
+def judged(
+    value: float | None, goal: float, said: str, missed: list[str], spread: str = "", bound: str = ""
+) -> list[str]:
+    """Two cells: a ratio with its spread, its goal and whether it holds. A miss is noted as `said`, with its limit."""
     if value is None:
         return ["-", f"<= {goal:.2f}    -"]
     verdict = "yes" if value <= goal * SLACK else "no"
     if verdict == "no":
-        missed.append(f"{said}: {value:.2f}, goal {goal:.2f}")
+        missed.append(f"{said}: {value:.2f}, goal {goal:.2f}{bound}")
     return [f"{value:.2f}{spread}", f"<= {goal:.2f}  {verdict:>3}"]
 
 
@@ -90,7 +102,8 @@ def steady(rows: list[Row], found: Found, missed: list[str], setting: str) -> st
             each = ratios(here, over)
             middle = statistics.median(each) if each else None
             spread = f" ({min(each):.2f}-{max(each):.2f})" if each else ""
-            line += judged(middle, getattr(row, field), f"{row.name}, {setting}, / {over}", missed, spread)
+            said, bound = f"{row.name}, {setting}, / {over}", limit(here, over, middle)
+            line += judged(middle, getattr(row, field), said, missed, spread, bound)
             if middle is not None and row.in_mean and row.group != "model" and over in MEAN_GOALS:
                 means[over].append(middle)
         lines.append(line)

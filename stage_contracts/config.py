@@ -110,6 +110,8 @@ class RuntimeConfig:
     cache_dir: str = ""  # "" is the user's cache folder
     cache_bytes: int = 2 << 30  # largest size of the disk cache
     reuse_memory: bool = True  # off: every temporary has bytes of its own
+    # freed memory that the process keeps for the next call's results, in bytes, where glibc allocates; 0 gives it back
+    keep_freed: int = 256 << 20
     compile_seconds: float = (
         300.0  # for one source file; a C++ compiler that takes longer is stopped, and the graph runs on NumPy
     )

@@ -14,7 +14,7 @@ from stage0_eager.kernels.copies import copy_table, table_of
 from stage_contracts.loop_ir import BufferRef
 from stage_contracts.program import External, Program
 from stage_contracts.size_vars import is_open
-from stage_contracts.tensor_meta import contiguous_strides
+from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
 MOST_TABLES = 16  # kept for the addresses seen last
 
@@ -47,16 +47,21 @@ def parts_of(step: External, program: Program) -> list[tuple[int, int]] | None:
         return None
     found = []
     for ref in refs:
-        meta = program.buffers[ref.name].meta
-        shape, strides = (meta.shape, meta.strides) if ref.shape is None else (ref.shape, ref.strides or ())
-        if any(map(is_open, (*shape, *strides, ref.offset))) or meta.dtype is not out.dtype:
+        if (piece := _piece(ref, program, out)) is None:
             return None
-        if not all(
-            n == 1 or a == b for n, a, b in zip(shape, strides, contiguous_strides(shape), strict=True)
-        ):
-            return None
-        found.append((int(ref.offset) * out.dtype.itemsize, math.prod(shape) * out.dtype.itemsize))
+        found.append(piece)
     return found
+
+
+def _piece(ref: BufferRef, program: Program, out: TensorMeta) -> tuple[int, int] | None:
+    """The same of one part."""
+    meta = program.buffers[ref.name].meta
+    shape, strides = (meta.shape, meta.strides) if ref.shape is None else (ref.shape, ref.strides or ())
+    if any(map(is_open, (*shape, *strides, ref.offset))) or meta.dtype is not out.dtype:
+        return None
+    if not all(n == 1 or a == b for n, a, b in zip(shape, strides, contiguous_strides(shape), strict=True)):
+        return None
+    return int(ref.offset) * out.dtype.itemsize, math.prod(shape) * out.dtype.itemsize
 
 
 def _table(places: tuple[int, ...], parts: list[tuple[int, int]], cp: Any) -> tuple[Any, int, int]:

@@ -14,6 +14,7 @@ from typing import Any
 from stage4_runtime.runtime.arrays import NUMPY, ArrayLibrary
 from stage4_runtime.runtime.bind_arrays import accept, array_of, conform
 from stage4_runtime.runtime.eager_call import eager_call
+from stage4_runtime.runtime.freed_memory import keep_freed_memory
 from stage4_runtime.runtime.launch_names import (
     EXTERNAL_PREFIX,
     INTO_PREFIX,
@@ -55,6 +56,7 @@ def launch(
     if program.device.type == "cpu":
         if graphs_asked:
             events.record("fallback", "cuda_graph", program=program.name, reason="it runs on the CPU")
+        keep_freed_memory()
         return plain_launch(program, kernels, constants, library or NUMPY)
     from stage4_runtime.runtime import cuda  # a program for the CPU needs neither
     from stage4_runtime.runtime import cuda_graph as graphs

@@ -69,7 +69,13 @@ def test_the_share_of_blas_is_that_of_the_products():
     )
     products, others, value = map(float, run.stdout.split() or [run.stderr])
     assert 0.3 < products <= 1 and others == 0 and value == 300**2
-    found = {"ours": {"times": [1.0]}, "in BLAS": {"times": [0.754]}}
+    found = {"ours": {"times": [1.0]}, "in BLAS": {"times": [0.754]}, "torch.compile": {"times": [0.5]}}
+    missed = table([Row("r", tiny, of(), torch=0.9)], {"1 thread": {"r": found}})
+    assert "r, 1 thread, / torch.compile: 2.00, goal 0.90; BLAS alone 1.51" in missed
+    copied = {"ours": {"times": [1.0]}, "torch.compile": {"times": [0.8]}, "copy": {"times": [0.7]}}
+    missed = table([Row("r", tiny, of(), torch=0.9)], {"1 thread": {"r": copied}})
+    assert "/ torch.compile: 1.25, goal 0.90; the copy alone 0.87" in missed
+    del found["torch.compile"]
     assert re.search(
         r"in BLAS\nr +1,000,000 +75%\n", table([Row("r", tiny, of())], {"1 thread": {"r": found}})
     )
