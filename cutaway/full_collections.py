@@ -31,4 +31,13 @@ def put_off() -> Iterator[None]:
             found = _WAITING.pop()
             young, middle, old = gc.get_threshold()
             if not _WAITING and old == NEVER:  # else somebody has set another in the meantime
+                _grow_old()
                 gc.set_threshold(young, middle, found)
+
+
+def _grow_old() -> None:
+    """What a compile made stays: it joins the oldest objects now, so the next call begins without the walk over all
+    that was put off. (freeze and unfreeze move objects and look at none. What a program froze itself stays frozen.)"""
+    if gc.isenabled() and not gc.get_freeze_count():
+        gc.freeze()
+        gc.unfreeze()

@@ -82,3 +82,19 @@ def test_what_is_set_meanwhile_stays():
     with put_off():
         gc.set_threshold(5, 6, 7)
     assert gc.get_threshold() == (5, 6, 7)
+
+
+def test_what_a_compile_made_is_old_at_its_end_and_what_a_program_froze_stays_frozen():
+    """conftest.py freezes what is there before the tests: that is a program's own freezing."""
+    assert gc.get_freeze_count()
+    with put_off():
+        pass
+    assert gc.get_freeze_count()
+    gc.unfreeze()
+    try:
+        with put_off():
+            made = [[k] for k in range(2000)]
+        young = {id(one) for generation in (0, 1) for one in gc.get_objects(generation=generation)}
+        assert young.isdisjoint(map(id, made)) and not gc.get_freeze_count()
+    finally:
+        gc.freeze()
