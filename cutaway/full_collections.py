@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 NEVER = 1 << 30  # collections of the younger objects before one of all
+_FROZEN_BY_OTHERS = threading.Event()  # the program itself has frozen objects
 _LOCK = threading.Lock()
 _WAITING: list[int] = []  # for each compile under way, the threshold that the first of them found
 
@@ -38,6 +39,9 @@ def put_off() -> Iterator[None]:
 def _grow_old() -> None:
     """What a compile made stays: it joins the oldest objects now, so the next call begins without the walk over all
     that was put off. (freeze and unfreeze move objects and look at none. What a program froze itself stays frozen.)"""
-    if gc.isenabled() and not gc.get_freeze_count():
-        gc.freeze()
-        gc.unfreeze()
+    if gc.isenabled() and not _FROZEN_BY_OTHERS.is_set():
+        if gc.get_freeze_count():  # counting them takes a walk over all: once
+            _FROZEN_BY_OTHERS.set()
+        else:
+            gc.freeze()
+            gc.unfreeze()

@@ -100,7 +100,8 @@ def test_float32_agrees_within_what_eager_itself_varies(monkeypatch):
     seen = f"compiled: losses {distance(losses, wanted_losses):.1e}, parameters {distance(parameters, wanted):.1e}; "
     seen += f"eager reordered: losses {spread_losses:.1e}, parameters {spread:.1e}"
     print(seen)
-    assert distance(losses, wanted_losses) <= 2 * spread_losses, seen
+    last_place = 2.0**-23  # a loss of another exponential or another order of sums may end in the next float
+    assert distance(losses, wanted_losses) <= max(2 * spread_losses, 2 * last_place), seen
     assert distance(parameters, wanted) <= 2 * spread, seen
 
 
