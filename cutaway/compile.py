@@ -27,7 +27,7 @@ _MODES: dict[str | None, dict[str, Any]] = {
     None: {},
     "default": {},
     "reduce-overhead": {"runtime.cuda_graphs": True},
-    # only cuDNN's algorithms are chosen by measurement, and where kernels are ours in the same way in every mode
+    # what is measured is which of cuDNN's algorithms runs a convolution; our own kernels are the same in every mode
     "max-autotune": {"runtime.cuda_graphs": True, "runtime.cudnn_benchmark": True},
     "max-autotune-no-cudagraphs": {"runtime.cudnn_benchmark": True},
 }

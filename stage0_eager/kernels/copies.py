@@ -69,7 +69,7 @@ def _apart(copies: Sequence[tuple[Any, Any]]) -> bool:
     """Whether no pair reads what another writes, and none writes what another does."""
     if not all(arrays.is_array(array) and hasattr(array.data, "ptr") for pair in copies for array in pair):
         return False
-    spans = [[_span(array) for array in pair] for pair in copies]
+    spans = [[arrays.bounds(array) for array in pair] for pair in copies]
     written = sorted(span for span, _ in spans)
     if any(a[1] > b[0] for a, b in zip(written, written[1:], strict=False)):
         return False
@@ -77,14 +77,6 @@ def _apart(copies: Sequence[tuple[Any, Any]]) -> bool:
     read_starts, read_ends = (np.array([new[k] for _, new in spans]) for k in (0, 1))
     before = np.searchsorted(starts, read_ends) - 1  # the last that begins before the read ends
     return not ((before >= 0) & (ends[before] > read_starts)).any()
-
-
-def _span(array: Any) -> tuple[int, int]:
-    """The addresses between which the elements are; all strides here are positive or the span is wider than needed."""
-    reach = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True) if n]
-    start = array.data.ptr
-    low, high = sum(min(r, 0) for r in reach), sum(max(r, 0) for r in reach)
-    return start + low, start + high + array.itemsize
 
 
 def table_of(pairs: Sequence[tuple[int, int, int]]) -> tuple[np.ndarray, int]:

@@ -38,7 +38,8 @@ class OnGpu:
     def __init__(self, values):
         self.values = values
         self.shape, self.strides, self.dtype = values.shape, values.strides, values.dtype
-        self.nbytes, self.itemsize, self.flags = values.nbytes, values.itemsize, values.flags
+        self.size, self.nbytes, self.itemsize = values.size, values.nbytes, values.itemsize
+        self.flags = values.flags
         self.data = SimpleNamespace(ptr=values.__array_interface__["data"][0])
 
     def __setitem__(self, place, new):

@@ -104,17 +104,23 @@ def ready(program):
     return plain_launch(program, {}, {}, cupy_library(program.device))
 
 
+def run_as_eager(name, makes, dtype, last):
+    """A case's result by the library in place, near eager's, and eager's."""
+    step, arrays, want = step_of(makes, CASES[name], dtype, last)
+    (got,) = ready(program_of(step, arrays, want, last))(*arrays)
+    wide = want.astype(np.float64)
+    far = np.abs(np.asarray(got).astype(np.float64) - wide).max() / np.abs(wide).max()
+    assert got.dtype == want.dtype and far <= CLOSE[dtype], (dtype, last, far)
+    return got, want
+
+
 @pytest.mark.parametrize("makes", "xwy")
 @pytest.mark.parametrize("name", CASES)
 def test_the_descriptors_mean_what_eager_computes(name, makes, gpu):
     for dtype, last in itertools.product(DTYPES, (False, True)):
         library = FakeCudnn()
         gpu(library)
-        step, arrays, want = step_of(makes, CASES[name], dtype, last)
-        (got,) = ready(program_of(step, arrays, want, last))(*arrays)
-        wide = want.astype(np.float64)
-        far = np.abs(np.asarray(got).astype(np.float64) - wide).max() / np.abs(wide).max()
-        assert got.dtype == want.dtype and far <= CLOSE[dtype], (dtype, last, far)
+        got, want = run_as_eager(name, makes, dtype, last)
         assert seen_strides(np.asarray(got)) == seen_strides(laid(want, last))
         ((_, algorithm, math, _),) = library.calls
         assert (algorithm, math) == (1, {"float32": 3, "float64": 0}.get(dtype, 1))
