@@ -49,9 +49,8 @@ def _padded_product(graph: Graph, node: Node, padded: dict[tuple[Node, int, int]
     made = call(c.matmul, left, right, name=node.name)
     if not more_n:
         return made
-    return call(
-        c.contiguous, call(c.slice, made, node.val.ndim - 1, 0, n, 1)
-    )  # for its readers, laid out as before
+    part = call(c.slice, made, node.val.ndim - 1, 0, n, 1)
+    return call(c.contiguous, part)  # for its readers laid out as before; lowering copies nothing
 
 
 class _Calls:

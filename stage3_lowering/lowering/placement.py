@@ -44,7 +44,7 @@ def _in_memory(state: State, node: Node, source: Lazy) -> Lazy:
     if not is_written_turned(turned.all_input_nodes[0] if turned.all_input_nodes else turned):
         return source
     meta = source.meta.with_(strides=contiguous_strides(source.meta.shape), shape=source.meta.shape)
-    state.values[turned] = state.realize(turned, replace(source, meta=meta), "turned")
+    state.values[turned] = state.realize(turned, replace(source, meta=meta), "reshaped")
     return state.values[turned]
 
 
