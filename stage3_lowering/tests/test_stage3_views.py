@@ -237,3 +237,34 @@ def test_constants_of_the_graph(seam):
     graph.set_args(graph.output_node, ((added,),))
     for outputs in run_every_way(seam, graph.verify(), [x]).values():
         np.testing.assert_array_equal(outputs[0], -x + k)
+
+
+def test_a_turned_expression_is_written_once_in_its_turned_order(seam):
+    """As the gradients of queries, keys and values are: turned, and reshaped for a product and for a sum."""
+    x, y = np.arange(120, dtype=F).reshape(2, 3, 4, 5), np.ones((2, 3, 4, 5), F)
+    w = np.arange(30, dtype=F).reshape(15, 2)
+
+    def function(c, x, y, w):
+        turned = c.permute(c.add(x, y), (0, 2, 1, 3))
+        return c.matmul(c.reshape(turned, (8, 15)), w), c.sum(c.reshape(turned, (2, 4, 15)), (0, 1))
+
+    wanted = (x + y).transpose(0, 2, 1, 3).reshape(8, 15)
+    program = check(seam, function, [x, y, w], [wanted @ w, wanted.sum(0)], 4)
+    written = [n for k in program.kernels.values() for n in k.nests if not n.reduction_ranges]
+    assert [n.ranges for n in written] == [(2, 4, 3, 5)]  # not once more as (8, 15)
+
+
+@pytest.mark.parametrize("count", [2, 12])
+def test_a_mask_of_indices_alone_stays_an_expression(seam, count):
+    """However many read it: as a buffer it would draw kernels together that share nothing else."""
+    arrays = [np.arange(36, dtype=F).reshape(6, 6) + k for k in range(count)]
+
+    def function(c, *values):
+        rows, columns = c.reshape(c.iota(6, 0, 1, dt.int64, CPU), (6, 1)), c.iota(6, 0, 1, dt.int64, CPU)
+        seen = c.ge(rows, columns)
+        return tuple(c.where(seen, c.exp(c.mul(v, 0.01)), 0.0) for v in values)
+
+    lowered = seam("lower")(trace(function, *arrays))
+    assert not [n for n in lowered.nodes if lowered.buffers[n.name].dtype is dt.bool_]
+    seen = np.tri(6, dtype=bool)
+    check(seam, function, arrays, [np.where(seen, np.exp(v * F(0.01)), 0) for v in arrays], 2)
