@@ -106,7 +106,7 @@ lint: $(VENV)/installed-dev
 stubs: $(VENV)/installed-dev
 	$(BIN)/python -m cutaway.stubs
 
-labs: $(VENV)/installed-test
+labs: $(VENV)/installed-dev
 	$(BIN)/python -m pytest labs
 
 # The wheel is installed into a folder, without the packages it needs: those are the environment's.
