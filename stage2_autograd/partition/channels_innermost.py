@@ -49,7 +49,11 @@ def lying_innermost(graph: Graph) -> set[Node]:
     found: set[Node] = set()
     for node in graph.calls:
         meta = node.val
-        if not isinstance(meta, TensorMeta) or meta.ndim != 4 or next(open_sizes_in([meta]), None) is not None:
+        if (
+            not isinstance(meta, TensorMeta)
+            or meta.ndim != 4
+            or next(open_sizes_in([meta]), None) is not None
+        ):
             continue
         if core_name(node) == "convolution" and meta.dtype in HALVES:
             found.add(node)
