@@ -42,7 +42,7 @@
 #   make gpu             every operator, the skeleton, users' kernels, the profiler, on an NVIDIA GPU (CuPy, Triton)
 #   make gpu-compiled    compiled operators in three dtypes and random programs on an NVIDIA GPU, against eager there
 #   make gpu-speed       compiled programs on an NVIDIA GPU beside torch.compile, where torch is installed
-#   make gpu-distributed  data-parallel training on two NVIDIA GPUs by NCCL, beside torch's
+#   make gpu-distributed  data-parallel training on NVIDIA GPUs by NCCL, beside torch's (RANKS="2 4")
 #   make cpu-speed       compiled programs beside torch.compile, jax.jit, NumPy, eager (the extra `bench`)
 #   make memory-peak     what a call of four models is predicted to hold, beside what is allocated and resident
 #   make open-sizes      softmax, layer norm, attention at 20 shapes: compiled once beside compiled for each
@@ -188,8 +188,9 @@ gpu-speed: | build
 	$(GPU_PYTHON) -m benchmarks.gpu.speed $(if $(QUICK),--rows tiny,> build/$@.txt || { cat build/$@.txt; exit 1; }; mv build/$@.txt reports/$@.txt)
 
 GPU_MODELS ?= "gpt2 medium" resnet50 gpt2
+RANKS ?= 2
 gpu-distributed: | build
-	$(GPU_PYTHON) -m benchmarks.gpu.distributed --models $(GPU_MODELS) > build/$@.txt || { cat build/$@.txt; exit 1; }; \
+	$(GPU_PYTHON) -m benchmarks.gpu.distributed --ranks $(RANKS) --models $(GPU_MODELS) > build/$@.txt || { cat build/$@.txt; exit 1; }; \
 	mv build/$@.txt reports/$@.txt
 
 oracle: $(VENV)/installed-oracle | build
