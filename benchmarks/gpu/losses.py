@@ -47,7 +47,10 @@ def losses(row: Row, peer: str, device: str, steps: int) -> list[float]:
 
     def tensor(array: np.ndarray) -> Any:
         made = m.from_numpy(array).to(device)
-        return made if array.dtype == np.int64 else made.to(m.float32 if wide else getattr(m, row.dtype))
+        if array.dtype == np.int64:
+            return made
+        made = made.to(getattr(m, row.dtype))
+        return made.float() if wide else made
 
     batches = [[tensor(array) for array in drawn(row, k)[row.gradients :]] for k in range(BATCHES)]
     leaves = [tensor(array).requires_grad_() for array in drawn(row, 0)[: row.gradients]]
