@@ -10,6 +10,8 @@ from stage2_autograd.decompose import (
     aligned_products,
     attention_again,
     attention_gradient,
+    attention_layout,
+    attention_scale,
     buckets,
     casts,
     constant_folding,
@@ -43,6 +45,16 @@ PASSES: tuple[Pass, ...] = (
     Pass("views", views.views, "chains of views become one", rules=views.RULES),
     Pass("joins", split_cat.joins, "what was split and joined again is itself", rules=split_cat.RULES),
     Pass("buckets", buckets.buckets, "means of gradients travel together"),
+    Pass(
+        "attention_scale",
+        attention_scale.attention_scale,
+        "a GPU multiplies attention's scale after the product",
+    ),
+    Pass(
+        "attention_layout",
+        attention_layout.attention_layout,
+        "a GPU writes attention's result as the next product reads it",
+    ),
     Pass("attention_again", attention_again.attention_again, "a GPU's backward computes weights again"),
     Pass("aligned_products", aligned_products.aligned_products, "a GPU multiplies rows of whole 16 bytes"),
     Pass("linear", patterns.linear, "products with bias and transposes are marked"),
@@ -61,12 +73,16 @@ PASS_ORDER: tuple[tuple[str, str, str], ...] = (
     ("attention_gradient", "views", "the turned values would be views of what the values are views of"),
     ("common_subexpressions", "attention_again", "the copies would become one with what they are copies of"),
     ("attention_gradient", "attention_again", "it finds the weights by the product with the values"),
+    ("attention_scale", "attention_again", "the copies of the scores are scaled as they are"),
+    ("attention_gradient", "attention_layout", "it finds the result by its product with the gradient"),
+    ("views", "attention_layout", "the turn and the reshape stand next to each other only then"),
     ("views", "aligned_products", "a matrix that is turned twice would be padded as it is not"),
     ("casts", "linear", "a cast that goes would stand between a product and its bias"),
     ("joins", "buckets", "a bucket is a join that stays"),
     ("views", "joins", "slices hide behind reads of what was written"),
     *((name, "dead_code", "what it replaced has lost its readers") for name in
-      ("common_subexpressions", "constant_folding", "identities", "casts", "views", "joins", "attention_gradient")),
+      ("common_subexpressions", "constant_folding", "identities", "casts", "views", "joins", "attention_gradient",
+       "attention_scale", "attention_layout")),
 )  # fmt: skip
 
 DECOMPOSE = PassTable("decompose", PASSES, PASS_ORDER)

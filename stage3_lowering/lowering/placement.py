@@ -22,7 +22,7 @@ from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.graph import Node, meta_of
 from stage_contracts.index_expr import symbol
 from stage_contracts.loop_ir import Value
-from stage_contracts.tensor_meta import contiguous_strides
+from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
 # ---- the same elements, or made from nothing ---------------------------------------------------------
 
@@ -53,7 +53,18 @@ def identity(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     source, meta = args["input"], state.meta(node)
     if source.meta.device != meta.device:
         return None
+    if node.target.name == "contiguous" and _is_returned_and_read(node) and not _lies_as(source, meta):
+        return state.realize(node, replace(source, meta=meta), "output")
     return replace(source, meta=meta)
+
+
+def _is_returned_and_read(node: Node) -> bool:
+    return len(node.users) > 1 and any(user.op == "output" for user in node.users)
+
+
+def _lies_as(source: Lazy, meta: TensorMeta) -> bool:
+    """Whether it is in memory as it should be."""
+    return source.ref is not None and source.ref.strides == meta.strides
 
 
 def full(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
