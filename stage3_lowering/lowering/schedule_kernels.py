@@ -13,6 +13,7 @@ from typing import Any
 from stage3_lowering.lowering.accesses import access_steps, innermost_cost, stride
 from stage3_lowering.lowering.attention import attention
 from stage3_lowering.lowering.attention_backward import attention_backward
+from stage3_lowering.lowering.attention_results import attention_results
 from stage3_lowering.lowering.columns_with_rows import columns_with_rows
 from stage3_lowering.lowering.cpp_columns import in_groups
 from stage3_lowering.lowering.cpp_ops import COSTS
@@ -255,6 +256,7 @@ SCHEDULE = PassTable(
     (
         Pass("attention", attention, "softmax(f(q @ k.T)) @ v is one kernel on a GPU"),
         Pass("attention_backward", attention_backward, "its gradients are two kernels on a GPU"),
+        Pass("attention_results", attention_results, "its kernels write where their results are placed"),
         Pass("rows_in_scratch", rows_in_scratch, "rows that only their kernel reads stay in its scratch"),
         Pass("columns_with_rows", columns_with_rows, "sums over columns are made beside rows on a GPU"),
         Pass("row_values", row_values, "what all columns of a reduction share is computed once on a GPU"),
@@ -263,6 +265,8 @@ SCHEDULE = PassTable(
         Pass("kernel_schedules", kernel_schedules, "loop order, tiles, SIMD and threads of each kernel"),
     ),
     (
+        ("attention", "attention_results", "whose results are placed is known then"),
+        ("attention_backward", "attention_results", "whose results are placed is known then"),
         ("attention_backward", "rows_in_scratch", "the rows between its products are not kept"),
         ("attention", "rows_in_scratch", "the rows between its two products are not kept"),
         ("rows_in_scratch", "kernel_schedules", "a kernel with rows in scratch reduces along its last loop"),
