@@ -1,7 +1,7 @@
 """On a GPU, the scale of attention's queries is multiplied after the product with the keys: a kernel less each way.
 
-Input: a core graph with marked attention. (c q) @ k.T is c (q @ k.T), where the attention kernel multiplies for nothing;
-the gradient of the keys likewise. Not in float16: where no kernel keeps the scores in float32, they could overflow.
+Input: a core graph with marked attention. (c q) @ k.T is c (q @ k.T), which costs the attention kernel
+nothing; the gradient of the keys likewise. Not in float16: scores that no kernel keeps in float32 could overflow.
 """
 
 from __future__ import annotations

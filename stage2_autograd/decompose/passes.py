@@ -75,14 +75,15 @@ PASS_ORDER: tuple[tuple[str, str, str], ...] = (
     ("attention_gradient", "attention_again", "it finds the weights by the product with the values"),
     ("attention_scale", "attention_again", "the copies of the scores are scaled as they are"),
     ("attention_gradient", "attention_layout", "it finds the result by its product with the gradient"),
+    ("attention_scale", "dead_code", "what it replaced has lost its readers"),
+    ("attention_layout", "dead_code", "what it replaced has lost its readers"),
     ("views", "attention_layout", "the turn and the reshape stand next to each other only then"),
     ("views", "aligned_products", "a matrix that is turned twice would be padded as it is not"),
     ("casts", "linear", "a cast that goes would stand between a product and its bias"),
     ("joins", "buckets", "a bucket is a join that stays"),
     ("views", "joins", "slices hide behind reads of what was written"),
     *((name, "dead_code", "what it replaced has lost its readers") for name in
-      ("common_subexpressions", "constant_folding", "identities", "casts", "views", "joins", "attention_gradient",
-       "attention_scale", "attention_layout")),
+      ("common_subexpressions", "constant_folding", "identities", "casts", "views", "joins", "attention_gradient")),
 )  # fmt: skip
 
 DECOMPOSE = PassTable("decompose", PASSES, PASS_ORDER)

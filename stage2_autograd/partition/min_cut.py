@@ -60,8 +60,12 @@ def problem(joint: JointGraph) -> Problem:
             inside |= {node}
     sizes = {n: bytes_of(n) for n in values if isinstance(n.val, TensorMeta) and not is_view(n)}
     forward = frozenset(ancestors(nodes_in(outputs)))
-    written = frozenset(n for n in sizes if on_gpu([n]) and _read_by_a_product(n, forward))
-    return Problem(values, sizes, read, forward, owned, inside, results, written)
+    return Problem(values, sizes, read, forward, owned, inside, results, _written(sizes, forward))
+
+
+def _written(values: Iterable[Node], forward: Collection[Node]) -> frozenset[Node]:
+    """The values that the forward writes to memory in any case: on a GPU, what its products read."""
+    return frozenset(n for n in values if on_gpu([n]) and _read_by_a_product(n, forward))
 
 
 def _read_by_a_product(node: Node, forward: Collection[Node]) -> bool:

@@ -1,8 +1,8 @@
 """The pass `attention_results`: what a kernel only places or scales of attention's results, attention writes itself.
 
-Input: a Program after the passes `attention` and `attention_backward`. A model turns the result before the next product
-reads it, and joins the gradients of queries, keys and values to one tensor. Such a kernel would read and write again what
-the one before it has in registers.
+Input: a Program after the passes `attention` and `attention_backward`. A model turns the result before the next
+product reads it, and joins the gradients of queries, keys and values to one tensor. A kernel that does this would read
+and write again what the one before it has in registers.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 
 @dataclass(frozen=True)
 class Part:
-    """What is placed: `scale` times the element at `source` of `buffer` goes to `place` of `into`, for all points of these
-    loops."""
+    """What is placed: `scale` times the element at `source` of `buffer` goes to `place` of `into`, for all points of
+    these loops."""
 
     buffer: str
     source: Any
@@ -61,7 +61,9 @@ def _makers(program: Program) -> dict[str, int]:
     for number, step in enumerate(program.steps):
         kernel = program.kernels[step.kernel] if isinstance(step, Launch) else None
         if kernel is not None and kernel.template in TEMPLATES and step.buffers == kernel.params:
-            found |= {_stored(n): number for n in kernel.nests if _is_product(n) and _stored(n) in kernel.params}
+            found |= {
+                _stored(n): number for n in kernel.nests if _is_product(n) and _stored(n) in kernel.params
+            }
     return found
 
 
@@ -88,7 +90,7 @@ def _stored(nest: LoopNest) -> str:
 def parts_of(kernel: Kernel) -> list[Part]:
     """The results that a kernel places, if it does nothing else: all of one tensor, or one for each value of a loop."""
     nest = kernel.nests[0]
-    if len(kernel.nests) > 1 or kernel.template or kernel.rows or kernel.sizes or nest.reduction_ranges:
+    if not _is_plain(kernel):
         return []
     stores = stored_terms([nest], keep_roundings=False)
     if len(stores) != 1 or len(nest.writes) != 1:
@@ -97,14 +99,16 @@ def parts_of(kernel: Kernel) -> list[Part]:
     if any(part.op == "indirect_index" for part in walk(term)):
         return []
     joined = _joined_along(nest, term)
-    if joined is None:
-        values: list[dict[Any, int]] = [{}]
-    else:
-        values = [{joined[0]: k} for k in range(joined[1])]
+    values: list[dict[Any, int]] = [{joined[0]: k} for k in range(joined[1])] if joined else [{}]
     sizes = dict(zip(nest.loop_variables, nest.ranges, strict=True))
     found = [_part(_at(term, given), into, _with(at, given), given, sizes) for given in values]
     parts = [part for part in found if part is not None]
     return parts if len(parts) == len(found) == len({p.buffer for p in parts}) else []
+
+
+def _is_plain(kernel: Kernel) -> bool:
+    whole = not (kernel.template or kernel.rows or kernel.sizes)
+    return whole and len(kernel.nests) == 1 and not kernel.nests[0].reduction_ranges
 
 
 def _joined_along(nest: LoopNest, term: Term) -> tuple[Any, int] | None:
@@ -185,7 +189,7 @@ def _moved(program: Program, number: int, parts: list[Part], makers: Mapping[str
         kernels[made.name] = made
         steps[at] = replace(steps[at], buffers=made.params)
     gone = {steps[number].kernel, *(p.buffer for p in parts)}
-    steps[number] = None  # type: ignore[call-overload]
+    steps[number] = None
     used = {step.kernel for step in steps if isinstance(step, Launch)}
     return program.with_(
         kernels={n: k for n, k in kernels.items() if n in used},
@@ -220,7 +224,9 @@ def _scaled(body: list[Instr], value: Value, scale: float) -> tuple[list[Instr],
         Instr(Value("scale"), "constant", (scale,), dt.float32),
         Instr(Value("scaled"), "mul", (product, Value("scale")), dt.float32),
     )
-    after = [replace(i, args=tuple(Value("scaled") if a == product else a for a in i.args)) for i in body[at + 1 :]]
+    after = [
+        replace(i, args=tuple(Value("scaled") if a == product else a for a in i.args)) for i in body[at + 1 :]
+    ]
     return [*body[: at + 1], *added, *after], value
 
 

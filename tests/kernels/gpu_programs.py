@@ -66,9 +66,11 @@ def training_graphs(function: Callable[..., Any], given: Sequence[Any]) -> tuple
     return seams.partition(replace(joint, graph=seams.decompose(joint.graph)).verify()).verify(), inputs
 
 
-def inference_graph(function: Callable[..., Any], given: Sequence[Any]) -> Graph:
+def inference_graph(function: Callable[..., Any], given: Sequence[Any]) -> tuple[Graph, list[Any]]:
+    """The graph, and the inputs."""
     seams = cutaway.DEFAULT_PIPELINE
-    return seams.decompose(on_gpu(seams.functionalize(captured(function, given)[0]).graph)).verify()
+    graph, inputs = captured(function, given)
+    return seams.decompose(on_gpu(seams.functionalize(graph).graph)).verify(), inputs
 
 
 def program_of(graph: Graph) -> Program:
