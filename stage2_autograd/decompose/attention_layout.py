@@ -1,7 +1,7 @@
 """On a GPU, attention's result is laid out as the next product reads it: the kernel writes it so.
 
-Input: a core graph with marked attention. Models turn (batch, heads, length, width) to (batch, length, heads, width) and
-join the last two. What is turned becomes the value in memory; it is what the backward keeps, too.
+Input: a core graph with marked attention. Models turn (batch, heads, length, width) to (batch, length, heads, width),
+and join the last two. What is turned becomes the value in memory; it is what the backward keeps, too.
 """
 
 from __future__ import annotations
