@@ -84,12 +84,19 @@ def _turned(matrix: BufferRef) -> BufferRef:
     return BufferRef(matrix.name, matrix.shape[::-1], matrix.strides[::-1], matrix.offset)
 
 
-def following(meta: TensorMeta, operands: Iterable[Any]) -> TensorMeta:
-    """The layout of a pointwise result: with its channels innermost where all that it reads of its size lies so."""
+def following(node: Node, meta: TensorMeta, operands: Iterable[Any]) -> TensorMeta:
+    """The layout of a pointwise result: with its channels innermost where all that it reads of its size lies so, or a
+    convolution asks for it. (The call would copy what lies otherwise.)"""
     if meta.device == CPU or meta.ndim != 4:
         return meta
     read = [o for o in operands if isinstance(o, Lazy) and _decides(o, meta)]
-    return _laid(meta, True) if read and all(map(_channels_innermost, read)) else meta
+    last = read and all(map(_channels_innermost, read))
+    return _laid(meta, True) if last or _is_for_a_convolution(node, meta) else meta
+
+
+def _is_for_a_convolution(node: Node, meta: TensorMeta) -> bool:
+    asks = any(getattr(user.target, "name", "").startswith("convolution") for user in node.users)
+    return asks and _in_halves(meta) and not any(map(is_open, meta.shape))
 
 
 def following_moved(meta: TensorMeta, source: Lazy) -> TensorMeta:
@@ -105,7 +112,9 @@ def _decides(value: Lazy, meta: TensorMeta) -> bool:
     if value.meta.shape != meta.shape or not in_memory:
         return False
     if not is_dense(meta.shape, strides):
-        return _channels_innermost(value)  # a part: it has a layout to follow, but none that keeps others from theirs
+        return _channels_innermost(
+            value
+        )  # a part: it has a layout to follow, but none that keeps others from theirs
     return not all(_is(meta.shape, strides, _laid(meta, way).strides) for way in (False, True))
 
 

@@ -45,7 +45,9 @@ def lower_view(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
 def _unfolded(node: Node) -> Node:
     """The tensor that a view is of: past the further dimensions in which `reshape` and `expand` repeat its points."""
     (source,) = node.all_input_nodes
-    while source.op == "call_function" and source.target.name in ("reshape", "expand") and source.val.ndim > 4:
+    while (
+        source.op == "call_function" and source.target.name in ("reshape", "expand") and source.val.ndim > 4
+    ):
         (source,) = source.all_input_nodes
     return source
 

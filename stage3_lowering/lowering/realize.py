@@ -141,7 +141,7 @@ def _reads_much(node: Node, value: Lazy) -> bool:
 
 
 def _is_read_elsewhere(node: Node, value: Lazy) -> bool:
-    """Whether, on a GPU, what borders a value is read several times, each time moved: no two readers share an element."""
+    """Whether, on a GPU, a value with a border is read several times, each time moved: no readers share an element."""
     if node.val.device == CPU or not value.reads:
         return False
     times = [_times_read(user) for user in node.users if _named(user, "constant_pad")]
