@@ -79,6 +79,20 @@ def test_a_sum_comes_right_after_what_it_adds_up():
         )
 
 
+def test_words_that_are_weights_too_have_one_gradient():
+    """The product of the logits' gradient writes it, and rows are added where it is."""
+    function, weights, words = gpt2(1, 8, 512, 768, 12, 1000)
+    cut, _ = training_graphs(function, [*weights, *words])
+    program = cutaway.DEFAULT_PIPELINE.plan_memory(program_of(cut.backward))
+    *_, rows = (step for step in program.steps if getattr(step, "target", "") == "scatter_add")
+    (gradient,) = rows.outputs
+    assert rows.args[0].name == gradient
+    (maker,) = (
+        s for s in program.steps if s is not rows and gradient in step_accesses(s, program.kernels)[1]
+    )
+    assert maker.target == "matmul" and maker.into
+
+
 def column_sums(a, b, c):
     return a.sum(0), b.sum(0), c.sum(0), (a * 2).sum(1), a.amax(0), b.amax(0)
 
@@ -134,7 +148,9 @@ def test_no_kernel_only_places_attention_s_operands_or_results():
 
 def both_ways(cut, inputs, weights, run):
     """The loss, and the gradients of the weights."""
-    forward, backward = (program_of(g) for g in (cut.forward, cut.backward))
+    forward, backward = (
+        cutaway.DEFAULT_PIPELINE.plan_memory(program_of(g)) for g in (cut.forward, cut.backward)
+    )
     by_name = dict(zip((p.name for p in cut.forward.placeholders), inputs, strict=True))
     out = run(forward, [by_name[n].detach().numpy() for n in forward.inputs])
     saved = {n.name: array for n, array in zip(cut.forward.outputs, out, strict=True)}
