@@ -224,13 +224,14 @@ def projected(heads, width):
 
 
 @needs_triton
+@pytest.mark.parametrize("length", [80, 20])  # 20: fewer columns than a head is wide
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
-def test_attention_of_one_projection_is_three_kernels_and_its_row_sums(dtype):
+def test_attention_of_one_projection_is_three_kernels_and_its_row_sums(dtype, length):
     """In Triton's interpreter: one kernel forward; backward the rows' sums and two kernels that write one gradient."""
     from stage3_lowering.triton_interpreter import run_in_interpreter
 
     function = projected(2, 24)  # a scale that is no power of two
-    x = cutaway.tensor(np.random.default_rng(1).standard_normal((1, 80, 144)).astype(np.float32))
+    x = cutaway.tensor(np.random.default_rng(1).standard_normal((1, length, 144)).astype(np.float32))
     x = x.to(getattr(cutaway, dtype)).requires_grad_(True)
     w = cutaway.eye(48).to(x.dtype)
     cut, inputs = training_graphs(function, [x, w])

@@ -18,14 +18,11 @@ from benchmarks.gpu import networks
 from stage0_eager.kernels.eager import eager_kernel
 from stage2_autograd.partition import partition
 from stage3_lowering.interpret import interpret_program
-from stage3_lowering.lowering import fuse, lower, schedule
-from stage_contracts.device import CPU, Device
+from stage_contracts.device import CPU
 from stage_contracts.graph import meta_of
-from stage_contracts.program import External, Launch, Target
-from stage_contracts.tensor_meta import TensorMeta
+from stage_contracts.program import External, Launch
+from tests.kernels.gpu_programs import CUDA, on, program_of
 
-CUDA = Device("cuda", 0)
-GPU = Target("triton", CUDA, "sm_90")
 UNITS = {"float32": 2.0**-20, "float16": 2.0**-9, "bfloat16": 2.0**-6}
 
 
@@ -33,23 +30,6 @@ def joint_of(function, tensors):
     compiled = ct.compile(function, backend="aot_eager", fullgraph=True)
     compiled(*tensors)
     return compiled.artifacts[-1].decomposed
-
-
-def moved(value, device):
-    if isinstance(value, TensorMeta):
-        return value.with_(device=device, shape=value.shape, strides=value.strides)
-    return tuple(moved(v, device) for v in value) if isinstance(value, tuple) else value
-
-
-def on(device, joint):
-    for node in joint.graph.nodes:
-        if node.op != "output":
-            node.meta["val"] = moved(node.val, device)
-    return joint
-
-
-def program_of(graph):
-    return schedule(fuse(lower(graph)), GPU)
 
 
 def residual_block(x, w1, g1, b1, w2, g2, b2, w3, g3, b3):
@@ -69,7 +49,9 @@ def block_tensors(images=32, channels=64, side=28):
 
 @pytest.fixture(scope="module")
 def block():
-    return on(CUDA, joint_of(residual_block, block_tensors()))
+    joint = joint_of(residual_block, block_tensors())
+    on(CUDA, joint.graph)
+    return joint
 
 
 def test_what_is_saved_lies_as_the_forward_laid_it_out(block):
@@ -132,13 +114,14 @@ def test_a_network_in_two_halves(seed):
     eager = joint.graph.interpret(
         arrays, lambda node, args, kwargs: eager_kernel(node.target.name)(np, *args, **kwargs)
     )
-    cut = partition(on(CUDA, joint))
+    on(CUDA, joint.graph)
+    cut = partition(joint)
     made = interpret_program(program_of(cut.forward), primals)
     saved = made[cut.num_outputs :]
     for array, node in zip(saved, cut.backward.placeholders, strict=False):
         assert array.shape == tuple(meta_of(node).shape)
     got = (*made[: cut.num_outputs], *interpret_program(program_of(cut.backward), [*saved, *tangents]))
-    on(CPU, joint)
+    on(CPU, joint.graph)
     pairs = [(a, b) for a, b in zip(got, eager, strict=True) if isinstance(b, np.ndarray)]
     largest = max(float(np.abs(b.astype(np.float64)).max(initial=0)) for _, b in pairs)
     for a, b in pairs:
