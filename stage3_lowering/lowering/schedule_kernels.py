@@ -22,6 +22,7 @@ from stage3_lowering.lowering.gathers import in_gather_tiles
 from stage3_lowering.lowering.index_set_splitting import choose
 from stage3_lowering.lowering.merge import ROW_LIMIT
 from stage3_lowering.lowering.prefetch import with_prefetch
+from stage3_lowering.lowering.product_bias import product_bias
 from stage3_lowering.lowering.reductions_early import reductions_early
 from stage3_lowering.lowering.reductions_together import reductions_together
 from stage3_lowering.lowering.row_blocks import row_blocks
@@ -259,6 +260,7 @@ SCHEDULE = PassTable(
         Pass("attention", attention, "softmax(f(q @ k.T)) @ v is one kernel on a GPU"),
         Pass("attention_backward", attention_backward, "its gradients are two kernels on a GPU"),
         Pass("attention_results", attention_results, "its kernels write where their results are placed"),
+        Pass("product_bias", product_bias, "on a GPU a product adds the row that a kernel only added"),
         Pass("rows_in_scratch", rows_in_scratch, "rows that only their kernel reads stay in its scratch"),
         Pass("columns_with_rows", columns_with_rows, "sums over columns are made beside rows on a GPU"),
         Pass("row_values", row_values, "what all columns of a reduction share is computed once on a GPU"),
@@ -271,6 +273,7 @@ SCHEDULE = PassTable(
     (
         ("attention", "attention_results", "whose results are placed is known then"),
         ("attention_backward", "attention_results", "whose results are placed is known then"),
+        ("attention", "product_bias", "a score's bias is the attention kernel's"),
         ("attention_backward", "rows_in_scratch", "the rows between its products are not kept"),
         ("attention", "rows_in_scratch", "the rows between its two products are not kept"),
         ("rows_in_scratch", "kernel_schedules", "a kernel with rows in scratch reduces along its last loop"),

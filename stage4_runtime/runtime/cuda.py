@@ -16,6 +16,7 @@ from typing import Any
 from stage4_runtime.runtime.arrays import ArrayLibrary
 from stage4_runtime.runtime.convolution import convolution_call
 from stage4_runtime.runtime.cublas import product_call
+from stage4_runtime.runtime.cublas_lt import product_with_row_call
 from stage4_runtime.runtime.cuda_tables import TableLauncher
 from stage4_runtime.runtime.joining import cat_call
 from stage4_runtime.runtime.layout import byte_strides, round_up, slot_alignment, span
@@ -106,6 +107,7 @@ ROUTINES: dict[str, Callable[[External, Program, Any], Callable | None]] = {
     "convolution": convolution_call,
     "convolution_weight_gradient": convolution_call,
     "matmul": product_call,
+    "matmul_add_row": product_with_row_call,
     "scatter_add": scatter_call,
     "cat": cat_call,
 }

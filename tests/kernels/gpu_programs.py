@@ -40,20 +40,21 @@ def captured(function: Callable[..., Any], given: Sequence[Any]) -> tuple[Graph,
     return kept[0]
 
 
-def on_gpu(graph: Graph) -> Graph:
+def on(device: Device, graph: Graph) -> Graph:
+    """The graph, its tensors said to be on that device."""
     for node in graph.nodes:
         if node.op != "output":
-            node.meta["val"] = _moved(node.val)
-        args = tuple(CUDA if isinstance(a, Device) else a for a in node.args)
+            node.meta["val"] = _moved(node.val, device)
+        args = tuple(device if isinstance(a, Device) else a for a in node.args)
         if node.op == "call_function" and args != node.args:
             graph.set_args(node, args, node.kwargs)
     return graph
 
 
-def _moved(value: Any) -> Any:
+def _moved(value: Any, device: Device) -> Any:
     if isinstance(value, TensorMeta):
-        return value.with_(device=CUDA)
-    return tuple(map(_moved, value)) if isinstance(value, tuple) else value
+        return value.with_(device=device)
+    return tuple(_moved(one, device) for one in value) if isinstance(value, tuple) else value
 
 
 def training_graphs(function: Callable[..., Any], given: Sequence[Any]) -> tuple[Partition, list[Any]]:
@@ -61,7 +62,7 @@ def training_graphs(function: Callable[..., Any], given: Sequence[Any]) -> tuple
     seams = cutaway.DEFAULT_PIPELINE
     graph, inputs = captured(function, given)
     functional = seams.functionalize(graph)
-    on_gpu(functional.graph)
+    on(CUDA, functional.graph)
     joint = seams.differentiate(functional)
     return seams.partition(replace(joint, graph=seams.decompose(joint.graph)).verify()).verify(), inputs
 
@@ -70,7 +71,7 @@ def inference_graph(function: Callable[..., Any], given: Sequence[Any]) -> tuple
     """The graph, and the inputs."""
     seams = cutaway.DEFAULT_PIPELINE
     graph, inputs = captured(function, given)
-    return seams.decompose(on_gpu(seams.functionalize(graph).graph)).verify(), inputs
+    return seams.decompose(on(CUDA, seams.functionalize(graph).graph)).verify(), inputs
 
 
 def program_of(graph: Graph) -> Program:

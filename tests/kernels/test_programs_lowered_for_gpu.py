@@ -10,36 +10,45 @@ import cutaway as ct
 from benchmarks.gpu import compiled, networks
 from cutaway import Tensor
 from stage3_lowering.triton_interpreter import compile_to_ptx
-from tests.kernels.as_for_gpu import lowered_for_gpu
+from tests.kernels.gpu_programs import emitted, inference_graph, program_of, training_graphs
 
-# found by `make gpu-compiled` on an H200: a load of one element under a mask that is known (1983, 3984, 4281, 4872), a
-# value of a loop read after it (networks 0 and 56), attention that needs more shared memory than a block has (1310, 1806)
+# Found by `make gpu-compiled` on an H200: a load of one element under a mask that is known (1983, 3984, 4281, 4872), a
+# value of a loop read after it (networks 0 and 56), attention that needs more shared memory than a block has (1310, 1806).
 FOUND = [1310, 1806, 1983, 3984, 4281, 4872]
 FOUND_NETWORKS = [0, 56]
 
 
-def compiles(core, program):
-    for name, kernel in compile_to_ptx(program).items():
+def graphs_of(function, tensors):
+    if not any(t.requires_grad for t in tensors):
+        return [inference_graph(function, tensors)[0]]
+    partition, _ = training_graphs(function, tensors)
+    return [partition.forward, partition.backward]
+
+
+def compiles(graph):
+    for name, kernel in compile_to_ptx(emitted(program_of(graph))).items():
         assert ".entry" in kernel["ptx"], name
+
+
+def given(seed):
+    dtype, ((_, rows), (_, columns)), function = compiled.random_program(seed)
+    draws = np.random.default_rng(seed).standard_normal((2, rows, columns)).astype(np.float32)
+    return dtype, function, [Tensor(d).to(getattr(ct, dtype)).requires_grad_(seed % 3 == 0) for d in draws]
 
 
 @pytest.mark.parametrize("seed", [*FOUND, *range(8)])
 def test_a_program(seed):
-    dtype, ((_, rows), (_, columns)), function = compiled.random_program(seed)
-    draws = np.random.default_rng(seed).standard_normal((2, rows, columns)).astype(np.float32)
-    leaves = [Tensor(d).to(getattr(ct, dtype)).requires_grad_(seed % 3 == 0) for d in draws]
-    with lowered_for_gpu(compiles):
-        try:
-            function(*leaves)
-        except (RuntimeError, ValueError, IndexError):
-            return  # eager has none
-        out = ct.compile(function, fullgraph=True, options={"runtime.cache": False})(*leaves)
-        if out[0].requires_grad:
-            ct.autograd.grad(out[0].sum(), leaves, allow_unused=True)
+    _, function, tensors = given(seed)
+    try:
+        function(*tensors)
+    except (RuntimeError, ValueError, IndexError):
+        return  # eager has none
+    for graph in graphs_of(function, tensors):
+        compiles(graph)
 
 
 @pytest.mark.parametrize("seed", FOUND_NETWORKS)
 def test_a_network(seed):
     _, function, tensors = networks.given(seed, "cpu")
-    with lowered_for_gpu(compiles):
-        networks.call(ct.compile(function, fullgraph=True, options={"runtime.cache": False}), tensors)
+    for graph in graphs_of(function, [t.requires_grad_() for t in tensors]):
+        compiles(graph)

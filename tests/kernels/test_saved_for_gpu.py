@@ -19,15 +19,12 @@ from benchmarks.gpu import networks
 from stage0_eager.kernels.eager import eager_kernel
 from stage2_autograd.partition import partition
 from stage3_lowering.interpret import interpret_program
-from stage3_lowering.lowering import emit, fuse, lower, schedule
 from stage3_lowering.triton_interpreter import run_in_interpreter
-from stage_contracts.device import CPU, Device
+from stage_contracts.device import CPU
 from stage_contracts.graph import meta_of
-from stage_contracts.program import External, Launch, Target
-from stage_contracts.tensor_meta import TensorMeta
+from stage_contracts.program import External, Launch
+from tests.kernels.gpu_programs import CUDA, emitted, on, program_of
 
-CUDA = Device("cuda", 0)
-GPU = Target("triton", CUDA, "sm_90")
 UNITS = {"float32": 2.0**-20, "float16": 2.0**-9, "bfloat16": 2.0**-6}
 
 
@@ -36,21 +33,9 @@ def joint_of(function, tensors, device=CPU):
     compiled = ct.compile(function, backend="aot_eager", fullgraph=True)
     compiled(*tensors)
     functional, pipeline = compiled.artifacts[-1].functional, ct.DEFAULT_PIPELINE
-    for node in functional.graph.nodes:
-        if node.op != "output":
-            node.meta["val"] = moved(node.val, device)
+    on(device, functional.graph)
     joint = pipeline.differentiate(functional)
     return replace(joint, graph=pipeline.decompose(joint.graph)).verify()
-
-
-def moved(value, device):
-    if isinstance(value, TensorMeta):
-        return value.with_(device=device, shape=value.shape, strides=value.strides)
-    return tuple(moved(v, device) for v in value) if isinstance(value, tuple) else value
-
-
-def program_of(graph):
-    return schedule(fuse(lower(graph)), GPU)
 
 
 def residual_block(x, w1, g1, b1, w2, g2, b2, w3, g3, b3):
@@ -139,11 +124,11 @@ def test_the_kernels_of_a_pool(pool, dtype):
     x = ct.from_numpy(np.random.default_rng(0).integers(-3, 4, (2, 8, 9, 7)).astype(np.float32))
     x = x.to(getattr(ct, dtype)).requires_grad_()
     cut = partition(joint_of(run, [x], CUDA))
-    made = run_in_interpreter(emit(program_of(cut.forward), GPU), [x.detach().numpy()])
+    made = run_in_interpreter(emitted(program_of(cut.forward)), [x.detach().numpy()])
     y = run(x)
     g = ct.randn(*y.shape).to(x.dtype)
     np.testing.assert_array_equal(made[0], y.detach().numpy())
-    (got,) = run_in_interpreter(emit(program_of(cut.backward), GPU), [*made[1:], g.numpy()])
+    (got,) = run_in_interpreter(emitted(program_of(cut.backward)), [*made[1:], g.numpy()])
     wide = x.detach().float().requires_grad_()  # halves are rounded once, at the end
     (wanted,) = ct.autograd.grad(run(wide), wide, g.float())
     np.testing.assert_allclose(
