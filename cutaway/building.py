@@ -30,6 +30,7 @@ MADE_BY = ("lower", "fuse", "schedule", "plan_memory", "emit")
 def emitted_program(half: HalfArtifacts, target: Target) -> tuple[Program, dict[str, Any]]:
     """The program with source for the target, and its constant arrays by name."""
     from stage4_runtime.runtime import program_cache
+    from stage4_runtime.runtime.build import expect
 
     key = _key(half, target)
     if key is not None and (found := program_cache.load_program(key)) is not None:
@@ -38,6 +39,7 @@ def emitted_program(half: HalfArtifacts, target: Target) -> tuple[Program, dict[
         attributes = half.core.attributes
         constants = {name: _array(attributes[where]) for name, where in beside["constants"].items()}
         return program, constants
+    expect(target)
     planned = half.planned
     with events.timed("pass", "emit"):
         program = half.emitted[target.name] = half.pipeline.emit(planned, target)

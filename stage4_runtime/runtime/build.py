@@ -23,7 +23,7 @@ from stage4_runtime.runtime.one_builder import one_builder
 from stage4_runtime.runtime.vector_math import vector_math_flags
 from stage_contracts import config, events
 from stage_contracts.errors import BuildError, CompilerMissing
-from stage_contracts.program import SourceUnit
+from stage_contracts.program import SourceUnit, Target
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,12 @@ def build(unit: SourceUnit) -> Mapping[str, Any]:
         if key.digest not in _BUILT:
             _BUILT[key.digest] = _build_or_load(unit, builder, key)
         return _BUILT[key.digest]
+
+
+def expect(target: Target) -> None:
+    """A program for this target is about to be lowered: what its builder can get ready meanwhile, it does."""
+    if target.name in EXPECT:
+        EXPECT[target.name](target)
 
 
 _BUILT: dict[str, Mapping[str, Any]] = {}
@@ -159,3 +165,4 @@ BUILDERS: dict[str, Builder] = {
     "cpp": Builder(_cpp_key, _cpp_make, _cpp_load),
     "triton": Builder(triton_units.key, triton_units.make, triton_units.load),
 }
+EXPECT: dict[str, Callable[[Target], None]] = {"triton": triton_units.expect}
