@@ -86,7 +86,7 @@ def compiled(
         return None
     finally:
         os.close(pipe)
-    with open(answers, "rb", buffering=0) as stream:
+    with os.fdopen(answers, "rb", buffering=0) as stream:
         return _answer(stream.fileno(), time.monotonic() + limit)
 
 

@@ -40,7 +40,9 @@ def test_it_makes_what_a_process_of_its_own_makes(monkeypatch):
     monkeypatch.setattr(triton_units, "_in_own_process", lambda *a: used.append(1) or asked(*a))
     alone = triton_units.make(triton_unit())
     assert used and alone["sin_cos.json"] == served["sin_cos.json"]
-    code = [files["sin_cos.ptx"].partition(b".file")[0] for files in (alone, served)]  # then the folder's path
+    code = [
+        files["sin_cos.ptx"].partition(b".file")[0] for files in (alone, served)
+    ]  # then the folder's path
     assert code[0] == code[1] and b".entry sin_cos" in code[0]
 
 
@@ -119,7 +121,7 @@ def test_a_fork_begins_its_own():
         os._exit(0)
     os.close(write)
     os.wait()
-    with open(read) as said:
+    with os.fdopen(read) as said:
         assert int(said.read()) != server.process.pid
 
 
