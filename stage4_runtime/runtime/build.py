@@ -11,7 +11,7 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +45,15 @@ def build(unit: SourceUnit) -> Mapping[str, Any]:
         if key.digest not in _BUILT:
             _BUILT[key.digest] = _build_or_load(unit, builder, key)
         return _BUILT[key.digest]
+
+
+def at_hand(units: Iterable[SourceUnit]) -> bool:
+    """Whether each unit is built already, by this process or an earlier one: then `build` only loads it."""
+    try:
+        keys = [BUILDERS[unit.language].key(unit) for unit in units]
+    except (KeyError, BuildError, CompilerMissing):  # `build` says what is wrong
+        return False
+    return all(key.digest in _BUILT or cache.there(key) for key in keys)
 
 
 def expect(target: Target) -> None:

@@ -1,4 +1,4 @@
-"""What takes long to find out and changes only with some files: kept in the cache folder, by what the system says of them.
+"""What takes long to find out and changes only with some files: kept in the cache folder, with the files' state.
 
 Input: a question, the state of the files that its answer depends on, and how to find the answer. An answer is believed
 only if this user's cache wrote it (the secret of private_folder.py), as entries are.

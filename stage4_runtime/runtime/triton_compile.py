@@ -114,11 +114,11 @@ def serve(channel: socket.socket, arch: int) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)  # only wakes
     running: dict[int, int] = {}  # child: where to say that it ended
     while True:
-        ready = select.select([channel, woken], [], [])[0]
+        ready = select.select([channel.fileno(), woken], [], [])[0]
         if woken in ready:
             os.read(woken, 4096)
             _tell_ends(running)
-        if channel in ready:
+        if channel.fileno() in ready:
             message, pipes, _, _ = socket.recv_fds(channel, 1 << 20, 1)
             if not message:
                 return
