@@ -9,7 +9,7 @@ C++, Triton, or NumPy values. Idea: the define-by-run IR of TorchInductor (its d
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
@@ -164,6 +164,15 @@ class LoopNest:
         if instr.op == "scan" and (instr.args[0] not in SCAN_KINDS or not self.reduction_ranges):
             return f"{instr} needs a known kind and loops to run along"
         return ""
+
+
+def accesses_of(nests: Iterable[LoopNest]) -> tuple[frozenset[str], frozenset[str]]:
+    """(buffers that nests, one after the other, read before they write them, buffers that they write)"""
+    first_reads, written = set[str](), set[str]()
+    for nest in nests:
+        first_reads.update(r for r in nest.reads if r not in written)
+        written.update(nest.writes)
+    return frozenset(first_reads), frozenset(written)
 
 
 def _undefined(instr: Instr, defined: Collection[str], variables: Collection[str]) -> str:

@@ -16,7 +16,7 @@ from stage_contracts.device import CPU, Device
 from stage_contracts.graph import GraphError
 from stage_contracts.index_expr import print_index
 from stage_contracts.kernel_schedule import KernelSchedule
-from stage_contracts.loop_ir import BufferRef, LoopNest, SizeVar, buffer_refs
+from stage_contracts.loop_ir import BufferRef, LoopNest, SizeVar, accesses_of, buffer_refs
 from stage_contracts.origin import Origin
 from stage_contracts.printing import printed
 from stage_contracts.scheduler_ir import FusionDecision
@@ -92,13 +92,8 @@ class Kernel:
 
     @cached_property
     def accesses(self) -> tuple[frozenset[str], frozenset[str]]:
-        """(params and internal buffers that it reads before it writes them, those that it writes)"""
-        first_reads: set[str] = set()
-        written: set[str] = set()
-        for nest in self.nests:
-            first_reads.update(r for r in nest.reads if r not in written)
-            written.update(nest.writes)
-        return frozenset(first_reads), frozenset(written)
+        """(buffers that it reads before it writes them, buffers that it writes), by the names of its params."""
+        return accesses_of(self.nests)
 
     @property
     def sizes(self) -> tuple[str, ...]:
@@ -463,14 +458,6 @@ class Program:
                 raise GraphError(f"program {self.name}: {name} and {other} share bytes while both are live")
 
 
-def _kernel_accesses(kernel: Kernel, buffers: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(buffers that it reads before it writes them, buffers that it writes) when the kernel runs on these buffers."""
-    first_reads, written = kernel.accesses
-    bound = [pair for row in kernel.bindings(buffers) for pair in row.items()]
-    reads, writes = (dict.fromkeys(b for p, b in bound if p in of) for of in (first_reads, written))
-    return tuple(reads), tuple(writes)
-
-
 def _block_accesses(
     steps: Sequence[Any], local: Sequence[str], kernels: Mapping[str, Kernel]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -488,7 +475,11 @@ def step_accesses(step: Any, kernels: Mapping[str, Kernel]) -> tuple[tuple[str, 
     """(buffers read, buffers written) by a step."""
     match step:
         case Launch(kernel=kernel, buffers=buffers):
-            return _kernel_accesses(kernels[kernel], buffers)
+            bound = [pair for row in kernels[kernel].bindings(buffers) for pair in row.items()]
+            reads, writes = (
+                tuple(dict.fromkeys(b for p, b in bound if p in of)) for of in kernels[kernel].accesses
+            )
+            return reads, writes
         case External(args=args, kwargs=kwargs, outputs=outputs):
             return tuple(r.name for r in buffer_refs((args, dict(kwargs)))), outputs
         case Product(a=a, b=b, out=out):
