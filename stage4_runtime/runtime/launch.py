@@ -23,7 +23,7 @@ from stage4_runtime.runtime.launch_names import (
     SUBGRAPH_PREFIX,
     identifier,
 )
-from stage4_runtime.runtime.launch_text import write_launch_text
+from stage4_runtime.runtime.launch_text import LaunchText, write_launch_text
 from stage4_runtime.runtime.segment_calls import segment_calls
 from stage_contracts import config, events
 from stage_contracts.communicators import communicator
@@ -102,7 +102,7 @@ def plain_launch(
         "allocate_pool": library.allocate,
         "slot_view": lambda memory, start, *what: library.slot_view(memory, start, meta_at(*what)),
         "empty": lambda *what: library.empty(meta_at(*what)),
-        **{NEW_PREFIX + written.names[name]: library.maker(meta_at(name)) for name in written.made},
+        **_makers(written, library, meta_at),
         "accept": lambda buffer, value, *at: accept(program, buffer, value, library, meta_at(buffer, *at)),
         "conform": lambda buffer, value, *at: conform(program, buffer, value, library, meta_at(buffer, *at)),
         "read_size": lambda buffer, value, dim: _read_size(program, buffer, value, dim),
@@ -133,6 +133,13 @@ def plain_launch(
     run.source_text, run.written, run.names = written.text, written, names
     run.program = program
     return run
+
+
+def _makers(
+    written: LaunchText, library: ArrayLibrary, meta_at: Callable[..., TensorMeta]
+) -> dict[str, Callable[[], Any]]:
+    """What makes the arrays of new buffers, by the names that the text has for them."""
+    return {NEW_PREFIX + written.names[name]: library.maker(meta_at(name)) for name in written.made}
 
 
 def _prepared(program: Program, library: ArrayLibrary) -> tuple[dict[int, str], dict[str, Callable]]:
