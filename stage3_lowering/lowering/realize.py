@@ -14,6 +14,7 @@ from typing import Any
 
 from stage3_lowering.lowering.one_hot import only_picked
 from stage3_lowering.lowering.values import Lazy
+from stage_contracts import dtype as dt
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.device import CPU
 from stage_contracts.graph import Node
@@ -149,6 +150,32 @@ def _reads_much(node: Node, value: Lazy) -> bool:
     return len(full_readers(node)) > 1 and len(value.reads) > FULL_READS
 
 
+def _is_read_elsewhere(node: Node, value: Lazy) -> bool:
+    """Whether, on a GPU, a value with a border is read several times, each time moved: no readers share an element."""
+    if node.val.device == CPU or not value.reads:
+        return False
+    times = [_times_read(user) for user in node.users if _named(user, "constant_pad")]
+    return max(times, default=1) > 1 and max(times) * value.size > COPIES * ON_GPU
+
+
+def _times_read(node: Node) -> int:
+    """The calls that compute with a value or with what views show of it."""
+    moves = lambda row: row is not None and row.kind in ("view", "identity")  # noqa: E731
+    return sum(_times_read(user) if moves(_row(user)) else 1 for user in node.users)
+
+
+def _is_large(node: Node, value: Lazy) -> bool:
+    return value.size > LARGEST and not _is_narrowed(node)
+
+
+def _is_narrowed(node: Node) -> bool:
+    """Whether all that reads a float is its cast to a half, on a GPU: that is written instead, in half the bytes."""
+    if len(node.users) != 1 or node.val.device == CPU:
+        return False
+    (user,) = node.users
+    return _named(user, "cast") and user.val.dtype in (dt.float16, dt.bfloat16)
+
+
 RULES = (
     Rule("external_call", "a call takes arrays, not expressions", _read_by_a_call),
     Rule("output", "it is returned, and others can read what is returned", _is_output),
@@ -156,8 +183,8 @@ RULES = (
     Rule("repeated_work", "each of several readers would compute it again", _repeats),
     Rule("broadcast", "its reader repeats each element, and would compute it as often", _is_broadcast),
     Rule("repeated_reads", "each of several readers would load all it is made of", _reads_much),
-    Rule("large", "an expression this long compiles slowly and needs more than the registers",
-         lambda node, value: value.size > LARGEST),
+    Rule("read_elsewhere", "each of several readers computes it at places of its own", _is_read_elsewhere),
+    Rule("large", "an expression this long compiles slowly and needs more than the registers", _is_large),
 )  # fmt: skip
 
 
