@@ -18,7 +18,7 @@ SHORTEST = 256  # steps of a loop that is worth two
 LONG = 20  # additions that an elementary function costs
 MOST_STAGES = 4
 MOST_KEPT = 6  # arrays of a tile on the stack
-_ALONE = {"random_bits", "indirect_index", "reduction", "scan"}  # such a kernel has tiles of its own, or none
+_ALONE = {"random_bits", "indirect_index", "reduction", "scan"}
 
 
 @dataclass(frozen=True)
@@ -29,22 +29,16 @@ class Stage:
 
 def long_chains(nest: LoopNest, loop: str) -> tuple[list[Stage], frozenset[str]] | None:
     """The loops that run before the last one, and what the last one computes; None where one loop is as good."""
-    if any(i.op in _ALONE or i.op == "load" and i.args[0] in nest.writes for i in nest.body):
-        return None
     waits = _waits(nest, loop)
-    depth = max(waits.values(), default=0)
+    depth = 0 if _stands_alone(nest) else max(waits.values(), default=0)
     if depth < 2:
         return None
     stages, known = list[Stage](), set[str]()
     per_stage = -(-depth // MOST_STAGES)
     for last in range(per_stage, depth, per_stage):
-        early = {name for name, wait in waits.items() if wait <= last}
-        late = [i for i in nest.body if i.name in waits and i.name not in early or i.op == "store"]
-        ends = _body(nest, waits, late, early)
-        kept = tuple(i for i in nest.body if i.name in ends and i.name in early and not _cheap(i))
-        made = [i for i in kept if i.name not in known]
-        stages.append(Stage(frozenset(_body(nest, waits, made, known) - known), tuple(made)))
-        known |= {i.name for i in made}
+        kept = tuple(i for i in _handed_on(nest, waits, last) if i.name not in known)
+        stages.append(Stage(frozenset(_body(nest, waits, kept, known) - known), kept))
+        known |= {i.name for i in kept}
     values = [i for stage in stages for i in stage.kept]
     if len(values) > MOST_KEPT or any(i.dtype is None or is_half(i.dtype) for i in values):
         return None
@@ -60,6 +54,11 @@ def tile_of(nest: LoopNest, loop: str, size: object) -> int:
     return next(whole, TILES[0])
 
 
+def _stands_alone(nest: LoopNest) -> bool:
+    """Whether the kernel has tiles of its own, or reads what it writes."""
+    return any(i.op in _ALONE or i.op == "load" and i.args[0] in nest.writes for i in nest.body)
+
+
 def _waits(nest: LoopNest, loop: str) -> dict[str, int]:
     """Value that `loop` changes -> how many elementary functions, one after the other, it waits for."""
     waits: dict[str, int] = {}
@@ -69,6 +68,14 @@ def _waits(nest: LoopNest, loop: str) -> dict[str, int]:
         if before or moves:
             waits[instr.name] = max(before, default=0) + (COSTS.get(instr.op, 1) >= LONG)
     return waits
+
+
+def _handed_on(nest: LoopNest, waits: dict[str, int], last: int) -> list[Instr]:
+    """What the loops after the one for `last` functions read of what it, and those before it, compute."""
+    early = {name for name, wait in waits.items() if wait <= last}
+    late = [i for i in nest.body if waits.get(i.name, 0) > last or i.op == "store"]
+    read = _body(nest, waits, late, early)
+    return [i for i in nest.body if i.name in read & early and not _cheap(i) and i.op != "store"]
 
 
 def _cheap(instr: Instr) -> bool:
