@@ -42,7 +42,8 @@
 #   make gpu             every operator, the skeleton, users' kernels, the profiler, on an NVIDIA GPU (CuPy, Triton)
 #   make gpu-compiled    compiled operators in three dtypes and random programs on an NVIDIA GPU, against eager there
 #   make gpu-speed       compiled programs on an NVIDIA GPU beside torch.compile, where torch is installed
-#   make gpu-distributed  data-parallel training on two NVIDIA GPUs by NCCL, beside torch's
+#   make gpu-losses      fifty steps of training on an NVIDIA GPU beside torch's eager and torch.compile
+#   make gpu-distributed  data-parallel training on NVIDIA GPUs by NCCL, beside torch's (RANKS="2 4")
 #   make cpu-speed       compiled programs beside torch.compile, jax.jit, NumPy, eager (the extra `bench`)
 #   make memory-peak     what a call of four models is predicted to hold, beside what is allocated and resident
 #   make open-sizes      softmax, layer norm, attention at 20 shapes: compiled once beside compiled for each
@@ -82,7 +83,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Every command: none of them is the name of a file it makes.
 .PHONY: install tour test lint stubs labs wheel test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
-.PHONY: gpu-compiled gpu-speed gpu-distributed oracle names numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
+.PHONY: gpu-compiled gpu-speed gpu-losses gpu-distributed oracle names numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
 .PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
 .PHONY: against-tree distributed libraries planted-faults minified-faults profiler-cost regions site-check explorer-check lab-walk zensical
 .PHONY: oracle-kernels fuzz-kernels growth memory-peak open-sizes distributed-cost
@@ -187,9 +188,13 @@ gpu-compiled: | build
 gpu-speed: | build
 	$(GPU_PYTHON) -m benchmarks.gpu.speed $(if $(QUICK),--rows tiny,> build/$@.txt || { cat build/$@.txt; exit 1; }; mv build/$@.txt reports/$@.txt)
 
+gpu-losses: | build
+	$(GPU_PYTHON) -m benchmarks.gpu.losses > build/$@.txt || { cat build/$@.txt; exit 1; }; mv build/$@.txt reports/$@.txt
+
 GPU_MODELS ?= "gpt2 medium" resnet50 gpt2
+RANKS ?= 2
 gpu-distributed: | build
-	$(GPU_PYTHON) -m benchmarks.gpu.distributed --models $(GPU_MODELS) > build/$@.txt || { cat build/$@.txt; exit 1; }; \
+	$(GPU_PYTHON) -m benchmarks.gpu.distributed --ranks $(RANKS) --models $(GPU_MODELS) > build/$@.txt || { cat build/$@.txt; exit 1; }; \
 	mv build/$@.txt reports/$@.txt
 
 oracle: $(VENV)/installed-oracle | build

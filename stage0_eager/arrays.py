@@ -5,6 +5,7 @@ Input: a device or an array. Kernels are written once, for the array namespace t
 
 from __future__ import annotations
 
+import sys
 from functools import lru_cache
 from typing import Any
 
@@ -16,9 +17,15 @@ from stage_contracts.dtype import DTYPES, DType
 from stage_contracts.layouts import is_dense
 from stage_contracts.tensor_meta import TensorMeta
 
+_FOUND: list[Any] = [None]  # the cupy module, once there was a GPU: operators ask for it all the time
+GPU_TYPES: set[type] = set()  # its class of arrays
+
 
 def cupy() -> Any:
     """The cupy module. If it or a GPU is missing, raises RuntimeError, which says what to install."""
+    known = sys.modules.get("cupy")
+    if known is not None and known is _FOUND[0]:
+        return known
     try:
         import cupy as module
 
@@ -28,6 +35,8 @@ def cupy() -> Any:
             f"device 'cuda' needs CuPy and an NVIDIA GPU ({type(error).__name__}: {error}); "
             "install the extra with: pip install 'cutaway[cuda]'"
         ) from None
+    _FOUND[0] = module
+    GPU_TYPES.add(module.ndarray)
     return module
 
 
@@ -92,11 +101,11 @@ def _gpu(index: int) -> Device:
 
 def meta_of_array(array: Any, requires_grad: bool = False) -> TensorMeta:
     """The TensorMeta of an array."""
-    if type(array) is np.ndarray:
+    if isinstance(array, np.ndarray):
         return meta_of_numpy(array.shape, array.strides, array.dtype.num, requires_grad)
     if type(array) is MetaArray:
         return array.meta.with_(requires_grad=requires_grad, strides=array.meta.strides)
-    return _meta_on(device_of_array(array), array.shape, array.strides, array.dtype.num, requires_grad)
+    return _meta_on(array.data.device_id, array.shape, array.strides, array.dtype.num, requires_grad)
 
 
 _BY_NUMBER: dict[int, DType] = {d.numpy.num: d for d in DTYPES.values()}
@@ -110,9 +119,10 @@ def meta_of_numpy(shape: tuple, strides: tuple, number: int, requires_grad: bool
 
 
 @lru_cache(maxsize=4096)
-def _meta_on(device: Device, shape: tuple, strides: tuple, number: int, requires_grad: bool) -> TensorMeta:
+def _meta_on(index: int, shape: tuple, strides: tuple, number: int, requires_grad: bool) -> TensorMeta:
+    """The meta of an array on the GPU of this number (quicker to hash than its Device)."""
     known = meta_of_numpy(shape, strides, number, requires_grad)
-    return TensorMeta(known.shape, known.dtype, known.strides, device, requires_grad)
+    return TensorMeta(known.shape, known.dtype, known.strides, _gpu(index), requires_grad)
 
 
 def element_strides(array: Any) -> tuple[int, ...]:

@@ -13,17 +13,18 @@ from stage_contracts.guards import TensorRow, check_tensor
 
 
 def check_tensors(tensors: tuple, row: TensorRow) -> bool:
-    """As check_tensor of each. A NumPy array's meta follows from four facts, so the metas need not be made again."""
+    """As check_tensor of each. An array's meta follows from these facts, so the metas need not be made again."""
     for tensor, facts in zip(tensors, row.facts or ()):
-        cls, shape, strides, dtype, requires_grad = facts
+        cls, kind, shape, strides, dtype, requires_grad, index = facts
         if type(tensor) is not cls or tensor._view is not None or tensor.requires_grad is not requires_grad:
             break
         data = tensor._data
         if (
-            type(data) is not np.ndarray
+            type(data) is not kind
             or data.shape != shape
             or data.strides != strides
             or data.dtype is not dtype
+            or (index is not None and data.data.device_id != index)
         ):
             break
     else:
@@ -36,7 +37,16 @@ def check_tensors(tensors: tuple, row: TensorRow) -> bool:
 
 
 def _facts(tensors: tuple) -> list[tuple[Any, ...]] | None:
-    """Of what the metas are made; None where it is more than this."""
-    if any(tensor._view is not None or type(tensor._data) is not np.ndarray for tensor in tensors):
+    """Of what the metas are made, with the number of the GPU; None where it is more than this."""
+    if any(tensor._view is not None or not _is_plain(tensor._data) for tensor in tensors):
         return None
-    return [(type(t), t._data.shape, t._data.strides, t._data.dtype, t.requires_grad) for t in tensors]
+    return [_facts_of(tensor, tensor._data) for tensor in tensors]
+
+
+def _is_plain(data: Any) -> bool:
+    return type(data) is np.ndarray or hasattr(data, "__cuda_array_interface__")
+
+
+def _facts_of(tensor: Any, data: Any) -> tuple[Any, ...]:
+    index = None if type(data) is np.ndarray else data.data.device_id
+    return type(tensor), type(data), data.shape, data.strides, data.dtype, tensor.requires_grad, index

@@ -1,8 +1,8 @@
-"""Two GPUs by NCCL: every collective, then training steps beside torch's DistributedDataParallel with torch.compile.
+"""GPUs of one machine by NCCL: every collective, then data-parallel training steps beside torch's, with torch.compile.
 
-Input: two NVIDIA GPUs, CuPy with NCCL, Triton; torch where it is installed. Each rank is a process with one GPU; the
-pairs of both frameworks take turns. Prints the report as it goes; NVLink's multicast stays off.
-    python3 -m benchmarks.gpu.distributed [--seconds 220] [--models gpt2 resnet50] > reports/gpu-distributed.txt
+Input: NVIDIA GPUs, CuPy with NCCL, Triton; torch where it is installed. Each rank is a process with one GPU; both
+frameworks take turns. Prints the report as it goes; NVLink's multicast stays off.
+    python3 -m benchmarks.gpu.distributed [--ranks 2 4] [--seconds 220] [--models gpt2 resnet50]
 """
 
 from __future__ import annotations
@@ -20,23 +20,33 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from cutaway.distributed.cost import Link, best, buckets_of, fitted, predict
 from stage_contracts.tests.report_heading import heading
 
 ROOT = Path(__file__).resolve().parents[2]
-RANKS = 2
 HIDDEN, NEARLY, RATIO, CLOSE, PREDICTED = 0.8, 0.9, 1.0, 0.05, 0.15  # what the rows should reach
 BACKWARD = 2 / 3  # of the work of a forward and backward
 
 
-def environment(rank: int, port: int, device: str) -> dict[str, str]:
+class Job(NamedTuple):
+    """So many ranks, on "cuda" or, to try this program, on "cpu"."""
+
+    ranks: int
+    device: str
+
+
+def environment(job: Job, rank: int, port: int) -> dict[str, str]:
     seen = [*filter(None, os.environ.get("CUDA_VISIBLE_DEVICES", "").split(","))]  # a launcher's choice
-    gpu = {"CUDA_VISIBLE_DEVICES": seen[rank] if len(seen) > rank else str(rank)} if device == "cuda" else {}
+    gpu = (
+        {"CUDA_VISIBLE_DEVICES": seen[rank] if len(seen) > rank else str(rank)}
+        if job.device == "cuda"
+        else {}
+    )
     path = f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     return os.environ | gpu | {
-        "RANK": str(rank), "WORLD_SIZE": str(RANKS), "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1",
+        "RANK": str(rank), "WORLD_SIZE": str(job.ranks), "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port), "NCCL_NVLS_ENABLE": "0", "NCCL_DEBUG": "WARN",
         "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "OMP_NUM_THREADS": "4", "PYTHONPATH": path,
     }  # fmt: skip
@@ -50,16 +60,16 @@ def free_port() -> int:
 class Pair:
     """The ranks of one framework with one model. `ask` gives rank 0's answer, or {"error": ...}."""
 
-    def __init__(self, peer: str, model: str, device: str) -> None:
-        port = free_port()
-        command = [sys.executable, "-m", "benchmarks.gpu.distributed_worker", peer, model, device]
-        self.said = [tempfile.TemporaryFile("w+") for _ in range(RANKS)]  # noqa: SIM115
+    def __init__(self, job: Job, peer: str, model: str) -> None:
+        port, self.job = free_port(), job
+        command = [sys.executable, "-m", "benchmarks.gpu.distributed_worker", peer, model, job.device]
+        self.said = [tempfile.TemporaryFile("w+") for _ in range(job.ranks)]  # noqa: SIM115
         self.ranks = [
-            subprocess.Popen(command, env=environment(rank, port, device), stdin=subprocess.PIPE,
+            subprocess.Popen(command, env=environment(job, rank, port), stdin=subprocess.PIPE,
                              stdout=subprocess.PIPE, stderr=self.said[rank], text=True, cwd=ROOT)
-            for rank in range(RANKS)
+            for rank in range(job.ranks)
         ]  # fmt: skip
-        self.lines: list[queue.Queue[Any]] = [queue.Queue() for _ in range(RANKS)]
+        self.lines: list[queue.Queue[Any]] = [queue.Queue() for _ in range(job.ranks)]
         for rank, process in enumerate(self.ranks):
             threading.Thread(target=self._read, args=(rank, process), daemon=True).start()
         self.error = ""
@@ -112,15 +122,15 @@ class Programs:
 
     QUICK: ClassVar = {"collectives.py": "float32", "data_parallel.py": "eager"}  # what --dry tries of each
 
-    def __init__(self, device: str, limit: float) -> None:
+    def __init__(self, job: Job, limit: float) -> None:
         self.begun, self.ranks = time.monotonic(), {}
         for script, quick in self.QUICK.items():
-            port, how = free_port(), ["cuda"] if device == "cuda" else ["nccl", quick]
+            port, how = free_port(), ["cuda"] if job.device == "cuda" else ["nccl", quick]
             path = f"tests/distributed/programs/{script}"
             self.ranks[script] = [
                 subprocess.Popen([sys.executable, "-m", "cutaway.run_worker", path, *how], cwd=ROOT, text=True,
-                                 env=environment(r, port, device), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-                for r in range(RANKS)
+                                 env=environment(job, r, port), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                for r in range(job.ranks)
             ]  # fmt: skip
         self.timer = threading.Timer(limit, self.kill)
         self.timer.start()
@@ -160,32 +170,32 @@ class Clock:
         return min(most, self.end - time.monotonic())
 
 
-def started(model: str, device: str) -> dict[str, Pair]:
+def started(model: str, job: Job) -> dict[str, Pair]:
     """The pairs of a model, which begin to build."""
     peers = ["cutaway", "torch"] if importlib.util.find_spec("torch") else ["cutaway"]
-    pairs = {peer: Pair(peer, model, device) for peer in peers}
+    pairs = {peer: Pair(job, peer, model) for peer in peers}
     for peer, pair in pairs.items():
-        for what in (*(["memory"] if measures_memory(peer, model, device) else []), "build", "build alone"):
+        for what in (*(["memory"] if measures_memory(peer, model, job) else []), "build", "build alone"):
             pair.tell(what)
     return pairs
 
 
-def measures_memory(peer: str, model: str, device: str) -> bool:
-    return peer == "cutaway" and "gpt2" in model and device == "cuda"
+def measures_memory(peer: str, model: str, job: Job) -> bool:
+    return peer == "cutaway" and "gpt2" in model and job.device == "cuda"
 
 
-def sharded(found: dict[str, Any]) -> None:
+def sharded(found: dict[str, Any], ranks: int) -> None:
     if "used" not in found:
         print(f"sharded memory: {found['error']}")
         return
     off = found["used"] / found["formula"] - 1
     print(f"sharded, bytes on each GPU after a step: {found['used']:,}; the formula, 3 parts of "
-          f"1/{RANKS} of the parameters: {found['formula']:,}; "
+          f"1/{ranks} of the parameters: {found['formula']:,}; "
           f"{off:+.1%} (5 %: {verdict(abs(off) <= CLOSE)})")  # fmt: skip
 
 
 def train(
-    model: str, device: str, rounds: int, clock: Clock, pairs: dict[str, Pair], profiled: bool = False
+    model: str, job: Job, rounds: int, clock: Clock, pairs: dict[str, Pair], profiled: bool = False
 ) -> None:
     """One model: the frameworks take turns."""
     peers, memory = [*pairs], dict[str, Any]()
@@ -193,11 +203,11 @@ def train(
         built = {}
         for peer, pair in pairs.items():
             pair.answer(clock.left(60))  # it is ready
-            if measures_memory(peer, model, device):
+            if measures_memory(peer, model, job):
                 memory = pair.answer(clock.left(90))
             built[peer] = pair.answer(clock.left() - 30)
             pair.answer(clock.left() - 20)  # the step without other ranks
-        print(f"\n{model}, bfloat16, {RANKS} ranks\n" + "-" * (len(model) + 19))
+        print(f"\n{model}, bfloat16, {job.ranks} ranks\n" + "-" * (len(model) + 19))
         for peer, found in built.items():
             print(f"{peer:<8} first step and build {found['cold']:.1f} s, first loss {found['loss']:.4f}"
                   if "cold" in found else f"{peer:<8} {found['error']}", flush=True)  # fmt: skip
@@ -218,7 +228,7 @@ def train(
         for peer in middle:
             communication(peer, pairs[peer], middle[peer], clock)
         if memory:
-            sharded(memory)
+            sharded(memory, job.ranks)
         if profiled and "cutaway" in middle:
             print(pairs["cutaway"].ask("profile", clock.left(30)).get("text", ""))
     finally:
@@ -228,34 +238,36 @@ def train(
 
 def communication(peer: str, pair: Pair, step: float, clock: Clock) -> None:
     """How much of the communication is hidden, and for ours what the model of cost predicts."""
-    moved, alone = pair.ask("moved", clock.left(20)), pair.ask("alone", clock.left(30))
-    if "error" in alone or "error" in moved:
-        print(f"{peer:<8} communication: {alone.get('error') or moved.get('error')}", flush=True)
+    found = {what: pair.ask(what, clock.left(30)) for what in ("moved", "alone", "beside")}
+    errors = [answer["error"] for answer in found.values() if "error" in answer]
+    if errors:
+        print(f"{peer:<8} communication: {errors[0]}", flush=True)
         return
-    again = pair.ask("step", clock.left(20)).get("seconds", step)
-    longer, total = max(0.0, min(step, again) - alone["seconds"]), moved["seconds"]
-    hidden = max(0.0, 1 - longer / total)
-    rate = 2 * (RANKS - 1) / RANKS * moved["bytes"] / total / 1e9
+    moved, alone, beside, ranks = found["moved"], found["alone"], found["beside"], pair.job.ranks
+    rate = 2 * (ranks - 1) / ranks * moved["bytes"] / moved["seconds"] / 1e9
     last = moved["buckets"][-1]
     most = 1 - last / moved["bytes"]
-    print(f"{peer:<8} step alone {ms(alone['seconds'])}; "
-          f"{moved['bytes'] / 1e6:.0f} MB of gradients alone {ms(total)} ({rate:.0f} GB/s); hidden {hidden:.0%} of "
-          f"{most:.0%} (the last bucket, {last / 1e6:.0f} MB, is there when the backward ends); 80 % or nine tenths of "
-          f"that: {verdict(hidden >= min(HIDDEN, NEARLY * most))}", flush=True)  # fmt: skip
+    print(f"{peer:<8} step in a group of one rank {ms(alone['seconds'])}; {moved['bytes'] / 1e6:.0f} MB of gradients "
+          f"by themselves {ms(moved['seconds'])} ({rate:.0f} GB/s)", flush=True)  # fmt: skip
+    if "hidden" in beside:
+        total, hidden = beside["communication"], beside["hidden"] / beside["communication"]
+        print(f"{peer:<8} collectives in a step {ms(total)}, of which {ms(beside['hidden'])} beside other kernels: "
+              f"hidden {hidden:.0%} (80 %, or nine tenths of the {most:.0%} that are there before the backward's last "
+              f"bucket, {last / 1e6:.0f} MB: {verdict(hidden >= min(HIDDEN, NEARLY * most))})", flush=True)  # fmt: skip
     if peer != "cutaway":
         return
-    found = pair.ask("link", clock.left(30))
-    if "error" in found:
-        print(f"link: {found['error']}")
+    measured = pair.ask("link", clock.left(30))
+    if "error" in measured:
+        print(f"link: {measured['error']}")
         return
-    link = fitted([(n, s) for n, s in found["samples"]], RANKS)
-    print("link, all_reduce of " + ", ".join(f"{n:,} B {s * 1e6:.0f} us" for n, s in found["samples"]))
-    predicted(link, moved["buckets"], alone["seconds"], step)
+    link = fitted([(n, s) for n, s in measured["samples"]], ranks)
+    print("link, all_reduce of " + ", ".join(f"{n:,} B {s * 1e6:.0f} us" for n, s in measured["samples"]))
+    predicted(link, moved["buckets"], alone["seconds"], step, ranks)
 
 
-def predicted(link: Link, sizes: list[int], alone: float, step: float) -> None:
+def predicted(link: Link, sizes: list[int], alone: float, step: float, ranks: int) -> None:
     buckets = buckets_of(sizes, alone * (1 - BACKWARD), alone * BACKWARD)
-    guess = predict(buckets, alone, 0.0, link, RANKS)
+    guess = predict(buckets, alone, 0.0, link, ranks)
     off = guess.seconds / step - 1
     print(f"fitted: {link.latency * 1e6:.1f} us and {link.bandwidth / 1e9:.0f} GB/s; "
           f"predicted step {ms(guess.seconds)}, measured {ms(step)}: {off:+.1%} "
@@ -267,7 +279,10 @@ def predicted(link: Link, sizes: list[int], alone: float, step: float) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=220)
+    parser.add_argument(
+        "--ranks", type=int, nargs="*", default=[2], help="one GPU each, one number after the other"
+    )
+    parser.add_argument("--seconds", type=float, default=220, help="for each number of ranks")
     parser.add_argument("--models", nargs="*", default=["gpt2", "resnet50"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument(
@@ -275,18 +290,22 @@ def main() -> None:
     )
     parser.add_argument("--profile", action="store_true", help="where the host's time of our step goes, too")
     given = parser.parse_args()
-    clock, device = Clock(given.seconds), "cpu" if given.dry else "cuda"
     models = ["tiny gpt2"] if given.dry else given.models
     lines = [] if given.dry else subprocess.check_output(["nvidia-smi", "-L"], text=True).splitlines()
     names = ", ".join(line.partition(": ")[2].partition(" (")[0] for line in lines)
-    command = "make gpu-distributed"
-    programs = Programs(device, clock.left(given.seconds * 0.4))
-    building = {model: started(model, device) for model in models}  # all at once: no time is measured yet
-    print(heading("Two GPUs by NCCL", command, 0, "cupy", "triton", "torch", more=names) + "\n", flush=True)
-    programs.report()
-    for model, pairs in building.items():
-        train(model, device, given.rounds, clock, pairs, given.profile)
-    print(f"\n{given.seconds - clock.left():.0f} s")
+    command = f"make gpu-distributed RANKS='{' '.join(map(str, given.ranks))}'"
+    print(
+        heading("GPUs of one machine by NCCL", command, 0, "cupy", "triton", "torch", more=names), flush=True
+    )
+    for ranks in given.ranks:
+        clock, job = Clock(given.seconds), Job(ranks, "cpu" if given.dry else "cuda")
+        programs = Programs(job, clock.left(given.seconds * 0.4))
+        building = {model: started(model, job) for model in models}  # all at once: no time is measured yet
+        print(f"\n{ranks} ranks")
+        programs.report()
+        for model, pairs in building.items():
+            train(model, job, given.rounds, clock, pairs, given.profile)
+        print(f"\n{given.seconds - clock.left():.0f} s")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 Input: `PEER MODEL DEVICE` and torchrun's variables. Each line that it reads is a measurement's name; it answers each
 with a line of JSON. `step`: DistributedDataParallel; `alone`: the same step in a group of this rank alone; `moved`: the
 gradients' bytes by themselves; `link`: all_reduces of many sizes; `memory`: bytes per GPU of a sharded
-model, and the formula's.
+model, and the formula's; `beside`: what of the collectives' time runs beside other kernels.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import cProfile
 import gc
+import importlib.util
 import io
 import json
 import os
@@ -22,10 +23,14 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from benchmarks.gpu.timeline import overlap, real_torch, recorded
+
 PEER, MODEL, DEVICE = sys.argv[1:4]
 STEPS = 10 if DEVICE == "cuda" else 3  # in one round
 SIZES = [1 << k for k in range(12, 28 if DEVICE == "cuda" else 20, 2)]
-if PEER == "cutaway":
+OURS = PEER == "cutaway"
+PROFILER = real_torch() if OURS and DEVICE == "cuda" and importlib.util.find_spec("torch") else None
+if OURS:
     from cutaway import torch_api
 
     torch_api.be_torch()
@@ -39,8 +44,6 @@ import torch.distributed as dist  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 from benchmarks.gpu.distributed_models import MODELS, loss_of  # noqa: E402
-
-OURS = PEER == "cutaway"
 
 
 def synchronize() -> None:
@@ -146,6 +149,17 @@ def moved(training: Training) -> dict[str, Any]:
     return {"seconds": seconds, "bytes": sum(counts), "buckets": counts}
 
 
+def beside(training: Training) -> dict[str, Any]:
+    """Seconds of a step's collectives on this GPU, and of these the ones beside other kernels, if torch can tell."""
+    if DEVICE != "cuda" or (OURS and PROFILER is None):
+        return {}
+    call = training.step(True)
+    dist.barrier()
+    spans = recorded(PROFILER or torch, call, STEPS)
+    communication, hidden = (us / 1e6 / STEPS for us in overlap(spans))
+    return {"communication": communication, "hidden": hidden}
+
+
 def link(training: Training) -> dict[str, Any]:
     """[bytes, seconds] of an all_reduce of each size, on a stream that does nothing else."""
     samples = []
@@ -199,6 +213,7 @@ MEASURES: dict[str, Callable[[Training], dict[str, Any]]] = {
     "build": lambda t: build(t, True),
     "build alone": lambda t: build(t, False),
     "moved": moved,
+    "beside": beside,
     "link": link,
     "memory": memory,
     "profile": profile,

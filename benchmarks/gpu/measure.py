@@ -1,7 +1,8 @@
 """One row of `make gpu-speed` in one framework: its first call, its result against eager, its times.
 
-Input: a row's name, a framework, a folder for the generated kernels ("": none). It prints a line of JSON when it is
-ready, and one for each line that it reads: a round of timed calls. speed.py starts it.
+Input: a row's name; a framework ("torch", or with a mode, "torch:max-autotune"); a folder for the generated kernels
+("": none). It prints a line of JSON when it is ready, and one for each line that it reads: a round of timed calls.
+speed.py starts it.
 """
 
 from __future__ import annotations
@@ -173,11 +174,12 @@ def say(found: dict[str, Any]) -> None:
 
 def main(name: str, peer: str, sources: str) -> None:
     (row,) = (r for r in ROWS if r.name == name)
+    peer, _, mode = peer.partition(":")
     m, f = importlib.import_module(peer), importlib.import_module(f"{peer}.nn.functional")
     m.manual_seed(0)
     given = inputs(m, row)
     function = lambda *tensors: row.function(m, f, *tensors)  # noqa: E731
-    compiled = m.compile(function, fullgraph=True)
+    compiled = m.compile(function, fullgraph=True, mode=mode or None)
     found: dict[str, Any] = {}
     events = CupyEvents() if peer == "cutaway" else TorchEvents()
     start = time.perf_counter()

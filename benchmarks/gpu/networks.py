@@ -34,9 +34,9 @@ LAYERS = (
 )
 
 
-def drawn(seed: int) -> tuple[str, list[np.ndarray], Callable[..., Any]]:
+def drawn(seed: int, draw: int = 0) -> tuple[str, list[np.ndarray], Callable[..., Any]]:
     """(dtype, arrays, function of tensors): the first array is the images, the others are parameters in order."""
-    rng, values = random.Random(seed), np.random.default_rng(seed)
+    rng, values = random.Random(seed), np.random.default_rng([seed, draw] if draw else seed)
     channels, size = rng.choice([4, 8, 16, 24]), rng.choice([5, 8, 13, 16])
     arrays = [values.standard_normal((rng.choice([1, 2, 5]), channels, size, size))]
     last = rng.random() < 0.3
@@ -111,6 +111,6 @@ def with_gradients(run: Callable[..., Any], leaves: list[Any]) -> list[Any]:
     return [out, pooled, *(g for g in grads if g is not None)]
 
 
-def given(seed: int, device: str) -> tuple[str, Callable[..., Any], list[Any]]:
-    dtype, arrays, function = drawn(seed)
+def given(seed: int, device: str, draw: int = 0) -> tuple[str, Callable[..., Any], list[Any]]:
+    dtype, arrays, function = drawn(seed, draw)
     return dtype, function, [Tensor(a).to(device).to(getattr(ct, dtype)) for a in arrays]

@@ -4,7 +4,9 @@ Input: rows of eight tensors, one of which changes in a way that a caller can ch
 """
 
 import warnings
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from stage0_eager.functions.creation import ones, zeros
@@ -73,3 +75,47 @@ def test_a_row_with_views_is_asked_each_time():
     row = row_of(now)
     assert check_tensors(tuple(now), row) and check_tensors(tuple(now), row) and row.facts is None
     assert not check_tensors((now[0].t(), *now[1:]), row)
+
+
+class OnAGpu:
+    """As much of an array of CuPy as a meta is made of; it counts how often it was asked."""
+
+    def __init__(self, array, index=0):
+        self.shape, self.strides, self.dtype, self.asked = array.shape, array.strides, array.dtype, 0
+        self.index = index
+
+    __cuda_array_interface__ = {"version": 3}
+
+    @property
+    def data(self):
+        self.asked += 1
+        return SimpleNamespace(device_id=self.index)
+
+
+def on_gpus(*indices):
+    made = [ones(2, 3) for _ in indices]
+    for tensor, index in zip(made, indices, strict=True):
+        tensor._data = OnAGpu(np.ones((2, 3), np.float32), index)
+    return made
+
+
+def test_a_row_on_a_gpu_is_checked_by_facts_too(monkeypatch):
+    now = on_gpus(0, 0, 0)
+    row = row_of(now)
+    assert check_tensors(tuple(now), row) and row.facts is not None
+    monkeypatch.setattr("stage0_eager.tensor_rows.check_tensor", None)  # from now on it would be an error
+    assert check_tensors(tuple(now), row)
+
+
+@pytest.mark.parametrize("change", ["device", "shape", "dtype", "a CPU's"])
+def test_a_row_on_a_gpu_sees_what_changes(change):
+    now = on_gpus(0, 0, 0)
+    row = row_of(now)
+    assert check_tensors(tuple(now), row)
+    other = {
+        "device": lambda: on_gpus(1)[0],
+        "shape": lambda: setattr(now[1]._data, "shape", (3, 2)) or now[1],
+        "dtype": lambda: setattr(now[1]._data, "dtype", np.dtype("int32")) or now[1],
+        "a CPU's": lambda: ones(2, 3),
+    }[change]()
+    assert not check_tensors((now[0], other, now[2]), row)

@@ -3,7 +3,8 @@
 Input: a joint graph of core operators. With p = softmax(s), o = p @ v and g the gradient of o, the gradient of s needs
 sum(p * (g @ v.T)) over each row, which is sum(g * o) (Dao et al., 2022). o is an output, so nothing more is saved, and
 a kernel for the backward goes through the columns once less. In half precision, where products are rounded, and in
-float32 on a GPU, where one kernel does it all.
+float32 on a GPU, where one kernel does it all. Also where columns are few: the kernels of both directions must agree on
+the weights. The sum of a row is saved, and weights of scores that are rounded anew would not add up to it.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def _weights_times_gradients(node: Node) -> tuple[Node, Node] | None:
         return None
     for weights, gradients in (product.args, product.args[::-1]):
         found = _product_with(_uncast(weights), _uncast(gradients))
-        if found is not None and found[0].val.shape[-1] < product.val.shape[-1]:
+        if found is not None:
             return found
     return None
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from stage2_autograd.aliasing import shares_storage
+from stage2_autograd.core_calls import kind_of
+from stage2_autograd.devices import on_gpu
 from stage2_autograd.partition.checkpoints import checkpointed
 from stage2_autograd.partition.max_flow import NetworkEdge, sink_side
 from stage_contracts.graph import Node, map_args, meta_of, nodes_in
@@ -33,6 +35,7 @@ class Problem:
     outputs: frozenset[Node]  # the user's outputs: they are in memory in any case
     inside: frozenset[Node] = frozenset()  # values inside a checkpoint: recomputed, never saved
     results: frozenset[Node] = frozenset()  # results of a checkpoint: computed once
+    written: frozenset[Node] = frozenset()  # values that the forward writes to memory in any case
 
 
 def problem(joint: JointGraph) -> Problem:
@@ -56,7 +59,19 @@ def problem(joint: JointGraph) -> Problem:
         if node.meta.get("region") == "backward" and not inside.isdisjoint(node.all_input_nodes):
             inside |= {node}
     sizes = {n: bytes_of(n) for n in values if isinstance(n.val, TensorMeta) and not is_view(n)}
-    return Problem(values, sizes, read, frozenset(ancestors(nodes_in(outputs))), owned, inside, results)
+    forward = frozenset(ancestors(nodes_in(outputs)))
+    return Problem(values, sizes, read, forward, owned, inside, results, _written(sizes, forward))
+
+
+def _written(values: Iterable[Node], forward: Collection[Node]) -> frozenset[Node]:
+    """The values that the forward writes to memory in any case: on a GPU, what its products read."""
+    return frozenset(n for n in values if on_gpu([n]) and _read_by_a_product(n, forward))
+
+
+def _read_by_a_product(node: Node, forward: Collection[Node]) -> bool:
+    """Whether a product of the forward reads it, as it is or through views: that takes matrices in memory."""
+    users = [user for user in node.users if user in forward]
+    return any(kind_of(u) == "contraction" or (is_view(u) and _read_by_a_product(u, forward)) for u in users)
 
 
 def ancestors(nodes: Iterable[Node]) -> set[Node]:
@@ -83,8 +98,9 @@ def minimum_cut(task: Problem, again: Callable[[Node], bool]) -> list[Node]:
     def repeats(node: Node) -> bool:
         return node in task.inside or (node not in task.results and again(node))
 
+    in_memory = task.outputs | task.written
     weights = [
-        None if node in task.inside else cost(task.sizes.get(node), node in task.outputs or not repeats(node))
+        None if node in task.inside else cost(task.sizes.get(node), node in in_memory or not repeats(node))
         for node in task.values
     ]
     given = {n for n in task.values if n.op == "placeholder" or (n in task.forward and not repeats(n))}

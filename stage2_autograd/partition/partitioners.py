@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from stage2_autograd.core_calls import kind_of
+from stage2_autograd.partition.channels_innermost import save_channels_innermost
 from stage2_autograd.partition.checkpoints import checkpointed
 from stage2_autograd.partition.rematerialization import min_cut
 from stage2_autograd.partition.split import split
@@ -37,7 +38,7 @@ def partition(joint: JointGraph) -> Partition:
     halves = PARTITIONERS[name](joint)
     if options.verify_passes:
         verify_partition(name, joint, halves)
-    return halves
+    return save_channels_innermost(halves)
 
 
 def save_everything(joint: JointGraph) -> Partition:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from stage2_autograd.aliasing import copies_an_input
 from stage2_autograd.core_calls import core_name, kind_of
 from stage2_autograd.devices import on_gpu
+from stage2_autograd.partition.kept_on_a_gpu import kept_on_a_gpu, why_kept
 from stage2_autograd.partition.min_cut import Problem, ancestors, bytes_of, minimum_cut, problem
 from stage2_autograd.partition.split import split
 from stage_contracts import config
@@ -45,7 +46,7 @@ def min_cut(joint: JointGraph) -> Partition:
         raise ValueError(f"autograd.activation_memory_budget is {budget}; expected a number from 0 to 1")
     task = problem(joint)
     repeated: Collection[Node] = _within(task, budget) if budget < 1 else ()
-    once = _spared(task) if budget == 1 else ()
+    once = _spared(task) | kept_on_a_gpu(task) if budget == 1 else set()
     chosen = minimum_cut(task, may_run_again(repeated, once))
     return split(joint, {node: _reason(node, repeated, once) for node in chosen})
 
@@ -200,7 +201,7 @@ def _reason(node: Node, repeated: Collection[Node], once: Collection[Node]) -> s
     if node.op == "placeholder":
         return "an input"
     if node in once:
-        return "expensive to compute again, and there are bytes to spare"
+        return why_kept(node) or "expensive to compute again, and there are bytes to spare"
     if not may_run_again(repeated)(node):
         return f"{kind_of(node) or 'one of several results'}: expensive to compute again"
     return "fewer bytes than what it is made from"

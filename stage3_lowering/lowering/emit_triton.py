@@ -15,6 +15,7 @@ from typing import Any
 
 from stage3_lowering.lowering.attention_backward import BY_COLUMNS, BY_ROWS
 from stage3_lowering.lowering.columns_with_rows import TEMPLATE as COLUMNS_WITH_ROWS
+from stage3_lowering.lowering.reductions_together import TEMPLATE as TOGETHER
 from stage3_lowering.lowering.triton_attention import attention_source
 from stage3_lowering.lowering.triton_attention_backward import attention_backward_source
 from stage3_lowering.lowering.triton_blocks import Blocks, blocks_of, is_far
@@ -23,6 +24,7 @@ from stage3_lowering.lowering.triton_loops import INDENT, axis_points, row_point
 from stage3_lowering.lowering.triton_ops import HELPERS, POINTERS
 from stage3_lowering.lowering.triton_statements import Statements
 from stage3_lowering.lowering.triton_tables import fits_triton, table_source
+from stage3_lowering.lowering.triton_together import together_source
 from stage_contracts.index_expr import FloorDiv, print_index
 from stage_contracts.program import Kernel, Program, SourceUnit, Target
 from stage_contracts.size_vars import is_open, plain
@@ -44,6 +46,7 @@ TEMPLATES: dict[str, Callable[[Kernel, Mapping[str, TensorMeta], str], tuple[str
     BY_ROWS: attention_backward_source,
     BY_COLUMNS: attention_backward_source,
     COLUMNS_WITH_ROWS: columns_with_rows_source,
+    TOGETHER: together_source,
 }
 
 

@@ -12,17 +12,18 @@ from typing import Any
 import sympy
 
 from stage3_lowering.lowering.pointwise import as_python, begin, operand_element
-from stage3_lowering.lowering.realize import is_written_turned
+from stage3_lowering.lowering.realize import changes_shape, is_reshape, is_written_turned
 from stage3_lowering.lowering.state import State
 from stage3_lowering.lowering.values import Body, Index, Lazy, computed, dot, is_half, view
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import slice_bounds
 from stage_contracts.core_ops import CORE_OPS
+from stage_contracts.device import CPU
 from stage_contracts.graph import Node, meta_of
 from stage_contracts.index_expr import symbol
 from stage_contracts.loop_ir import Value
-from stage_contracts.tensor_meta import contiguous_strides
+from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
 # ---- the same elements, or made from nothing ---------------------------------------------------------
 
@@ -53,7 +54,21 @@ def identity(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     source, meta = args["input"], state.meta(node)
     if source.meta.device != meta.device:
         return None
+    if node.target.name == "contiguous" and _is_written(node, meta) and not _lies_as(source, meta):
+        return state.realize(node, replace(source, meta=meta), "reshaped")
     return replace(source, meta=meta)
+
+
+def _is_written(node: Node, meta: TensorMeta) -> bool:
+    """Whether, on a GPU, what is made of it would be a copy at places found with divisions, or a second copy."""
+    reshaped = any(is_reshape(user) and changes_shape(node, user) for user in node.users)
+    returned = len(node.users) > 1 and any(user.op == "output" for user in node.users)
+    return meta.device != CPU and (reshaped or returned)
+
+
+def _lies_as(source: Lazy, meta: TensorMeta) -> bool:
+    """Whether it is in memory as it should be."""
+    return source.ref is not None and source.ref.strides == meta.strides
 
 
 def full(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:

@@ -97,12 +97,16 @@ def is_written_turned(node: Node) -> bool:
         return False
     (turned,) = node.users
     return _named(turned, "permute") and any(
-        _named(user, "reshape") and changes_shape(turned, user) for user in turned.users
+        is_reshape(user) and changes_shape(turned, user) for user in turned.users
     )
 
 
 def _named(node: Node, name: str) -> bool:
     return (row := _row(node)) is not None and row.name == name
+
+
+def is_reshape(node: Node) -> bool:
+    return _named(node, "reshape")
 
 
 def changes_shape(node: Node, reshaped: Node) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 from stage3_lowering.lowering.accesses import access_steps, innermost_cost, stride
 from stage3_lowering.lowering.attention import attention
 from stage3_lowering.lowering.attention_backward import attention_backward
+from stage3_lowering.lowering.attention_results import attention_results
 from stage3_lowering.lowering.column_values import column_values
 from stage3_lowering.lowering.columns_with_rows import columns_with_rows
 from stage3_lowering.lowering.cpp_columns import in_groups
@@ -23,6 +24,9 @@ from stage3_lowering.lowering.index_set_splitting import choose
 from stage3_lowering.lowering.long_chains import tile_of
 from stage3_lowering.lowering.merge import ROW_LIMIT
 from stage3_lowering.lowering.prefetch import with_prefetch
+from stage3_lowering.lowering.product_bias import product_bias
+from stage3_lowering.lowering.reductions_early import reductions_early
+from stage3_lowering.lowering.reductions_together import reductions_together
 from stage3_lowering.lowering.row_blocks import row_blocks
 from stage3_lowering.lowering.row_values import row_values
 from stage3_lowering.lowering.split_reductions import split_reductions
@@ -257,14 +261,21 @@ SCHEDULE = PassTable(
     (
         Pass("attention", attention, "softmax(f(q @ k.T)) @ v is one kernel on a GPU"),
         Pass("attention_backward", attention_backward, "its gradients are two kernels on a GPU"),
+        Pass("attention_results", attention_results, "its kernels write where their results are placed"),
+        Pass("product_bias", product_bias, "on a GPU a product adds the row that a kernel only added"),
         Pass("rows_in_scratch", rows_in_scratch, "rows that only their kernel reads stay in its scratch"),
         Pass("columns_with_rows", columns_with_rows, "sums over columns are made beside rows on a GPU"),
         Pass("row_values", row_values, "what all columns of a reduction share is computed once on a GPU"),
         Pass("split_reductions", split_reductions, "few long rows are reduced in two levels on a GPU"),
+        Pass("reductions_early", reductions_early, "on a GPU they run while the cache has what they read"),
+        Pass("reductions_together", reductions_together, "short ones that no step waits for are one launch"),
         Pass("row_blocks", row_blocks, "a product and what follows it by rows run block by block"),
         Pass("kernel_schedules", kernel_schedules, "loop order, tiles, SIMD and threads of each kernel"),
     ),
     (
+        ("attention", "attention_results", "whose results are placed is known then"),
+        ("attention_backward", "attention_results", "whose results are placed is known then"),
+        ("attention", "product_bias", "a score's bias is the attention kernel's"),
         ("attention_backward", "rows_in_scratch", "the rows between its products are not kept"),
         ("attention", "rows_in_scratch", "the rows between its two products are not kept"),
         ("rows_in_scratch", "kernel_schedules", "a kernel with rows in scratch reduces along its last loop"),
@@ -273,6 +284,10 @@ SCHEDULE = PassTable(
         ("columns_with_rows", "row_values", "where rows are held, each row's values are there"),
         ("columns_with_rows", "split_reductions", "what is left to add up are the parts"),
         ("row_values", "split_reductions", "a part of a row loads what the row has"),
+        ("split_reductions", "reductions_early", "the first level is what reads much"),
+        ("reductions_early", "reductions_together", "one launch comes where the last of its kernels was"),
+        ("split_reductions", "reductions_together", "the second levels are what is short"),
+        ("reductions_together", "kernel_schedules", "the kernels of one launch need no loops of their own"),
         ("split_reductions", "kernel_schedules", "both levels have loops of their own"),
         ("row_blocks", "kernel_schedules", "what runs in a block has the block's loops"),
     ),

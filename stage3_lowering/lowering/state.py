@@ -238,10 +238,10 @@ class State:
         return ref if fits else self.copy(value, value.meta, node.origins)
 
     def _is_whole(self, ref: BufferRef, meta: TensorMeta) -> bool:
-        """Whether it is all of a row-major buffer of ours, laid out as it should be: under another shape, as a product
+        """Whether it is all of a dense buffer of ours, laid out as it should be: under another shape, as a product
         made it, or with its dimensions in another order."""
         buffer, ours = self.buffers[ref.name], ref.name not in (*self.inputs, *self.constants)
-        if not ours or ref.shape is None or ref.offset != 0 or not buffer.is_contiguous:
+        if not ours or ref.shape is None or ref.offset != 0 or not is_dense(buffer.shape, buffer.strides):
             return False
         strides, wanted = ref.strides or (), dense(meta).strides
         same = all(n == 1 or s == w for n, s, w in zip(ref.shape, strides, wanted, strict=True))

@@ -116,6 +116,7 @@ class _Side:
         width = nest.ranges[-1] if is_left else nest.ranges[-2]
         down = {"r0": f"{self.moving}_down", wide: f"w{width}"}
         out = {(f"i{m}" if is_left else f"i{m + 1}"): self.fixed, wide: f"w{width}"}
+        scale *= next((i.args[0] for i in nest.body if i.op == "constant"), 1.0)  # attention_results.py's
         return Made(
             nest, term, scale, width, pointer(nest, 2 if is_left else 0, down), pointer(nest, -1, out)
         )

@@ -12,7 +12,7 @@ from typing import Any
 from stage3_lowering.lowering.triton_statements import Statements
 from stage_contracts import config
 from stage_contracts.index_expr import print_index
-from stage_contracts.loop_ir import LoopNest
+from stage_contracts.loop_ir import Instr, LoopNest
 from stage_contracts.loop_text import with_comments
 from stage_contracts.size_vars import plain
 
@@ -54,13 +54,22 @@ def _operand(size: Any) -> str:
 
 def section(nest: LoopNest, writer: Statements, inner: tuple[int, ...], loop: bool) -> list[str]:
     """One pass over the row; in a loop where the row does not fit."""
-    shown = config.current().lowering.comments
-    before, inside, after = writer.begin(nest, loop), list[str](), list[str]()
-    for k, (comments, instr) in enumerate(with_comments(nest, header=False)):
-        part = inside if k < nest.split else after
-        part += (comments if shown else []) + writer.write(instr, inner=k < nest.split)
+    listed = [*with_comments(nest, header=False)]
+    before = writer.begin(nest, loop)
+    inside = _written(listed[: nest.split], writer, inner=True)
+    ends = writer.end() if loop else []
+    after = _written(listed[nest.split :], writer, inner=False)
     if not loop:
         return before + inside + after
     head = [f"for roffset in range(0, {print_index(math.prod(inner))}, RBLOCK):"]
     here = row_points(writer, "roffset + tl.arange(0, RBLOCK)[None, :]", inner)
-    return before + head + [INDENT + line for line in here + inside] + writer.end() + after
+    return before + head + [INDENT + line for line in here + inside] + ends + after
+
+
+def _written(listed: list[tuple[list[str], Instr]], writer: Statements, inner: bool) -> list[str]:
+    shown = config.current().lowering.comments
+    return [
+        line
+        for comments, instr in listed
+        for line in (comments if shown else []) + writer.write(instr, inner=inner)
+    ]

@@ -134,7 +134,7 @@ class Statements:
         if where:  # a block of the index and the mask, so that Triton sees their shapes agree
             both = f"{where} & {mask}" if mask else where
             place = print_index(index)
-            place = f"tl.where({where}, {place}, 0)" if masked and not axes else place
+            place = place if axes else f"tl.where({where}, {place}, 0)"
             return [f"{instr.name} = tl.load({buffer} + {place}, {both}, 0)"]
         return [f"{instr.name} = tl.load({buffer} + {print_index(index)}{', ' * bool(mask)}{mask})"]
 

@@ -10,11 +10,13 @@ import ctypes
 import struct
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from stage4_runtime.runtime.arrays import ArrayLibrary
 from stage4_runtime.runtime.convolution import convolution_call
 from stage4_runtime.runtime.cublas import product_call
+from stage4_runtime.runtime.cublas_lt import product_with_row_call
 from stage4_runtime.runtime.cuda_tables import TableLauncher
 from stage4_runtime.runtime.joining import cat_call
 from stage4_runtime.runtime.layout import byte_strides, round_up, slot_alignment, span
@@ -26,7 +28,6 @@ from stage_contracts.index_expr import parse_index, print_index
 from stage_contracts.program import External, Kernel, Program
 from stage_contracts.tensor_meta import TensorMeta
 
-_LAYOUTS = 4096  # kept for the metas of outputs seen so far
 KERNEL_ALIGNMENT = 16  # what triton_compile.py promises of every pointer; bind_arrays.py keeps the promise
 
 
@@ -64,23 +65,17 @@ def cupy_library(device: Device, allocate: Callable[[int], Any] | None = None) -
     def at(memory: Any, offset: int, shape: tuple, dtype: Any, strides: tuple) -> Any:
         return cp.ndarray(shape, dtype, memory.data + offset, strides=strides)
 
-    layouts: dict[int, tuple] = {}  # of the metas seen: a call makes its outputs anew, all alike
-
-    def empty(meta: TensorMeta) -> Any:
-        known = layouts.get(id(meta))
-        if known is None or known[0] is not meta:
-            if len(layouts) >= _LAYOUTS:
-                layouts.clear()
-            known = meta, meta.shape, meta.dtype.numpy, byte_strides(meta), max(span(meta), 1)
-            layouts[id(meta)] = known
-        _, shape, dtype, strides, nbytes = known
+    def maker(meta: TensorMeta) -> Callable[[], Any]:
+        """What makes an array: what can be known before is, for a call makes its outputs anew."""
+        dtype, strides, nbytes = meta.dtype.numpy, byte_strides(meta), max(span(meta), 1)
         if allocate is None and meta.is_contiguous:
-            return cp.ndarray(shape, dtype)
-        return at(get(nbytes), 0, shape, dtype, strides)
+            return partial(cp.ndarray, meta.shape, dtype)
+        shape, memory = meta.shape, cp.cuda.alloc if allocate is None else lambda n: get(n).data
+        return lambda: cp.ndarray(shape, dtype, memory(nbytes), strides)
 
     def bind(loaded: TritonKernel, kernel: Kernel) -> Callable[..., None]:
         with cp.cuda.Device(device.index):
-            launch = KernelLauncher(cp.cuda.driver, loaded)
+            launch = kernel_launcher(cp.cuda.driver, loaded)
             return TableLauncher(cp, launch, loaded) if loaded.columns else launch
 
     return ArrayLibrary(
@@ -88,7 +83,8 @@ def cupy_library(device: Device, allocate: Callable[[int], Any] | None = None) -
         array_type=cp.ndarray,
         address=lambda array: array.data.ptr,
         allocate=allocate_pool,
-        empty=empty,
+        empty=lambda meta: maker(meta)(),
+        maker=maker,
         slot_view=lambda memory, start, meta: at(
             memory, start - memory.data.ptr, meta.shape, meta.dtype.numpy, byte_strides(meta)
         ),
@@ -111,6 +107,7 @@ ROUTINES: dict[str, Callable[[External, Program, Any], Callable | None]] = {
     "convolution": convolution_call,
     "convolution_weight_gradient": convolution_call,
     "matmul": product_call,
+    "matmul_add_row": product_with_row_call,
     "scatter_add": scatter_call,
     "cat": cat_call,
 }
@@ -143,52 +140,52 @@ _SHARED_WITHOUT_ASKING = 48 * 1024
 _SCRATCH_POINTERS = 2  # Triton appends a global and a profiling scratch pointer to every kernel
 
 
-class KernelLauncher:
+def kernel_launcher(driver: Any, kernel: TritonKernel) -> Callable[..., None]:
     """`launcher(stream, *addresses)`: one kernel, loaded on the current device.
 
     The arguments' memory and the array of pointers to it are made once; a call packs new values into it, all at
     once, and launches. The driver copies them before it returns, so the lock is held only that long.
     """
+    if kernel.scratch:
+        raise BuildError(
+            f"kernel {kernel.name} needs {kernel.scratch} bytes of scratch memory; there is none"
+        )
+    module = driver.moduleLoadData(kernel.cubin)
+    function = driver.moduleGetFunction(module, kernel.name)
+    if kernel.shared > _SHARED_WITHOUT_ASKING:
+        driver.funcSetAttribute(function, _MAX_DYNAMIC_SHARED_SIZE, kernel.shared)
+    codes = ["Q" if t.startswith("*") else _PACKED[t] for t in kernel.types]
+    ends = [struct.calcsize("".join(codes[: k + 1])) for k in range(len(codes))]
+    starts = [end - struct.calcsize(code) for end, code in zip(ends, codes, strict=True)]
+    scratch = -(-(ends or [0])[-1] // 8) * 8  # two pointers of zeros
+    values = ctypes.create_string_buffer(scratch + 8 * _SCRATCH_POINTERS)
+    places = [*starts, *(scratch + 8 * k for k in range(_SCRATCH_POINTERS))]
+    at = ctypes.addressof(values)
+    pointers = (ctypes.c_void_p * len(places))(*[at + place for place in places])
+    # what a call needs, as names of this function: they are quicker than fields of an object
+    pack, address, lock, run = (
+        struct.Struct("".join(codes)).pack_into,
+        ctypes.addressof(pointers),
+        threading.Lock(),
+        driver.launchKernel,
+    )
+    (x, y, z), threads, shared = kernel.grid, 32 * kernel.num_warps, kernel.shared
+    fixed, blocks_at, sizes = x if isinstance(x, int) else None, _blocks_at(kernel), len(kernel.sizes)
 
-    def __init__(self, driver: Any, kernel: TritonKernel) -> None:
-        if kernel.scratch:
-            raise BuildError(
-                f"kernel {kernel.name} needs {kernel.scratch} bytes of scratch memory; there is none"
-            )
-        self._module = driver.moduleLoadData(kernel.cubin)  # kept: unloading it would unload the function
-        self._function = driver.moduleGetFunction(self._module, kernel.name)
-        if kernel.shared > _SHARED_WITHOUT_ASKING:
-            driver.funcSetAttribute(self._function, _MAX_DYNAMIC_SHARED_SIZE, kernel.shared)
-        self._launch = driver.launchKernel
-        self._shape = (*kernel.grid[1:], 32 * kernel.num_warps, 1, 1, kernel.shared)
-        self._blocks = kernel.grid[0] if isinstance(kernel.grid[0], int) else None
-        self._blocks_at = _blocks_at(kernel)
-        codes = ["Q" if t.startswith("*") else _PACKED[t] for t in kernel.types]
-        ends = [struct.calcsize("".join(codes[: k + 1])) for k in range(len(codes))]
-        starts = [end - struct.calcsize(code) for end, code in zip(ends, codes, strict=True)]
-        scratch = -(-(ends or [0])[-1] // 8) * 8  # two pointers of zeros
-        self._values = ctypes.create_string_buffer(scratch + 8 * _SCRATCH_POINTERS)
-        places = [*starts, *(scratch + 8 * k for k in range(_SCRATCH_POINTERS))]
-        at = ctypes.addressof(self._values)
-        self._pointers = (ctypes.c_void_p * len(places))(*[at + place for place in places])
-        self._pack = struct.Struct("".join(codes)).pack_into
-        self._address = ctypes.addressof(self._pointers)
-        self._lock = threading.Lock()
-        self.kernel = kernel
-
-    def __call__(self, stream: int, *arguments: Any) -> None:
-        blocks = self._blocks
-        if blocks is None:
-            blocks = max(self._blocks_at(*arguments[-len(self.kernel.sizes) :]), 1)
-        with self._lock:
+    def launch(stream: int, *arguments: Any) -> None:
+        blocks = max(blocks_at(*arguments[-sizes:]), 1) if fixed is None else fixed
+        with lock:
             try:
-                self._pack(self._values, 0, *arguments)
+                pack(values, 0, *arguments)
             except struct.error as error:
                 raise TypeError(
-                    f"kernel {self.kernel.name} takes {len(self.kernel.types)} arguments, got {len(arguments)} "
+                    f"kernel {kernel.name} takes {len(kernel.types)} arguments, got {len(arguments)} "
                     f"({error}); its signature and the Kernel's params disagree"
                 ) from None
-            self._launch(self._function, blocks, *self._shape, stream, self._address, 0)
+            run(function, blocks, y, z, threads, 1, 1, shared, stream, address, 0)
+
+    launch.kept = module, pointers  # type: ignore[attr-defined]  # unloading it would unload the function
+    return launch
 
 
 def _blocks_at(kernel: TritonKernel) -> Callable[..., int]:

@@ -100,7 +100,7 @@ def plain_launch(
         **arenas(),
         "allocate_pool": library.allocate,
         "slot_view": lambda memory, start, *what: library.slot_view(memory, start, meta_at(*what)),
-        "empty": lambda *what: library.empty(meta_at(*what)),
+        "empty": _empty(library, meta_at),
         "accept": lambda buffer, value, *at: accept(program, buffer, value, library, meta_at(buffer, *at)),
         "conform": lambda buffer, value, *at: conform(program, buffer, value, library, meta_at(buffer, *at)),
         "read_size": lambda buffer, value, dim: _read_size(program, buffer, value, dim),
@@ -179,6 +179,23 @@ def _metas_at(program: Program) -> Callable[..., TensorMeta]:
         return found
 
     return meta
+
+
+def _empty(library: ArrayLibrary, meta_at: Callable[..., TensorMeta]) -> Callable[..., Any]:
+    """`empty(buffer)`, or `empty(buffer, shape, strides)`: a new array for it, by what its layout was prepared for."""
+    if library.maker is None:
+        return lambda *what: library.empty(meta_at(*what))
+    make, makers = library.maker, dict[tuple, Callable[[], Any]]()
+
+    def empty(*what: Any) -> Any:
+        known = makers.get(what)
+        if known is None:
+            if len(makers) >= _METAS:
+                makers.clear()
+            known = makers[what] = make(meta_at(*what))
+        return known()
+
+    return empty
 
 
 _METAS = 1024  # kept for the sizes seen so far

@@ -79,6 +79,11 @@ class LaunchText:
     def pointer(self, buffer: str) -> str:
         return f"p_{self.names[buffer]}"
 
+    def address(self, buffer: str) -> str:
+        """The address of its array: of one on a GPU, what an attribute says without a call."""
+        name = self.names[buffer]
+        return f"{name}.data.ptr" if self.streams else f"address({name})"
+
     def size(self, size: Any) -> str:
         """A size as Python text, in the names that open sizes have here."""
         if not is_open(size):
@@ -169,7 +174,7 @@ def _constant_lines(program: Program, out: LaunchText) -> Iterable[str]:
     """The addresses of the constants, which never move."""
     for b in program.buffers.values():
         if b.role == "constant" and b.name in out.addresses:
-            yield f"{out.pointer(b.name)} = address({out.name(b.name)})"
+            yield f"{out.pointer(b.name)} = {out.address(b.name)}"
 
 
 def _inputs_lines(program: Program, out: LaunchText) -> Iterable[str]:
@@ -256,12 +261,16 @@ def _late_size_lines(made: Iterable[str], program: Program, out: LaunchText) -> 
 
 def _input_lines(buffer: Buffer, out: LaunchText, written: bool) -> Iterable[str]:
     name, meta = out.name(buffer.name), buffer.meta
+    address = out.address(buffer.name)
+    # the address is asked for once where that costs as much as a check
+    kept = buffer.name in out.addresses and out.streams
     checks = (
         f"{name}.__class__ is not ndarray",
         f"{name}.dtype is not {meta.dtype.name}_dtype",
         f"{name}.shape != {out.tuple(meta.shape)}",
         f"{name}.strides != {out.tuple(byte_strides(meta))}",
-        f"address({name}) % {max(meta.dtype.itemsize, out.kernel_alignment)}",
+        f"{f'({out.pointer(buffer.name)} := {address})' if kept else address} "
+        f"% {max(meta.dtype.itemsize, out.kernel_alignment)}",
     )
     read_only = written and meta.device.type == "cpu"  # an array of CuPy can always be written
     yield f"# {buffer.name}: {meta}"
@@ -269,7 +278,7 @@ def _input_lines(buffer: Buffer, out: LaunchText, written: bool) -> Iterable[str
     yield f"        or {' or '.join(checks[2:])}{f' or not {name}.flags.writeable' * read_only}):"
     yield f"    {name} = accept({buffer.name!r}, {name}{out.at(meta)})"
     if buffer.name in out.addresses:
-        yield f"{out.pointer(buffer.name)} = address({name})"
+        yield f"{'    ' * kept}{out.pointer(buffer.name)} = {address}"
 
 
 def _allocate(step: Allocate, program: Program, out: LaunchText) -> Iterable[str]:
@@ -279,7 +288,7 @@ def _allocate(step: Allocate, program: Program, out: LaunchText) -> Iterable[str
         return
     yield f"{out.name(buffer.name)} = empty({buffer.name!r}{out.at(buffer.meta)})  # {buffer.meta}"
     if buffer.name in out.addresses:
-        yield f"{out.pointer(buffer.name)} = address({out.name(buffer.name)})"
+        yield f"{out.pointer(buffer.name)} = {out.address(buffer.name)}"
 
 
 def _launch(step: Launch, program: Program, out: LaunchText) -> Iterable[str]:
@@ -339,7 +348,7 @@ def _external(step: External, program: Program, out: LaunchText) -> Iterable[str
         at = f", {out.name(name)}.shape" if step.target.startswith(MAKES) else out.at(meta)
         yield f"{out.name(name)} = conform({name!r}, {out.name(name)}{at})  # {meta}"
         if name in out.addresses:
-            yield f"{out.pointer(name)} = address({out.name(name)})"
+            yield f"{out.pointer(name)} = {out.address(name)}"
 
 
 def _row_blocks(step: RowBlocks, program: Program, out: LaunchText) -> Iterable[str]:

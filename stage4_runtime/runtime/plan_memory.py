@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stage4_runtime.runtime.donate import donate
+from stage4_runtime.runtime.in_place_calls import calls_in_place
 from stage4_runtime.runtime.layout import round_up, slot_alignment, span
 from stage_contracts import config
 from stage_contracts.core_ops import CORE_OPS
@@ -44,6 +45,7 @@ WRITES_INTO: dict[str, dict[str, Collection[str]]] = {
     "cpu": {"matmul": ("float32", "float64")},
     "cuda": {
         "matmul": ("float16", "bfloat16", "float32", "float64"),
+        "matmul_add_row": ("float16", "bfloat16"),
         "scatter_add": ("float16", "bfloat16", "float32", "float64", "int32", "int64"),
         "cat": tuple(DTYPES),
     },
@@ -206,6 +208,7 @@ PLAN_MEMORY = PassTable(
     "plan_memory",
     (
         Pass("donate", donate, "a result that goes into an input is written there at once"),
+        Pass("calls_in_place", calls_in_place, "on a GPU a call adds to what only it reads"),
         Pass(
             "calls_into_memory",
             calls_into_memory,
@@ -219,6 +222,8 @@ PLAN_MEMORY = PassTable(
     ),
     (
         ("donate", "slots", "what an input holds needs no place"),
+        ("donate", "calls_in_place", "an update is read by whoever writes it to its input"),
+        ("calls_in_place", "slots", "what is changed where it is needs one place"),
         ("calls_into_memory", "slots", "only what a step writes to needs a place"),
         ("slots", "allocations", "the steps say when bytes are taken, and the places which"),
     ),

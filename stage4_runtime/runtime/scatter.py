@@ -14,7 +14,7 @@ from stage_contracts import config, events
 from stage_contracts.loop_ir import BufferRef
 from stage_contracts.program import External, Program
 from stage_contracts.size_vars import is_open
-from stage_contracts.tensor_meta import TensorMeta
+from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
 # dtype -> (what an element is in memory, what is added up): halves add up in float32 and are rounded once, as in eager
 C_TYPES = {
@@ -26,6 +26,7 @@ C_TYPES = {
     "float16": ("unsigned short", "float"),
 }
 THREADS = 256
+TOGETHER = 4  # elements of a half that one thread takes
 
 PLAIN = """
 __device__ Sum widened(Element x) { return x; }
@@ -104,6 +105,66 @@ extern "C" __global__ void add_in_order(
 }}
 """
 
+# Whole rows of halves: the first who comes to a row owns sums for it, so there are as many as places. They begin at 0.
+ROWS = """
+typedef long long i64;
+typedef {element} Element;
+typedef {sum} Sum;
+{conversions}
+__device__ i64 row_of(const i64* index, i64 n) {{
+  i64 to = index[n * {apart}];
+  if (to < 0) to += {size};
+  if (to < 0 || to >= {size}) __trap();  // index out of range: it stops the device, as torch's does
+  return to;
+}}
+extern "C" __global__ void claim_rows(const i64* index, int* owners) {{
+  int n = blockIdx.x * {threads} + threadIdx.x;
+  if (n < {count}) atomicCAS(owners + row_of(index, n), 0, n + 1);
+}}
+struct alignas({together} * sizeof(Element)) Elements {{ Element at[{together}]; }};
+struct alignas({together} * sizeof(Sum)) Sums {{ Sum at[{together}]; }};
+extern "C" __global__ void add_rows(const Element* src, const i64* index, const int* owners, Sum* sums) {{
+  i64 at = ((i64)blockIdx.x * {threads} + threadIdx.x) * {together};
+  i64 n = at / {width}, w = at % {width};
+  if (n >= {count}) return;
+  Elements from = *(const Elements*)(src + n * {row} + w);
+  Sum* to = sums + (i64)(owners[row_of(index, n)] - 1) * {width} + w;
+  for (int k = 0; k < {together}; ++k) atomicAdd(to + k, widened(from.at[k]));
+}}
+extern "C" __global__ void finish_rows(const i64* index, const int* owners, const Sum* sums, Element* out) {{
+  i64 at = ((i64)blockIdx.x * {threads} + threadIdx.x) * {together};
+  i64 n = at / {width}, w = at % {width};
+  if (n >= {count}) return;
+  i64 row = row_of(index, n);
+  if (owners[row] != n + 1) return;
+  Elements* to = (Elements*)(out + row * {width} + w);
+  Elements now = *to;
+  Sums more = *(const Sums*)(sums + at);
+  for (int k = 0; k < {together}; ++k) now.at[k] = narrowed(widened(now.at[k]) + more.at[k]);
+  *to = now;
+}}
+"""
+
+
+def rows_source(out: TensorMeta, count: int, apart: int, row: int) -> str:
+    """The kernels for `count` rows of a source, `row` elements apart, their places `apart` elements apart."""
+    element, added = C_TYPES[out.dtype.name]
+    return ROWS.format(
+        element=element, sum=added, conversions=CONVERSIONS[out.dtype.name], size=out.shape[0], count=count,
+        width=math.prod(out.shape[1:]), apart=apart, row=row, together=TOGETHER, threads=THREADS,
+    )  # fmt: skip
+
+
+def whole_rows(out: TensorMeta, dim: int, index: Sequence[Any], src: Sequence[Any]) -> bool:
+    """Whether each place takes a whole row of halves, the rows so that a thread can take several elements."""
+    (shape, strides), (src_shape, src_strides, begin) = index[:2], src
+    if out.dtype.name not in CONVERSIONS or dim or out.ndim < 2 or tuple(shape[1:]) != tuple(out.shape[1:]):
+        return False
+    inner = contiguous_strides(out.shape[1:])
+    dense = tuple(src_strides[1:]) == tuple(inner) and tuple(src_shape) == tuple(shape)
+    aligned = not any(n % TOGETHER for n in (math.prod(shape[1:]), src_strides[0], begin))
+    return dense and aligned and not any(strides[1:]) and shape[0] < 1 << 30
+
 
 def scatter_source(out: TensorMeta, dim: int, index: Sequence[tuple], src_strides: Sequence[int]) -> str:
     """The kernels for these layouts. `index`: (shape, strides)."""
@@ -125,7 +186,7 @@ def scatter_source(out: TensorMeta, dim: int, index: Sequence[tuple], src_stride
 
 def together(out: TensorMeta) -> int:
     """How many elements one thread converts: as many as it can load at once."""
-    return 4 if out.numel % 4 == 0 and out.dtype.name in CONVERSIONS else 1
+    return TOGETHER if out.numel % TOGETHER == 0 and out.dtype.name in CONVERSIONS else 1
 
 
 def scatter_call(step: External, program: Program, cp: Any) -> Callable[..., Any] | None:
@@ -137,8 +198,12 @@ def scatter_call(step: External, program: Program, cp: Any) -> Callable[..., Any
     in_order = config.current().runtime.deterministic and out.dtype.is_floating_point
     form = "in order of places" if in_order else "by atomic additions"
     events.record("policy", "scatter_add", program=program.name, form=form)
-    module = cp.RawModule(code=scatter_source(out, dim, index[:2], src[1]))
-    add = (_in_order if in_order else _by_atomics)(module, cp, out, math.prod(index[0]))
+    if not in_order and whole_rows(out, dim, index, src):
+        module = cp.RawModule(code=rows_source(out, index[0][0], index[1][0], src[1][0]))
+        add = _by_rows(module, cp, out, index[0][0])
+    else:
+        module = cp.RawModule(code=scatter_source(out, dim, index[:2], src[1]))
+        add = (_in_order if in_order else _by_atomics)(module, cp, out, math.prod(index[0]))
     item = out.dtype.itemsize
 
     def call(stream: int, x: int, places: int, source: int, result: int) -> None:
@@ -158,7 +223,8 @@ def _by_atomics(module: Any, cp: Any, out: TensorMeta, count: int) -> Callable[.
     if out.dtype.name not in CONVERSIONS:
 
         def add_plain(stream: int, x: int, places: int, source: int, result: int) -> None:
-            copy(result, x, nbytes, _ON_DEVICE, stream)
+            if x != result:
+                copy(result, x, nbytes, _ON_DEVICE, stream)
             add(*each, (source, places, result))
 
         return add_plain
@@ -173,13 +239,34 @@ def _by_atomics(module: Any, cp: Any, out: TensorMeta, count: int) -> Callable[.
     return add_halves
 
 
+def _by_rows(module: Any, cp: Any, out: TensorMeta, count: int) -> Callable[..., None]:
+    """Atomic additions into sums of the rows that are met, which are then added to x where it is."""
+    claim, add, finish = (module.get_function(f"{verb}_rows") for verb in ("claim", "add", "finish"))
+    copy, nbytes = cp.cuda.runtime.memcpyAsync, out.numel * out.dtype.itemsize
+    width = math.prod(out.shape[1:])
+    each, all_ = _blocks(count), _blocks(count * width // TOGETHER)
+
+    def add_rows(stream: int, x: int, places: int, source: int, result: int) -> None:
+        if x != result:
+            copy(result, x, nbytes, _ON_DEVICE, stream)
+        beside = cp.zeros(count * width + out.shape[0], "int32")
+        sums = beside.data.ptr
+        owners = sums + 4 * count * width
+        claim(*each, (places, owners))
+        add(*all_, (source, places, owners, sums))
+        finish(*all_, (places, owners, sums, result))
+
+    return add_rows
+
+
 def _in_order(module: Any, cp: Any, out: TensorMeta, count: int) -> Callable[..., None]:
     """The places sorted; then one thread adds up what goes to one place."""
     find, add = module.get_function("find_places"), module.get_function("add_in_order")
     copy, blocks, nbytes = cp.cuda.runtime.memcpyAsync, _blocks(count), out.numel * out.dtype.itemsize
 
     def add_sorted(stream: int, x: int, places: int, source: int, result: int) -> None:
-        copy(result, x, nbytes, _ON_DEVICE, stream)
+        if x != result:
+            copy(result, x, nbytes, _ON_DEVICE, stream)
         found = cp.empty(count, "int64")
         find(*blocks, (places, found.data.ptr))
         order = cp.argsort(found)

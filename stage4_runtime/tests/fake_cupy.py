@@ -104,6 +104,7 @@ class FakeCupy:
             Device=lambda index: _Device(index, self),
             Stream=lambda non_blocking=False: Stream(self),
             Memory=self._memory,
+            alloc=lambda nbytes: empty(nbytes).data,
             MemoryPool=lambda: SimpleNamespace(malloc="malloc of a pool"),
             using_allocator=self._using_allocator,
             runtime=SimpleNamespace(getDevice=lambda: 0, streamIsCapturing=self._captures),

@@ -9,17 +9,19 @@ import pytest
 
 from stage4_runtime.runtime import build, launch, plan_memory
 from stage4_runtime.runtime.build import forget_built
-from stage4_runtime.runtime.cuda import KERNEL_ALIGNMENT, KernelLauncher, gpu_architecture
+from stage4_runtime.runtime.cuda import KERNEL_ALIGNMENT, cupy_library, gpu_architecture, kernel_launcher
 from stage4_runtime.runtime.triton_compile import POINTER_ALIGNMENT
 from stage4_runtime.runtime.triton_units import TritonKernel
 from stage4_runtime.tests.fake_cupy import FakeCupy, array
 from stage4_runtime.tests.programs import chain, external, meta, program, python_kernels, sum_kernel
 from stage_contracts import config
+from stage_contracts import dtype as dt
 from stage_contracts.breaks import Unsupported
 from stage_contracts.device import Device
 from stage_contracts.errors import BuildError, CompilerMissing
 from stage_contracts.loop_ir import BufferRef
 from stage_contracts.program import Copy, Launch, SourceUnit, Target
+from stage_contracts.tensor_meta import TensorMeta
 
 needs_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None, reason="Triton is not installed"
@@ -224,6 +226,49 @@ def test_the_users_allocator_gives_all_memory(on_fake_gpu, monkeypatch):
     assert asked == [512, 256]  # the pool, the output
 
 
+def test_what_a_call_of_one_kernel_calls(on_fake_gpu):
+    """The host's cost is what this walks through: a further layer is a fifth of it."""
+    run, _ = on_fake_gpu(chain(1))
+    x = array(numbers(64))
+    run(x)
+    called = []
+
+    def note(frame, event, argument):
+        name = frame.f_code.co_filename
+        if event == "call" and ("stage4_runtime/runtime" in name or "<cutaway" in name):
+            called.append(frame.f_code.co_name)
+
+    sys.setprofile(note)
+    try:
+        run(x)
+    finally:
+        sys.setprofile(None)
+    # on_device, the generated function, its stream, its output, its kernel
+    assert called == ["call", "forward", "<lambda>", "empty", "launch"]
+    text = run.source_text
+    assert "address(" not in text and text.count("x.data.ptr") == 2  # the second for an array that was copied
+
+
+def test_arrays_are_prepared_once_and_made_anew(on_fake_gpu):
+    run, fake = on_fake_gpu(chain(1))
+    made = [run(array(numbers(64) + k))[0] for k in range(3)]
+    assert len({a.data.ptr for a in made}) == 3
+    assert [a[0] for a in made] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("strides", [None, (1, 8)])
+@pytest.mark.parametrize("own_allocator", [False, True])
+def test_a_new_array_has_the_strides_of_its_meta(monkeypatch, strides, own_allocator):
+    fake = FakeCupy({})
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    library = cupy_library(CUDA, fake.empty if own_allocator else None)
+    wanted = TensorMeta((8, 4), dt.float32, strides, CUDA)
+    make = library.maker(wanted)
+    one, two = make(), make()
+    assert one.shape == (8, 4) and one.strides == tuple(4 * s for s in wanted.strides)
+    assert one.data.ptr != two.data.ptr and library.empty(wanted).strides == one.strides
+
+
 def test_the_architecture_of_the_device(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", FakeCupy({}))
     assert gpu_architecture(CUDA) == "sm_90"
@@ -245,7 +290,7 @@ def test_every_type_of_argument_is_packed():
     attributes = []
     fake.funcSetAttribute = lambda *call: attributes.append(call[1:])
     kernel = data("k", 0, types=("*fp32", "fp32", "i64"), shared=100_000, num_warps=8, grid=(3, 2, 1))
-    launcher = KernelLauncher(fake, kernel)
+    launcher = kernel_launcher(fake, kernel)
     launcher(7, 0xDEAD0000, 1.5, -(1 << 40))
     assert seen == {"float": 1.5, "int": -(1 << 40), "shape": (3, 2, 1, 256, 1, 1, 100_000, 7)}
     assert attributes == [(8, 100_000)]
@@ -255,7 +300,7 @@ def test_every_type_of_argument_is_packed():
 
 def test_a_kernel_that_needs_scratch_memory_is_refused():
     with pytest.raises(BuildError, match="needs 256 bytes of scratch"):
-        KernelLauncher(FakeCupy({}).cuda.driver, data("k", 1, scratch=256))
+        kernel_launcher(FakeCupy({}).cuda.driver, data("k", 1, scratch=256))
 
 
 # ---- CUDA graphs -----------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from stage4_runtime.runtime.scatter import THREADS, scatter_source
+from stage4_runtime.runtime.scatter import THREADS, rows_source, scatter_source, whole_rows
 from stage_contracts.device import CPU
 from stage_contracts.dtype import DTYPES
 from stage_contracts.tensor_meta import TensorMeta
@@ -26,6 +26,7 @@ struct { long long x; } blockIdx, threadIdx;
 static int trapped;
 static void __trap() { trapped = 1; }
 template <class T> static void atomicAdd(T* at, T x) { *at += x; }
+static int atomicCAS(int* at, int old, int x) { int was = *at; if (was == old) *at = x; return was; }
 static float __uint_as_float(unsigned x) { float y; memcpy(&y, &x, 4); return y; }
 static unsigned __float_as_uint(float x) { unsigned y; memcpy(&y, &x, 4); return y; }
 """
@@ -43,16 +44,28 @@ extern "C" int run(int which, long long blocks, void* a, void* b, void* c, void*
   return trapped;
 }
 """
+RUN_ROWS = """
+extern "C" int run(int which, long long blocks, void* a, void* b, void* c, void* d, void* e) {
+  trapped = 0;
+  for (blockIdx.x = 0; blockIdx.x < blocks && !trapped; ++blockIdx.x)
+    for (threadIdx.x = 0; threadIdx.x < THREADS && !trapped; ++threadIdx.x) {
+      if (which == 0) claim_rows((i64*)a, (int*)b);
+      if (which == 1) add_rows((Element*)a, (i64*)b, (int*)c, (Sum*)d);
+      if (which == 2) finish_rows((i64*)a, (int*)b, (Sum*)c, (Element*)d);
+    }
+  return trapped;
+}
+"""
 HALF = """Sum widened(Element x) { _Float16 h; memcpy(&h, &x, 2); return h; }
 static Element narrowed(Sum x) { _Float16 h = x; Element e; memcpy(&e, &h, 2); return e; }"""
 
 
-def built(text, folder):
+def built(text, folder, run=RUN):
     lines = [line for line in text.splitlines() if "asm(" not in line]
     if len(lines) < len(text.splitlines()):  # PTX converts float16 there
         lines.insert(next(k for k, line in enumerate(lines) if "Sum;" in line) + 1, f"static {HALF}")
     source = folder / "kernels.cpp"
-    source.write_text(AS_CUDA + "\n".join(lines) + RUN.replace("THREADS", str(THREADS)))
+    source.write_text(AS_CUDA + "\n".join(lines) + run.replace("THREADS", str(THREADS)))
     subprocess.run(
         [CXX, "-O1", "-shared", "-fPIC", "-o", folder / "k.so", source], check=True, capture_output=True
     )
@@ -102,6 +115,39 @@ def test_atomics_give_what_eager_gives(name, rows, dim, tmp_path):
     else:
         got = sums
     np.testing.assert_array_equal(got.astype("float64"), want.astype("float64"))
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["bfloat16", "float16"])
+@pytest.mark.parametrize("apart", [1, 2])
+def test_whole_rows_give_what_eager_gives(name, apart, tmp_path):
+    """Rows that are met often, once and never; places that lie apart; rows of a wider source."""
+    draw, kind = np.random.default_rng(0), DTYPES[name].numpy
+    x = draw.integers(-8, 8, (40, 12)).astype(kind)
+    places = draw.integers(-20, 20, (300, apart))
+    places[:100] = 3
+    source = draw.integers(-8, 8, (300, 16)).astype(kind)
+    index, src = np.repeat(places[:, :1], 12, axis=1), source[:, :12]
+    run = built(rows_source(TensorMeta(x.shape, DTYPES[name], None, CPU), 300, apart, 16), tmp_path, RUN_ROWS)
+    owners, sums, got = np.zeros(40, "int32"), np.zeros((300, 12), "float32"), x.copy()
+    assert run(0, 300, places, owners) == 0
+    assert run(1, 900, source, places, owners, sums) == 0
+    assert run(2, 900, places, owners, sums, got) == 0
+    want = added(x, 0, index, src)
+    np.testing.assert_array_equal(got.astype("float64"), want.astype("float64"))
+    places[7, 0] = 40
+    assert run(0, 300, places, owners) == 1  # it stops the device
+
+
+def test_which_rows_are_whole():
+    meta = TensorMeta((40, 12), DTYPES["bfloat16"], None, CPU)
+    index, src = ((300, 12), (1, 0), 0), ((300, 12), (16, 1), 4)
+    assert whole_rows(meta, 0, index, src)
+    assert not whole_rows(meta, 1, index, src)
+    assert not whole_rows(meta, 0, ((300, 12), (12, 1), 0), src)  # each element has a place
+    assert not whole_rows(meta, 0, index, ((300, 12), (1, 300), 0))
+    assert not whole_rows(meta, 0, index, ((300, 12), (18, 1), 0))  # no four elements of a row lie aligned
+    assert not whole_rows(TensorMeta((40, 12), DTYPES["float32"], None, CPU), 0, index, src)
 
 
 @needs_compiler

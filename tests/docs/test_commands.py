@@ -65,6 +65,7 @@ SMALL_TARGETS = {
 # What no test and no step of CI runs. Its recipe is printed, and the files in it are there.
 NOT_RUN = {
     "make gpu": "needs a GPU", "make gpu-speed": "needs a GPU", "make gpu-distributed": "needs two GPUs",
+    "make gpu-losses": "needs a GPU",
     "make lab-walk": "labs/tests/test_walk.py and the tests of the tiers take its walks",
     "make libraries": "installs three libraries, and compiles each model twice",
 }  # fmt: skip

@@ -12,12 +12,9 @@ import cutaway as ct
 from benchmarks.gpu import networks
 from stage0_eager.kernels.eager import eager_kernel
 from stage3_lowering.interpret import interpret_program
-from stage3_lowering.lowering import fuse, lower, schedule
-from stage_contracts.device import CPU, Device
-from stage_contracts.program import Target
-from stage_contracts.tensor_meta import TensorMeta
+from stage_contracts.device import CPU
+from tests.kernels.gpu_programs import CUDA, on, program_of
 
-CUDA = Device("cuda", 0)
 UNITS = {"float32": 2.0**-20, "float16": 2.0**-9, "bfloat16": 2.0**-6}
 
 
@@ -34,19 +31,6 @@ def core_graph(seed):
     return dtype, made.partition.forward
 
 
-def moved(value, device):
-    if isinstance(value, TensorMeta):
-        return value.with_(device=device)
-    return tuple(moved(v, device) for v in value) if isinstance(value, tuple) else value
-
-
-def on(device, graph):
-    for node in graph.nodes:
-        if node.op != "output":
-            node.meta["val"] = moved(node.val, device)
-    return graph
-
-
 @pytest.mark.parametrize("seed", range(10))
 def test_a_network(seed):
     dtype, graph = core_graph(seed)
@@ -56,8 +40,7 @@ def test_a_network(seed):
     eager = graph.interpret(
         arrays, lambda node, args, kwargs: eager_kernel(node.target.name)(np, *args, **kwargs)
     )
-    program = schedule(fuse(lower(on(CUDA, graph))), Target("triton", CUDA, "sm_90"))
-    got = interpret_program(program, arrays)
+    got = interpret_program(program_of(on(CUDA, graph)), arrays)
     on(CPU, graph)
     pairs = [(a, b) for a, b in zip(got, eager, strict=True) if isinstance(b, np.ndarray)]
     # a gradient that is zero but for rounding is held against the others

@@ -1,0 +1,93 @@
+"""What a GPU would be given of a function and its gradients, made here: the graphs, said to be on a GPU, and programs.
+
+Input: a function and tensors on the CPU. The steps are those of cutaway/inductor.py, up to the seam `emit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import cutaway
+from stage_contracts.device import Device
+from stage_contracts.graph import Graph
+from stage_contracts.joint import Partition
+from stage_contracts.program import Launch, Program, Target
+from stage_contracts.tensor_meta import TensorMeta
+
+CUDA = Device("cuda", 0)
+TARGET = Target("triton", CUDA, "sm_90")
+
+
+class _Enough(Exception):
+    pass
+
+
+def captured(function: Callable[..., Any], given: Sequence[Any]) -> tuple[Graph, list[Any]]:
+    """The graph of a call that is not run, and its inputs."""
+    kept: list[tuple[Graph, list[Any]]] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        kept.append((graph.graph, [*inputs]))
+        raise _Enough
+
+    try:
+        cutaway.compile(function, backend=backend, fullgraph=True)(*given)
+    except Exception:
+        if not kept:
+            raise
+    return kept[0]
+
+
+def on(device: Device, graph: Graph) -> Graph:
+    """The graph, its tensors said to be on that device."""
+    for node in graph.nodes:
+        if node.op != "output":
+            node.meta["val"] = _moved(node.val, device)
+        args = tuple(device if isinstance(a, Device) else a for a in node.args)
+        if node.op == "call_function" and args != node.args:
+            graph.set_args(node, args, node.kwargs)
+    return graph
+
+
+def _moved(value: Any, device: Device) -> Any:
+    if isinstance(value, TensorMeta):
+        return value.with_(device=device)
+    return tuple(_moved(one, device) for one in value) if isinstance(value, tuple) else value
+
+
+def training_graphs(function: Callable[..., Any], given: Sequence[Any]) -> tuple[Partition, list[Any]]:
+    """The forward and the backward graph, and the inputs."""
+    seams = cutaway.DEFAULT_PIPELINE
+    graph, inputs = captured(function, given)
+    functional = seams.functionalize(graph)
+    on(CUDA, functional.graph)
+    joint = seams.differentiate(functional)
+    return seams.partition(replace(joint, graph=seams.decompose(joint.graph)).verify()).verify(), inputs
+
+
+def inference_graph(function: Callable[..., Any], given: Sequence[Any]) -> tuple[Graph, list[Any]]:
+    """The graph, and the inputs."""
+    seams = cutaway.DEFAULT_PIPELINE
+    graph, inputs = captured(function, given)
+    return seams.decompose(on(CUDA, seams.functionalize(graph).graph)).verify(), inputs
+
+
+def program_of(graph: Graph) -> Program:
+    seams = cutaway.DEFAULT_PIPELINE
+    return seams.schedule(seams.fuse(seams.lower(graph)), TARGET)
+
+
+def emitted(program: Program, arch: str = "sm_90") -> Program:
+    seams, target = cutaway.DEFAULT_PIPELINE, Target("triton", CUDA, arch)
+    return seams.emit(seams.plan_memory(program), target)
+
+
+def launched(program: Program) -> list[str]:
+    """The template of each kernel that is launched, "loops" for one without; the target of each call."""
+    return [
+        (program.kernels[s.kernel].template or "loops") if isinstance(s, Launch) else s.target
+        for s in program.steps
+        if isinstance(s, Launch) or hasattr(s, "target")
+    ]

@@ -1,0 +1,54 @@
+"""Every kernel that a GPU would run of random programs compiles for sm_90, within the memory that a block may have.
+
+Input: the programs of benchmarks/gpu/compiled.py and networks.py, which `make gpu-compiled` runs on a GPU, by seed.
+"""
+
+import numpy as np
+import pytest
+
+import cutaway as ct
+from benchmarks.gpu import compiled, networks
+from cutaway import Tensor
+from stage3_lowering.triton_interpreter import compile_to_ptx
+from tests.kernels.gpu_programs import emitted, inference_graph, program_of, training_graphs
+
+# Found by `make gpu-compiled` on an H200: a load of one element under a mask that is known (1983, 3984, 4281, 4872), a
+# value of a loop read after it (networks 0 and 56), attention that needs more shared memory than a block has (1310, 1806).
+FOUND = [1310, 1806, 1983, 3984, 4281, 4872]
+FOUND_NETWORKS = [0, 56]
+
+
+def graphs_of(function, tensors):
+    if not any(t.requires_grad for t in tensors):
+        return [inference_graph(function, tensors)[0]]
+    partition, _ = training_graphs(function, tensors)
+    return [partition.forward, partition.backward]
+
+
+def compiles(graph):
+    for name, kernel in compile_to_ptx(emitted(program_of(graph))).items():
+        assert ".entry" in kernel["ptx"], name
+
+
+def given(seed):
+    dtype, ((_, rows), (_, columns)), function = compiled.random_program(seed)
+    draws = np.random.default_rng(seed).standard_normal((2, rows, columns)).astype(np.float32)
+    return dtype, function, [Tensor(d).to(getattr(ct, dtype)).requires_grad_(seed % 3 == 0) for d in draws]
+
+
+@pytest.mark.parametrize("seed", [*FOUND, *range(8)])
+def test_a_program(seed):
+    _, function, tensors = given(seed)
+    try:
+        function(*tensors)
+    except (RuntimeError, ValueError, IndexError):
+        return  # eager has none
+    for graph in graphs_of(function, tensors):
+        compiles(graph)
+
+
+@pytest.mark.parametrize("seed", FOUND_NETWORKS)
+def test_a_network(seed):
+    _, function, tensors = networks.given(seed, "cpu")
+    for graph in graphs_of(function, [t.requires_grad_() for t in tensors]):
+        compiles(graph)

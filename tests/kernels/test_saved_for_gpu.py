@@ -1,0 +1,131 @@
+"""What the two graphs of a network pass on a GPU: nothing is turned or computed again between them, and values are right.
+
+Input: a residual block, and the random networks of benchmarks/gpu/networks.py. Their joint graphs are said to be on a
+GPU, cut, and both halves interpreted here. The oracle is the joint graph, operator by operator, by the eager kernels.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import cutaway.nn.functional as F
+import numpy as np
+import pytest
+
+import cutaway as ct
+from benchmarks.gpu import networks
+from stage0_eager.kernels.eager import eager_kernel
+from stage2_autograd.partition import partition
+from stage3_lowering.interpret import interpret_program
+from stage_contracts.device import CPU
+from stage_contracts.graph import meta_of
+from stage_contracts.program import External, Launch
+from tests.kernels.gpu_programs import CUDA, on, program_of
+
+UNITS = {"float32": 2.0**-20, "float16": 2.0**-9, "bfloat16": 2.0**-6}
+
+
+def joint_of(function, tensors):
+    compiled = ct.compile(function, backend="aot_eager", fullgraph=True)
+    compiled(*tensors)
+    return compiled.artifacts[-1].decomposed
+
+
+def residual_block(x, w1, g1, b1, w2, g2, b2, w3, g3, b3):
+    norm = lambda y, gain, shift: F.batch_norm(y, None, None, 1 + gain, shift, True)  # noqa: E731
+    y = F.relu(norm(F.conv2d(x, w1), g1, b1))
+    y = F.relu(norm(F.conv2d(y, w2, padding=1), g2, b2))
+    return F.relu(x + norm(F.conv2d(y, w3), g3, b3))
+
+
+def block_tensors(images=32, channels=64, side=28):
+    inner = channels // 4
+    weights = (inner, channels, 1, 1), (inner, inner, 3, 3), (channels, inner, 1, 1)
+    shapes = [(images, channels, side, side)]
+    shapes += [s for w in weights for s in (w, w[:1], w[:1])]
+    return [ct.randn(*s).to(ct.bfloat16).requires_grad_() for s in shapes]
+
+
+@pytest.fixture(scope="module")
+def block():
+    joint = joint_of(residual_block, block_tensors())
+    on(CUDA, joint.graph)
+    return joint
+
+
+def test_what_is_saved_lies_as_the_forward_laid_it_out(block):
+    images = [s for s in partition(block).saved if s.meta.ndim == 4 and s.meta.shape[0] == 32]
+    kept = [s for s in images if s.name.endswith("_rows")]
+    # three results of convolutions, and the two that a convolution reads; the block's input is what it is
+    assert len(kept) == 5 and len(images) == 6
+    assert all(s.meta.is_contiguous and s.meta.shape[1:3] == (28, 28) for s in kept)
+
+
+def test_the_kernels_of_a_residual_block(block):
+    cut = partition(block)
+    counts = {}
+    for half in (cut.forward, cut.backward):
+        program = program_of(half)
+        names = Counter(
+            re.sub(r"_\d+", "", step.kernel) for step in program.steps if isinstance(step, Launch)
+        )
+        copies = [
+            program.buffers[step.buffers[-1]].meta
+            for step in program.steps
+            if isinstance(step, Launch) and step.kernel.startswith("fused_copy")
+        ]
+        counts[half.name] = sum(names.values()), sum(m.shape[0] == 32 for m in copies)
+        assert sum(isinstance(step, External) for step in program.steps) == (3 if half is cut.forward else 6)
+    # two levels of sums and what follows them for each norm; of the images, only what the user's tensors lead to is
+    # turned: the input, for each half, and the gradient of the result
+    assert counts == {"forward": (11, 1), "backward": (15, 2)}
+
+
+def test_nothing_of_it_on_a_cpu():
+    cut = partition(joint_of(residual_block, block_tensors(2, 16, 5)))
+    assert not [s for s in cut.saved if s.name.endswith("_rows")]
+    assert not [s for s in cut.saved if s.name.startswith("relu")]
+
+
+def test_statistics_of_channels_are_saved_and_not_computed_again(block):
+    cut = partition(block)
+    again = Counter(n.target.name for n in cut.recomputed)
+    assert "rsqrt" not in again
+    reasons = {s.reason for s in cut.saved}
+    assert "a few numbers that the forward reduced" in reasons
+    assert "in memory for a call of the forward, and a call of the backward reads it" in reasons
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_network_in_two_halves(seed):
+    dtype, function, tensors = networks.given(seed, "cpu")
+
+    def loss(*leaves):
+        out, pooled = function(*leaves)
+        return (pooled * pooled).sum() + out.float().sum()
+
+    joint = joint_of(loss, [t.detach().requires_grad_() for t in tensors])
+    draw = np.random.default_rng(seed)
+    arrays = [
+        np.array(draw.standard_normal(n.val.shape), n.val.dtype.numpy) for n in joint.graph.placeholders
+    ]
+    primals, tangents = arrays[: joint.num_primals], arrays[joint.num_primals :]
+    eager = joint.graph.interpret(
+        arrays, lambda node, args, kwargs: eager_kernel(node.target.name)(np, *args, **kwargs)
+    )
+    on(CUDA, joint.graph)
+    cut = partition(joint)
+    made = interpret_program(program_of(cut.forward), primals)
+    saved = made[cut.num_outputs :]
+    for array, node in zip(saved, cut.backward.placeholders, strict=False):
+        assert array.shape == tuple(meta_of(node).shape)
+    got = (*made[: cut.num_outputs], *interpret_program(program_of(cut.backward), [*saved, *tangents]))
+    on(CPU, joint.graph)
+    pairs = [(a, b) for a, b in zip(got, eager, strict=True) if isinstance(b, np.ndarray)]
+    largest = max(float(np.abs(b.astype(np.float64)).max(initial=0)) for _, b in pairs)
+    for a, b in pairs:
+        assert a.dtype == b.dtype and a.shape == b.shape
+        wide, want = a.astype(np.float64), b.astype(np.float64)
+        scale = np.abs(want).max(initial=0) + 1e-2 * largest
+        assert np.abs(wide - want).max(initial=0) <= 8 * UNITS[dtype] * scale
