@@ -129,11 +129,21 @@ def _repeats(node: Node, value: Lazy) -> bool:
 
 def _is_broadcast(node: Node, value: Lazy) -> bool:
     own = hinted(node.val.numel)
+    found = _beyond_reshapes(node) if node.val.device != CPU else readers(node)
     return value.cost >= EXPENSIVE and any(
         isinstance(user.val, TensorMeta) and hinted(user.val.numel) > own and _row(user).kind == "pointwise"
-        for user in readers(node)
+        for user in found
         if _row(user)
     )
+
+
+def _beyond_reshapes(node: Node) -> list[Node]:
+    """The readers, also those that read it with dimensions of size 1 added."""
+    found = []
+    for user in readers(node):
+        plain = is_reshape(user) and not changes_shape(node, user)
+        found += _beyond_reshapes(user) if plain else [user]
+    return found
 
 
 def _reads_much(node: Node, value: Lazy) -> bool:

@@ -17,6 +17,7 @@ from stage_contracts.index_expr import print_index
 
 FAST = {"exp": "tl.exp({0})", "div": "{0} / {1}", "sqrt": "tl.sqrt({0})", "exp2": "tl.exp2({0})"}
 _SMALL = 1 << 30
+EXACT = 1 << 23  # the sum of two such is a float32
 
 
 class TermWriter:
@@ -29,9 +30,11 @@ class TermWriter:
         rows: str = "",
         columns: str = "",
         fixed: Collection[str] = (),
+        largest: int = EXACT + 1,
     ) -> None:
         """`moving`: the symbols that change inside the loop, the column's; `fixed`: those of the rows. `rows`,
-        `columns`: masks for loads that vary with each, "" for none."""
+        `columns`: masks for loads that vary with each, "" for none. `largest`: the number of any row or column."""
+        self.largest = largest
         self.text: dict[Term, str] = dict(given)
         self.given = set(given)
         self.moving, self.fixed, self.masks = set(moving), set(fixed), (rows, columns)
@@ -52,7 +55,7 @@ class TermWriter:
 
     def copy(self) -> TermWriter:
         """A writer that knows what this one has written: for a loop that comes after."""
-        other = TermWriter(self.text, self.moving, *self.masks, self.fixed)
+        other = TermWriter(self.text, self.moving, *self.masks, self.fixed, self.largest)
         other.given = self.given
         return other
 
@@ -104,7 +107,20 @@ class TermWriter:
 
     def _cast(self, part: Term) -> str:
         source, dtype = self.text[part.args[0]], part.args[1]
+        if dtype is dt.float32 and (apart := self._difference(part.args[0])):
+            return apart
         return f"{source} != 0" if dtype is dt.bool_ else f"{source}.to({TRITON_TYPES[dtype.name]})"
+
+    def _difference(self, term: Term) -> str:
+        """A sum or difference of a row's and a column's number in float32, "" for anything else: exact, and each number
+        is converted once, not once for each of their pairs."""
+        if term.op not in ("add", "sub") or len(term.operands) != 2 or self.largest > EXACT:
+            return ""
+        sides = [a.args[0] if a.op == "index_expr" else None for a in term.operands]
+        if not all(getattr(place, "is_Symbol", False) for place in sides) or sides[0] == sides[1]:
+            return ""
+        left, right = (f"{self.text[a]}.to(tl.float32)" for a in term.operands)
+        return f"({left} {'+' if term.op == 'add' else '-'} {right})"
 
 
 def is_small(term: Term) -> bool:
