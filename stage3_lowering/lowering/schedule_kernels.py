@@ -14,12 +14,14 @@ from stage3_lowering.lowering.accesses import access_steps, innermost_cost, stri
 from stage3_lowering.lowering.attention import attention
 from stage3_lowering.lowering.attention_backward import attention_backward
 from stage3_lowering.lowering.attention_results import attention_results
+from stage3_lowering.lowering.column_values import column_values
 from stage3_lowering.lowering.columns_with_rows import columns_with_rows
 from stage3_lowering.lowering.cpp_columns import in_groups
 from stage3_lowering.lowering.cpp_ops import COSTS
 from stage3_lowering.lowering.gathers import TILE as TILE_OF_PLACES
 from stage3_lowering.lowering.gathers import in_gather_tiles
 from stage3_lowering.lowering.index_set_splitting import choose
+from stage3_lowering.lowering.long_chains import tile_of
 from stage3_lowering.lowering.merge import ROW_LIMIT
 from stage3_lowering.lowering.prefetch import with_prefetch
 from stage3_lowering.lowering.product_bias import product_bias
@@ -163,8 +165,8 @@ def _pointwise_order(
 
 
 def _in_tiles(kernel: Kernel) -> Kernel:
-    """A pointwise kernel that draws random words one after the other, as Philox makes them by fours, or that loads from
-    places in its innermost loop: tile by tile."""
+    """A pointwise kernel that draws random words one after the other, as Philox makes them by fours, that loads from
+    places in its innermost loop, or whose elementary functions wait for one another: tile by tile."""
     schedule = kernel.schedule
     assert schedule is not None
     if schedule.tiles or schedule.pieces or kernel.rows or not schedule.order:
@@ -178,7 +180,7 @@ def _in_tiles(kernel: Kernel) -> Kernel:
         most = WORDS
     elif in_gather_tiles(nest, loop, size):
         most = TILE_OF_PLACES
-    else:
+    elif not (most := 0 if column_values(nest, schedule.order) else tile_of(nest, loop, size)):
         return kernel
     tile = max(min(size, most), 1) if isinstance(size, int) else most
     return replace(kernel, schedule=replace(schedule, tiles=((loop, tile),)).verify(kernel))
