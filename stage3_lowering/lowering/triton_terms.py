@@ -15,7 +15,14 @@ from stage3_lowering.lowering.triton_ops import EXCEPTIONS, TRITON_OPS, TRITON_T
 from stage_contracts import dtype as dt
 from stage_contracts.index_expr import print_index
 
-FAST = {"exp": "tl.exp({0})", "div": "{0} / {1}", "sqrt": "tl.sqrt({0})", "exp2": "tl.exp2({0})"}
+# of exp, Triton's own keeps denormal results, for three more instructions out of seven
+LOG2_E = 1.4426950408889634
+FAST = {
+    "exp": f"tl.exp2({{0}} * {LOG2_E})",
+    "div": "{0} / {1}",
+    "sqrt": "tl.sqrt({0})",
+    "exp2": "tl.exp2({0})",
+}
 _SMALL = 1 << 30
 EXACT = 1 << 23  # the sum of two such is a float32
 
@@ -83,8 +90,11 @@ class TermWriter:
         of = part.operands[-1].dtype
         assert of is not None
         if part.op == "div" and of.is_floating_point and not self.given & set(walk(part.args[1])):
+            # a weight: a sum that is known before the loop is part of the power, and no product is left
+            if part.operands[0].op == "exp" and not self.inside(part.args[1]):
+                return self._exp(part.operands[0], f" + tl.log2({self.text[part.args[1]]})")
             above, below = (self.text[a] for a in (part.operands * 2)[:2])
-            return f"{above} * (1.0 / {below})"  # one division for a row
+            return f"{above} * libdevice.fast_dividef(1.0, {below})"  # one division for a row
         template = FAST.get(part.op) or EXCEPTIONS.get(of.name, {}).get(part.op)
         template = template or TRITON_OPS[of.category][part.op]
         widens = part.dtype is dt.int64 and not is_small(part)
@@ -94,6 +104,20 @@ class TermWriter:
         ]
         bits = 1 if of is dt.bool_ else 8 * of.itemsize
         return template.format(*words, T=TRITON_TYPES[of.name], bits=bits)
+
+    def _exp(self, part: Term, less: str = "") -> str:
+        """exp(y * c - b) as one multiplication with an addition and one power of two, as the forward has it. `less`:
+        what else the power is less, as "+ ..."."""
+        (x,) = part.args
+        if x.op != "sub" or len(x.operands) != 2:
+            return f"tl.exp2({self.text[x]} * {LOG2_E}{less.replace('+', '-')})"
+        above, below = x.operands
+        y, scale = above, LOG2_E
+        for one, other in (above.operands, above.operands[::-1]) if above.op == "mul" else ():
+            if isinstance(one.number, float) and other.dtype is dt.float32 and other in self.text:
+                y, scale = other, one.number * LOG2_E
+        row = f"({self.text[below]} * {LOG2_E}{less})" if less else f"{self.text[below]} * {LOG2_E}"
+        return f"tl.exp2({self.text[y]} * {number(scale)} - {row})"
 
     def _load(self, part: Term) -> str:
         names = _symbols(part)
