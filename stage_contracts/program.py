@@ -488,10 +488,8 @@ def step_accesses(step: Any, kernels: Mapping[str, Kernel]) -> tuple[tuple[str, 
             return (a.name, b.name), (out.name,)
         case RowBlocks(steps=steps, local=local):
             return _block_accesses(steps, local, kernels)
-        case (
-            Copy(source=source, destination=destination) | Collective(source=source, destination=destination)
-        ):
-            return (source,), (destination,)
+        case Copy() | Collective():
+            return (step.source,), (step.destination,)
         case Return(values=values):
             return tuple(r.name for r in buffer_refs(values)), ()
         case Await(source=source, destination=destination):
