@@ -32,7 +32,7 @@ from stage_contracts.graph_text import print_graph
 from stage_contracts.guards import Guard
 from stage_contracts.messages import say
 from stage_contracts.sizes import ConstraintViolationError
-from stage_contracts.symbol_bindings import open_sizes_in
+from stage_contracts.symbol_bindings import open_sizes_in, symbol_bindings, symbols_of
 from stage_contracts.tensor_meta import TensorMeta
 
 FOLDER = "cutaway_repro"  # in the working directory
@@ -258,10 +258,31 @@ def _functions(graph: Graph, name: str, numbers: dict[str, Tensor]) -> list[str]
     head, _, body = print_graph(graph).partition("(")
     silent = {node.name for node in graph.calls if ran_silently(node)}
     lines = [_line(text, silent) for text in body.splitlines()]
+    lines[lines.index("):") + 1 : 0] = _sizes(graph)
     return [
         *(["self = saved\n"] if made and name == "forward" else []),
         *made,
         "\n".join([f"\ndef {name}({lines[0]}", *lines[1:], ""]),
+    ]
+
+
+def _sizes(graph: Graph) -> list[str]:
+    """A line for each open size that a call names and no node makes: an input's, or else the number it stands for."""
+    given, known = graph.placeholders, {node.name for node in graph.nodes}
+    read = {
+        one.symbol: f"{given[one.input].name}.shape[{one.dim}]"
+        for one in symbol_bindings([node.val for node in given])
+        if (one.factor, one.rest) == (1, 0)
+    }
+    named = {
+        symbol: read.get(symbol, size.env.hints.get(symbol))
+        for size in open_sizes_in([(node.args, node.kwargs) for node in graph.calls])
+        for symbol in symbols_of(size)
+    }
+    return [
+        f"    {symbol} = {value}"
+        for symbol, value in named.items()
+        if value is not None and str(symbol) not in known
     ]
 
 
