@@ -80,6 +80,15 @@ def _read_by_a_call(node: Node, value: Lazy) -> bool:
     )
 
 
+def _is_repeated_for_a_scatter(node: Node, value: Lazy) -> bool:
+    """Places of rows, one for each row: as a view, with a step of 0 along the rows, they are not written for each
+    element. On a GPU, whose call asks for that."""
+    if node.val.device == CPU:
+        return False
+    found = [user for user in _beyond_reshapes(node) if _row(user)]
+    return any(_row(user).name.startswith("scatter") for user in found)
+
+
 def _is_output(node: Node, value: Lazy) -> bool:
     return any(user.op == "output" for user in node.users) and len(readers(node)) > 1
 
@@ -178,6 +187,7 @@ def _is_narrowed(node: Node) -> bool:
 
 RULES = (
     Rule("external_call", "a call takes arrays, not expressions", _read_by_a_call),
+    Rule("external_call", "a scatter takes each row's place once", _is_repeated_for_a_scatter),
     Rule("output", "it is returned, and others can read what is returned", _is_output),
     Rule("reshaped", "in memory a reshape costs nothing, in an index divisions", _is_reshaped),
     Rule("repeated_work", "each of several readers would compute it again", _repeats),

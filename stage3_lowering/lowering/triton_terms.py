@@ -90,7 +90,7 @@ class TermWriter:
         of = part.operands[-1].dtype
         assert of is not None
         if part.op == "div" and of.is_floating_point and not self.given & set(walk(part.args[1])):
-            return self._share(part)
+            return self._by_a_row(part)
         template = FAST.get(part.op) or EXCEPTIONS.get(of.name, {}).get(part.op)
         template = template or TRITON_OPS[of.category][part.op]
         widens = part.dtype is dt.int64 and not is_small(part)
@@ -101,13 +101,13 @@ class TermWriter:
         bits = 1 if of is dt.bool_ else 8 * of.itemsize
         return template.format(*words, T=TRITON_TYPES[of.name], bits=bits)
 
-    def _share(self, part: Term) -> str:
-        """A division by one value of each row."""
-        # a weight: a sum that is known before the loop is part of the power, and no product is left
-        if part.operands[0].op == "exp" and not self.inside(part.args[1]):
-            return self._exp(part.operands[0], f" + tl.log2({self.text[part.args[1]]})")
-        above, below = (self.text[a] for a in (part.operands * 2)[:2])
-        return f"{above} * libdevice.fast_dividef(1.0, {below})"  # one division for a row
+    def _by_a_row(self, part: Term) -> str:
+        """A division by what each row has: one for a row. A sum that is known before the loop is part of a weight's
+        power, and no product is left."""
+        above, below = (part.operands * 2)[:2]
+        if above.op == "exp" and not self.inside(below):
+            return self._exp(above, f" + tl.log2({self.text[below]})")
+        return f"{self.text[above]} * libdevice.fast_dividef(1.0, {self.text[below]})"
 
     def _exp(self, part: Term, less: str = "") -> str:
         """exp(y * c - b) as one multiplication with an addition and one power of two, as the forward has it. `less`:

@@ -131,6 +131,14 @@ extern "C" __global__ void add_rows(const Element* src, const i64* index, const 
   Sum* to = sums + (i64)(owners[row_of(index, n)] - 1) * {width} + w;
   for (int k = 0; k < {together}; ++k) atomicAdd(to + k, widened(from.at[k]));
 }}
+extern "C" __global__ void add_rows_here(const Element* src, const i64* index, Sum* out) {{
+  i64 at = ((i64)blockIdx.x * {threads} + threadIdx.x) * {together};
+  i64 n = at / {width}, w = at % {width};
+  if (n >= {count}) return;
+  Elements from = *(const Elements*)(src + n * {row} + w);
+  Sum* to = out + row_of(index, n) * {width} + w;
+  for (int k = 0; k < {together}; ++k) atomicAdd(to + k, widened(from.at[k]));
+}}
 extern "C" __global__ void finish_rows(const i64* index, const int* owners, const Sum* sums, Element* out) {{
   i64 at = ((i64)blockIdx.x * {threads} + threadIdx.x) * {together};
   i64 n = at / {width}, w = at % {width};
@@ -150,15 +158,20 @@ def rows_source(out: TensorMeta, count: int, apart: int, row: int) -> str:
     """The kernels for `count` rows of a source, `row` elements apart, their places `apart` elements apart."""
     element, added = C_TYPES[out.dtype.name]
     return ROWS.format(
-        element=element, sum=added, conversions=CONVERSIONS[out.dtype.name], size=out.shape[0], count=count,
+        element=element, sum=added, conversions=CONVERSIONS.get(out.dtype.name, PLAIN), size=out.shape[0], count=count,
         width=math.prod(out.shape[1:]), apart=apart, row=row, together=TOGETHER, threads=THREADS,
     )  # fmt: skip
 
 
 def whole_rows(out: TensorMeta, dim: int, index: Sequence[Any], src: Sequence[Any]) -> bool:
-    """Whether each place takes a whole row of halves, the rows so that a thread can take several elements."""
+    """Whether each place takes a whole row of floats, the rows so that a thread can take several elements."""
     (shape, strides), (src_shape, src_strides, begin) = index[:2], src
-    if out.dtype.name not in CONVERSIONS or dim or out.ndim < 2 or tuple(shape[1:]) != tuple(out.shape[1:]):
+    if (
+        out.dtype.name not in ("float32", *CONVERSIONS)
+        or dim
+        or out.ndim < 2
+        or tuple(shape[1:]) != tuple(out.shape[1:])
+    ):
         return False
     inner = contiguous_strides(out.shape[1:])
     dense = tuple(src_strides[1:]) == tuple(inner) and tuple(src_shape) == tuple(shape)
@@ -200,7 +213,8 @@ def scatter_call(step: External, program: Program, cp: Any) -> Callable[..., Any
     events.record("policy", "scatter_add", program=program.name, form=form)
     if not in_order and whole_rows(out, dim, index, src):
         module = cp.RawModule(code=rows_source(out, index[0][0], index[1][0], src[1][0]))
-        add = _by_rows(module, cp, out, index[0][0])
+        by_rows = _by_rows if out.dtype.name in CONVERSIONS else _by_rows_here
+        add = by_rows(module, cp, out, index[0][0])
     else:
         module = cp.RawModule(code=scatter_source(out, dim, index[:2], src[1]))
         add = (_in_order if in_order else _by_atomics)(module, cp, out, math.prod(index[0]))
@@ -255,6 +269,19 @@ def _by_rows(module: Any, cp: Any, out: TensorMeta, count: int) -> Callable[...,
         claim(*each, (places, owners))
         add(*all_, (source, places, owners, sums))
         finish(*all_, (places, owners, sums, result))
+
+    return add_rows
+
+
+def _by_rows_here(module: Any, cp: Any, out: TensorMeta, count: int) -> Callable[..., None]:
+    """Atomic additions of rows to x where it is, or to a copy of it."""
+    add, copy = module.get_function("add_rows_here"), cp.cuda.runtime.memcpyAsync
+    nbytes, all_ = out.numel * out.dtype.itemsize, _blocks(count * math.prod(out.shape[1:]) // TOGETHER)
+
+    def add_rows(stream: int, x: int, places: int, source: int, result: int) -> None:
+        if x != result:
+            copy(result, x, nbytes, _ON_DEVICE, stream)
+        add(*all_, (source, places, result))
 
     return add_rows
 

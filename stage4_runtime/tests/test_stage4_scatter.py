@@ -52,6 +52,7 @@ extern "C" int run(int which, long long blocks, void* a, void* b, void* c, void*
       if (which == 0) claim_rows((i64*)a, (int*)b);
       if (which == 1) add_rows((Element*)a, (i64*)b, (int*)c, (Sum*)d);
       if (which == 2) finish_rows((i64*)a, (int*)b, (Sum*)c, (Element*)d);
+      if (which == 3) add_rows_here((Element*)a, (i64*)b, (Sum*)c);
     }
   return trapped;
 }
@@ -147,7 +148,21 @@ def test_which_rows_are_whole():
     assert not whole_rows(meta, 0, ((300, 12), (12, 1), 0), src)  # each element has a place
     assert not whole_rows(meta, 0, index, ((300, 12), (1, 300), 0))
     assert not whole_rows(meta, 0, index, ((300, 12), (18, 1), 0))  # no four elements of a row lie aligned
-    assert not whole_rows(TensorMeta((40, 12), DTYPES["float32"], None, CPU), 0, index, src)
+    assert whole_rows(TensorMeta((40, 12), DTYPES["float32"], None, CPU), 0, index, src)
+    assert not whole_rows(TensorMeta((40, 12), DTYPES["int64"], None, CPU), 0, index, src)
+
+
+@needs_compiler
+def test_whole_rows_of_floats_are_added_where_they_are(tmp_path):
+    draw = np.random.default_rng(0)
+    x, places = draw.integers(-8, 8, (40, 12)).astype("float32"), draw.integers(-40, 40, 300)
+    source = draw.integers(-8, 8, (300, 16)).astype("float32")
+    run = built(
+        rows_source(TensorMeta(x.shape, DTYPES["float32"], None, CPU), 300, 1, 16), tmp_path, RUN_ROWS
+    )
+    got = x.copy()
+    assert run(3, 900, source, places, got) == 0
+    np.testing.assert_array_equal(got, added(x, 0, np.repeat(places[:, None], 12, axis=1), source[:, :12]))
 
 
 @needs_compiler

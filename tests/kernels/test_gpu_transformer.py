@@ -127,6 +127,23 @@ def test_a_product_adds_a_row(kind, dtype):
         assert np.allclose(ours.astype(np.float64), want.double().numpy(), rtol=1e-2)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_rows_of_a_table_have_one_place_each(dtype):
+    """The gradient of an embedding: a place is written once for its row, not once for each element."""
+    table = cutaway.randn(50, 24).to(getattr(cutaway, dtype)).requires_grad_(True)
+    places = cutaway.tensor([3, 7, 3, 0, 49])
+    cut, inputs = training_graphs(lambda w, t: F.embedding(t, w) * 2, [table, places])
+    program = program_of(cut.backward)
+    (rows,) = (step for step in program.steps if getattr(step, "target", "") == "scatter_add")
+    assert program.buffers[rows.args[2].name].meta.numel == 5 and rows.args[2].strides[1] == 0
+    saved = [i.detach().numpy() for i in inputs if i is places]
+    made = interpret_program(program, [*saved, np.ones((5, 24), table.detach().numpy().dtype)])
+    (got,) = (array for array in made if array is not None)
+    want = np.zeros((50, 24))
+    np.add.at(want, places.numpy(), 2.0)
+    np.testing.assert_array_equal(got.astype(np.float64), want)
+
+
 def alibi(q, k, v):
     places = cutaway.arange(q.shape[-2])
     row, column = places[:, None], places[None, :]
