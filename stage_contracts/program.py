@@ -471,27 +471,27 @@ def _block_accesses(
     return tuple(first_reads), tuple(name for name in written if name not in local)
 
 
+def _launch_accesses(kernel: Kernel, buffers: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    bound = [pair for row in kernel.bindings(buffers) for pair in row.items()]
+    reads, writes = (tuple(dict.fromkeys(b for p, b in bound if p in of)) for of in kernel.accesses)
+    return reads, writes
+
+
 def step_accesses(step: Any, kernels: Mapping[str, Kernel]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(buffers read, buffers written) by a step."""
     match step:
         case Launch(kernel=kernel, buffers=buffers):
-            bound = [pair for row in kernels[kernel].bindings(buffers) for pair in row.items()]
-            reads, writes = (
-                tuple(dict.fromkeys(b for p, b in bound if p in of)) for of in kernels[kernel].accesses
-            )
-            return reads, writes
+            return _launch_accesses(kernels[kernel], buffers)
         case External(args=args, kwargs=kwargs, outputs=outputs):
             return tuple(r.name for r in buffer_refs((args, dict(kwargs)))), outputs
         case Product(a=a, b=b, out=out):
             return (a.name, b.name), (out.name,)
         case RowBlocks(steps=steps, local=local):
             return _block_accesses(steps, local, kernels)
-        case Copy(source=source, destination=destination):
-            return (source,), (destination,)
+        case Copy() | Collective():
+            return (step.source,), (step.destination,)
         case Return(values=values):
             return tuple(r.name for r in buffer_refs(values)), ()
-        case Collective(source=source, destination=destination):
-            return (source,), (destination,)
         case Await(source=source, destination=destination):
             return (source, destination), (destination,)
         case HostCallback(buffers=buffers):

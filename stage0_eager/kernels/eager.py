@@ -58,6 +58,9 @@ def namespace_of_all(data: Sequence[Any]) -> Any:
     return np
 
 
+PRODUCT_AND_ROW = "matmul_add_row"  # a step that lowering makes of two operators, where a library does both
+
+
 @cache
 def eager_kernel(name: str) -> Callable[..., Any]:
     """The kernel of a core operator as it is run: `kernel(xp, *args)`, arrays in, array out.
@@ -66,6 +69,8 @@ def eager_kernel(name: str) -> Callable[..., Any]:
     the meta rule says. This is what eager calls, and stages 3 and 4 where they have no kernel of their own. The
     kernel of an opaque operator (by its qualname) is the one it came with.
     """
+    if name == PRODUCT_AND_ROW:
+        return lambda xp, x, y, row: eager_kernel("add")(xp, eager_kernel("matmul")(xp, x, y), row)
     if "." in name:
         op = OPAQUE[name]
         return lambda xp, *args, **kwargs: op.kernel(xp, *op.bind(*args, **kwargs))  # type: ignore[misc]

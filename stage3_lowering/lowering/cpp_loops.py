@@ -17,6 +17,7 @@ from stage3_lowering.lowering.cpp_ops import CPP_TYPES, REDUCTIONS
 from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_index, nested, rows_of_floats
 from stage3_lowering.lowering.gathers import Gathers, gathers
 from stage3_lowering.lowering.index_set_splitting import in_piece
+from stage3_lowering.lowering.long_chains import Stage, long_chains
 from stage3_lowering.lowering.prefetch import costly
 from stage3_lowering.lowering.schedule_kernels import PARALLEL_WORK, work_of
 from stage3_lowering.lowering.values import dot
@@ -144,6 +145,7 @@ class KernelText:
         if found := gathers(nest, self.tile[0]):
             writer.elsewhere = found.only
             writer.gathered = {i.name: self.fresh(f"{i.name}_tile") for i in found.loads}
+        stages = self._stages(writer)
         levels = self._levels(writer, nest, 0, len(nest.body), len(order))
         if not order:
             return levels[0]
@@ -172,6 +174,8 @@ class KernelText:
             heads = plain + blocks + [h for v, h in zip(order, heads, strict=True) if v in tiles]
             if found:
                 writer.tile_starts += self._gathered(writer, found, heads[-1])
+            for stage in stages:
+                writer.tile_starts += self._stage(writer, stage, heads[-1])
             inside = [*[[]] * (tiled - 1), writer.tile_starts]
             levels = levels[: len(plain) + 1] + inside + levels[len(plain) + 1 :]
             if plain:
@@ -199,6 +203,35 @@ class KernelText:
         simd = {len(loops) - 1: "#pragma omp simd"}
         first = ["#pragma omp simd", self._head(column), *(INDENT + line for line in body), "}"]
         return [*arrays, *first, *nested([self._head(v) for v in loops], levels, threads | simd)]
+
+    def _stages(self, writer: Statements) -> list[Stage]:
+        """The loops that run over a tile before the last one; the last one reads from arrays what they keep."""
+        loop, block, _, _ = self.tile
+        chain = long_chains(writer.nest, loop) if loop else None
+        if chain is None:
+            return []
+        stages, last = chain
+        for instr in writer.nest.body:
+            if instr.dtype is not None:
+                writer.types[instr.name] = instr.dtype
+        for instr in (i for stage in stages for i in stage.kept):
+            writer.text[instr.name] = f"{self.fresh(f'{instr.name}_tile')}[{loop} - {block}]"
+        early = frozenset[str]().union(*(stage.body for stage in stages))
+        writer.elsewhere = early - last
+        return stages
+
+    def _stage(self, writer: Statements, stage: Stage, head: str) -> list[str]:
+        """One of these loops."""
+        own = Statements(writer.nest, self, writer.loops, writer)
+        own.text = dict(writer.text)
+        own.elsewhere = frozenset(i.name for i in writer.nest.body) - stage.body
+        body = self._levels(own, writer.nest, 0, len(writer.nest.body), len(writer.loops))[-1]
+        arrays = []
+        for instr in stage.kept:
+            kept, of = writer.text[instr.name], CPP_TYPES[writer.types[instr.name].name]
+            arrays.append(f"{of} {kept.partition('[')[0]}[{self.tile[2]}];")
+            body.append(f"{kept} = {own.text[instr.name]};")
+        return [*arrays, "#pragma omp simd", head, *(INDENT + line for line in body), "}"]
 
     def _gathered(self, writer: Statements, found: Gathers, head: str) -> list[str]:
         """The places of a tile, in a loop of their own, and the elements there."""

@@ -14,14 +14,17 @@ from stage3_lowering.lowering.accesses import access_steps, innermost_cost, stri
 from stage3_lowering.lowering.attention import attention
 from stage3_lowering.lowering.attention_backward import attention_backward
 from stage3_lowering.lowering.attention_results import attention_results
+from stage3_lowering.lowering.column_values import column_values
 from stage3_lowering.lowering.columns_with_rows import columns_with_rows
 from stage3_lowering.lowering.cpp_columns import in_groups
 from stage3_lowering.lowering.cpp_ops import COSTS
 from stage3_lowering.lowering.gathers import TILE as TILE_OF_PLACES
 from stage3_lowering.lowering.gathers import in_gather_tiles
 from stage3_lowering.lowering.index_set_splitting import choose
+from stage3_lowering.lowering.long_chains import tile_of
 from stage3_lowering.lowering.merge import ROW_LIMIT
 from stage3_lowering.lowering.prefetch import with_prefetch
+from stage3_lowering.lowering.product_bias import product_bias
 from stage3_lowering.lowering.reductions_early import reductions_early
 from stage3_lowering.lowering.reductions_together import reductions_together
 from stage3_lowering.lowering.row_blocks import row_blocks
@@ -163,8 +166,8 @@ def _pointwise_order(
 
 
 def _in_tiles(kernel: Kernel) -> Kernel:
-    """A pointwise kernel that draws random words one after the other, as Philox makes them by fours, or that loads from
-    places in its innermost loop: tile by tile."""
+    """A pointwise kernel that draws random words one after the other, as Philox makes them by fours, that loads from
+    places in its innermost loop, or whose elementary functions wait for one another: tile by tile."""
     schedule = kernel.schedule
     assert schedule is not None
     if schedule.tiles or schedule.pieces or kernel.rows or not schedule.order:
@@ -178,7 +181,7 @@ def _in_tiles(kernel: Kernel) -> Kernel:
         most = WORDS
     elif in_gather_tiles(nest, loop, size):
         most = TILE_OF_PLACES
-    else:
+    elif not (most := 0 if column_values(nest, schedule.order) else tile_of(nest, loop, size)):
         return kernel
     tile = max(min(size, most), 1) if isinstance(size, int) else most
     return replace(kernel, schedule=replace(schedule, tiles=((loop, tile),)).verify(kernel))
@@ -260,6 +263,7 @@ SCHEDULE = PassTable(
         Pass("attention", attention, "softmax(f(q @ k.T)) @ v is one kernel on a GPU"),
         Pass("attention_backward", attention_backward, "its gradients are two kernels on a GPU"),
         Pass("attention_results", attention_results, "its kernels write where their results are placed"),
+        Pass("product_bias", product_bias, "on a GPU a product adds the row that a kernel only added"),
         Pass("rows_in_scratch", rows_in_scratch, "rows that only their kernel reads stay in its scratch"),
         Pass("columns_with_rows", columns_with_rows, "sums over columns are made beside rows on a GPU"),
         Pass("row_values", row_values, "what all columns of a reduction share is computed once on a GPU"),
@@ -272,6 +276,7 @@ SCHEDULE = PassTable(
     (
         ("attention", "attention_results", "whose results are placed is known then"),
         ("attention_backward", "attention_results", "whose results are placed is known then"),
+        ("attention", "product_bias", "a score's bias is the attention kernel's"),
         ("attention_backward", "rows_in_scratch", "the rows between its products are not kept"),
         ("attention", "rows_in_scratch", "the rows between its two products are not kept"),
         ("rows_in_scratch", "kernel_schedules", "a kernel with rows in scratch reduces along its last loop"),

@@ -1,4 +1,4 @@
-"""A small local builder for tests: g++ a unit, load it with ctypes, run a Program's steps on NumPy arrays.
+"""A small local builder for tests: compile a unit with $CXX or g++, load it with ctypes, run a Program's steps on NumPy arrays.
 
 Input: an emitted Program. Stage 4 does this in earnest; here it only has to be obvious.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import os
 import platform
 import subprocess
 import tempfile
@@ -23,8 +24,13 @@ from stage_contracts.size_vars import at_sizes
 
 # Warnings are errors: generated code is clean, except that it may compute what it does not use, that it compares a value
 # with itself where the program does, and that g++ takes a loop over one lane for one that may not run.
+CXX = os.environ.get("CXX", "g++")
+CLANG = "clang" in CXX
 FUNCTIONS = [name + f for name in (*UNARY, *BINARY) for f in ("f", "")]
-VECTOR_MATH = [f"-DCUTAWAY_MVEC_{name}" for name in FUNCTIONS] if "glibc" in platform.libc_ver() else []
+# clang has a switch of its own, warns of a loop that it could not make SIMD code of, and of an unused inline function
+FOR_CLANG = ["-fveclib=libmvec", "-Wno-unknown-warning-option", "-Wno-unused-function", "-Wno-pass-failed"]
+OF_LIBMVEC = FOR_CLANG if CLANG else [f"-DCUTAWAY_MVEC_{name}" for name in FUNCTIONS]
+VECTOR_MATH = OF_LIBMVEC if "glibc" in platform.libc_ver() else []
 FLAGS = "-O1 -std=c++17 -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=off -Wall -Werror -Wno-unused-variable -Wno-maybe-uninitialized -Wno-tautological-compare"
 
 
@@ -40,7 +46,7 @@ def build(text: str, flags: str = FLAGS) -> ctypes.CDLL:
     if not library.exists():
         path.with_suffix(".cpp").write_text(text)
         command = [
-            "g++",
+            CXX,
             *flags.split(),
             *VECTOR_MATH,
             "-shared",
@@ -51,7 +57,7 @@ def build(text: str, flags: str = FLAGS) -> ctypes.CDLL:
         ]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
-            raise RuntimeError(f"g++ refused generated code:\n{done.stderr}\n{text}")
+            raise RuntimeError(f"{CXX} refused generated code:\n{done.stderr}\n{text}")
     return ctypes.CDLL(str(library))
 
 

@@ -135,12 +135,18 @@ class Handles:
         self.cp, self.library = cp, library
 
     def on(self, stream: int) -> int:
+        return self._of(stream)[0]
+
+    def workspace(self, stream: int) -> int:
+        """The address of the memory that products on this stream work in, one after the other."""
+        return int(self._of(stream)[1].ptr)
+
+    def _of(self, stream: int) -> tuple[int, Any]:
         known = vars(_THREAD).setdefault("handles", {})
         key = self.cp.cuda.runtime.getDevice(), stream
-        found = known.get(key)
-        return found[0] if found else self._made(known, key)
+        return known.get(key) or self._made(known, key)
 
-    def _made(self, known: dict, key: tuple[int, int]) -> int:
+    def _made(self, known: dict, key: tuple[int, int]) -> tuple[int, Any]:
         if len(known) >= _MOST_HANDLES:
             known.clear()
         handle = ctypes.c_void_p()
@@ -153,8 +159,8 @@ class Handles:
         ):
             if status := getattr(library, name)(*args):
                 raise RuntimeError(f"{name} failed with status {status}")
-        known[key] = handle.value, memory
-        return int(handle.value or 0)
+        known[key] = int(handle.value or 0), memory
+        return known[key]
 
 
 _THREAD = threading.local()
@@ -168,11 +174,17 @@ def cublas() -> Any:
         from cupy_backends.cuda.libs import cublas as loaded  # noqa: F401
     except ImportError:
         return None
+    library = library_beside("libcublas")
+    if library is not None:
+        library.cublasGemmStridedBatchedEx.argtypes = _GEMM
+    return library
+
+
+def library_beside(name: str) -> Any:
+    """The library of this name that the process has loaded, or else the newest known; None where there is none."""
     path = next((line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines()
-                 if "/libcublas.so" in line), "libcublas.so.13")  # fmt: skip
+                 if f"/{name}.so" in line), f"{name}.so.13")  # fmt: skip
     try:
-        library = ctypes.CDLL(path)
+        return ctypes.CDLL(path)
     except OSError:
         return None
-    library.cublasGemmStridedBatchedEx.argtypes = _GEMM
-    return library

@@ -16,6 +16,7 @@ from typing import Any
 from stage4_runtime.runtime.arrays import ArrayLibrary
 from stage4_runtime.runtime.convolution import convolution_call
 from stage4_runtime.runtime.cublas import product_call
+from stage4_runtime.runtime.cublas_lt import product_with_row_call
 from stage4_runtime.runtime.cuda_tables import TableLauncher
 from stage4_runtime.runtime.joining import cat_call
 from stage4_runtime.runtime.layout import byte_strides, round_up, slot_alignment, span
@@ -106,14 +107,17 @@ ROUTINES: dict[str, Callable[[External, Program, Any], Callable | None]] = {
     "convolution": convolution_call,
     "convolution_weight_gradient": convolution_call,
     "matmul": product_call,
+    "matmul_add_row": product_with_row_call,
     "scatter_add": scatter_call,
     "cat": cat_call,
 }
 
 
 def on_device(run: Callable[..., tuple], device: Device) -> Callable[..., tuple]:
-    """The same callable with its device as the current one: CuPy launches and allocates there."""
+    """The same callable with its device as the current one, as a single GPU always is: CuPy launches there."""
     cp = import_cupy()
+    if cp.cuda.runtime.getDeviceCount() == 1:
+        return run
     cuda_device, current = cp.cuda.Device(device.index), cp.cuda.runtime.getDevice
 
     def call(*arrays: Any) -> tuple:

@@ -30,7 +30,8 @@ from stage_contracts.program import (
 )
 from stage_contracts.segments import can_run
 
-LIBRARY = ("matmul", "convolution", "convolution_weight_gradient", "scatter_add")  # what a GPU's libraries do
+# what a GPU's libraries do
+LIBRARY = ("matmul", "matmul_add_row", "convolution", "convolution_weight_gradient", "scatter_add")
 
 
 def donate(program: Program) -> Program:

@@ -45,6 +45,7 @@ WRITES_INTO: dict[str, dict[str, Collection[str]]] = {
     "cpu": {"matmul": ("float32", "float64")},
     "cuda": {
         "matmul": ("float16", "bfloat16", "float32", "float64"),
+        "matmul_add_row": ("float16", "bfloat16"),
         "scatter_add": ("float16", "bfloat16", "float32", "float64", "int32", "int64"),
         "cat": tuple(DTYPES),
     },
