@@ -24,7 +24,7 @@ def retrace(graph: Graph, tracer: Tracer, inputs: Sequence[Tensor], **marks: Any
     """The traced results of `graph` on the traced `inputs`. Every new node gets `marks`."""
     assert tracer.graph is not None
     named = {tracer.node_of(t) for t in inputs}  # nodes that already have their names
-    twin = graph.copy()
+    twin = graph.copy() if graph.attributes else graph  # which is only read; constants are put into the copy
     for name, value in graph.attributes.items():
         if isinstance(value, GraphModule):  # a subgraph: the operator that runs it adds it to the graph
             continue

@@ -25,7 +25,7 @@ from stage_contracts.unbacked import expect
 def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:
     """The common shape, right-aligned. Raises RuntimeError as torch does when two sizes clash."""
     first = next(iter(shapes), ())
-    if all(len(s) == len(first) and all(map(same_size, s, first)) for s in shapes):
+    if all(s is first or (len(s) == len(first) and all(map(same_size, s, first))) for s in shapes):
         return tuple(first)
     rank = max((len(s) for s in shapes), default=0)
     # dimensions that only one of the shapes has

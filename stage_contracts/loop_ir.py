@@ -93,15 +93,15 @@ class LoopNest:
     body: tuple[Instr, ...]
     origins: tuple[Origin, ...] = ()
 
-    @property
+    @cached_property
     def loop_variables(self) -> tuple[Any, ...]:
         return tuple(symbol(f"i{k}") for k in range(len(self.ranges)))
 
-    @property
+    @cached_property
     def reduction_variables(self) -> tuple[Any, ...]:
         return tuple(symbol(f"r{k}") for k in range(len(self.reduction_ranges)))
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[str, ...]:
         """The names of the open sizes that it uses."""
         made = {i.name for i in self.body} | {

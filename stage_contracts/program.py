@@ -95,7 +95,7 @@ class Kernel:
         """(buffers that it reads before it writes them, buffers that it writes), by the names of its params."""
         return accesses_of(self.nests)
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[str, ...]:
         """The names of the open sizes that it takes after its buffers."""
         return tuple(sorted({name for nest in self.nests for name in nest.sizes} - set(self.row_sizes)))

@@ -443,6 +443,8 @@ def statically_known_true(condition: Any) -> bool:
 
 def same_size(a: Any, b: Any) -> bool:
     """Whether two sizes are certainly equal, for all sizes of the inputs. Makes no assumption."""
+    if type(a) is int and type(b) is int:  # first what is most frequent
+        return a == b
     if isinstance(a, SymInt) or isinstance(b, SymInt):
         if isinstance(a, SymInt) and isinstance(b, SymInt) and a.expr == b.expr:
             return True
@@ -452,7 +454,7 @@ def same_size(a: Any, b: Any) -> bool:
 
 def same_shape(a: tuple, b: tuple) -> bool:
     """same_size for each pair."""
-    return len(a) == len(b) and all(map(same_size, a, b))
+    return a is b or len(a) == len(b) and all(map(same_size, a, b))
 
 
 NOMINAL = 8192  # in an estimate, a size without a hint counts as this large number

@@ -58,11 +58,14 @@ class TensorMeta:
     ) -> None:
         shape = tuple(shape)
         empty = 0 in shape if _KNOWN.issuperset(map(type, shape)) else _empty(shape)
-        strides = contiguous_strides(shape) if strides is None or empty else tuple(strides)
+        row_major = strides is None or empty
         # eager makes a meta at every recorded call, and this is the fast way to set fields of a frozen dataclass
-        self.__dict__.update(
-            shape=shape, dtype=dtype, strides=strides, device=device, requires_grad=requires_grad
-        )
+        known = self.__dict__
+        known.update(shape=shape, dtype=dtype, device=device, requires_grad=requires_grad)
+        if row_major:
+            known.update(strides=contiguous_strides(shape), is_contiguous=True)
+        else:
+            known["strides"] = tuple(strides)  # type: ignore[arg-type]
 
     @property
     def ndim(self) -> int:

@@ -8,11 +8,12 @@ FlashAttention's (Dao et al., NeurIPS 2022), with whole rows: a row of scores fi
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stage3_lowering.lowering.row_space import RowSpace, blocked_kernel, row_width
+from stage3_lowering.lowering.row_space import Blocked, RowSpace, blocked_kernel, in_local, row_width
 from stage_contracts.blas import DTYPES, Contraction, Matrix, contraction
 from stage_contracts.device import CPU
 from stage_contracts.loop_ir import BufferRef
@@ -45,8 +46,8 @@ def row_blocks(program: Program, target: Target) -> Program:
     """The program, each group of steps that may run by rows as one step."""
     if target.name != "cpp" or program.device != CPU:
         return program
-    done = 0
-    while (found := _next_group(program, done)) is not None:
+    done, taken = 0, _taken(program)
+    while (found := _next_group(program, done, taken)) is not None:
         done, group = found
         program = _with_group(program, group)
     return program
@@ -60,15 +61,19 @@ class Group:
     members: list[int]
     made: dict[str, Any]
     waiting: list[int]  # steps among them that read what they make, but not by rows: they come after
+    launched: Mapping[str, int]  # kernel -> how often the program launches it
+    blocked: dict[str, Blocked] = field(default_factory=dict)  # kernels of members
 
 
-def _next_group(program: Program, start: int) -> tuple[int, Group] | None:
+def _next_group(program: Program, start: int, taken: set[str]) -> tuple[int, Group] | None:
     """The next group, and the number that its step will have plus one."""
+    launched = Counter(step.kernel for step in program.steps if isinstance(step, Launch))
     for number in range(start, len(program.steps)):
         found = product_of(program.steps[number], program.buffers)
         if found is None or hinted(found.m) < FEWEST_ROWS:
             continue
-        group = _grown(program, number, found)
+        space = RowSpace.of(found.batch, found.m, taken)
+        group = _grown(program, number, Group(space, [number], {found.c.buffer: found.n}, [], launched))
         if len(group.members) > 1 and _work(program, group) >= SMALLEST_WORK:
             return number + 1, group
     return None
@@ -87,10 +92,9 @@ def product_of(step: Any, buffers: Mapping[str, Buffer]) -> Contraction | None:
 # ---- which steps ---------------------------------------------------------------------------------------------
 
 
-def _grown(program: Program, seed: int, product: Contraction) -> Group:
-    """The group of the product that is step `seed`: each later step that reads its rows as they are made."""
-    space = RowSpace.of(product.batch, product.m, _taken(program))
-    group = Group(space, [seed], {product.c.buffer: product.n}, [])
+def _grown(program: Program, seed: int, group: Group) -> Group:
+    """The group of the product that is step `seed`, with each later step that reads its rows as they are made."""
+    space = group.space
     later: set[str] = set()  # made by steps that wait for the whole group
     apart: dict[str, int] = {}  # made by a product that does not: the group may take it in
     for number in range(seed + 1, len(program.steps) - 1):
@@ -134,7 +138,7 @@ def _rows_of_kernel(
 ) -> tuple[list[str], dict[str, Any]] | None:
     """The same for a kernel: one that runs once, and needs of each row only that row."""
     kernel = program.kernels[step.kernel]
-    if step.buffers != kernel.params or sum(_launches(s, kernel) for s in program.steps) > 1:
+    if step.buffers != kernel.params or group.launched[kernel.name] > 1:
         return None
     metas = {name: program.buffers[name].meta for name in kernel.params}
     others = {name: row_width(metas[name], group.space) for name in apart if name in kernel.params}
@@ -142,11 +146,9 @@ def _rows_of_kernel(
     used = list(others)
     if found is None and others:
         found, used = blocked_kernel(kernel, group.space, group.made, metas), []
+    if found is not None:
+        group.blocked[kernel.name] = found
     return None if found is None else (used, {**{name: others[name] for name in used}, **found.made})
-
-
-def _launches(step: Any, kernel: Kernel) -> bool:
-    return isinstance(step, Launch) and step.kernel == kernel.name
 
 
 def _multiplies_rows(product: Contraction, group: Group) -> bool:
@@ -205,11 +207,8 @@ def _with_group(program: Program, group: Group) -> Program:
     origins: list[Origin] = []
     for step in inside:
         if isinstance(step, Launch):
-            metas = {name: program.buffers[name].meta for name in step.buffers}
-            found = blocked_kernel(kernels[step.kernel], group.space, group.made, metas, local)
-            assert found is not None
-            kernels[step.kernel] = found.kernel
-            origins += found.kernel.origins
+            kernels[step.kernel] = kernel = in_local(group.blocked[step.kernel].kernel, local, group.space)
+            origins += kernel.origins
             steps.append(step)
         else:
             product = product_of(step, program.buffers)

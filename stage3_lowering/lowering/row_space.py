@@ -92,12 +92,8 @@ def blocked_kernel(
     space: RowSpace,
     made: Mapping[str, Any],
     metas: Mapping[str, TensorMeta],
-    local: Mapping[str, Any] | None = None,
 ) -> Blocked | None:
-    """The kernel over a block; None where a point of its loops needs other rows of what was `made` than its own.
-
-    `local` buffers hold the block's rows alone.
-    """
+    """The kernel over a block; None where a point of its loops needs other rows of what was `made` than its own."""
     fine = None if _needs_more(kernel) else _loops(kernel.nests[0].ranges, space)
     if fine is None:
         return None
@@ -107,9 +103,16 @@ def blocked_kernel(
         return None
     widths = {name: row_width(metas[name], space) for name in _accessed(nests, "store") - {*kernel.internal}}
     rows = {name: width for name, width in widths.items() if _by_rows(nests, name, width, space)}
-    for name, width in (local or {}).items():
-        nests = [_moved(nest, name, width, space) for nest in nests]
     return Blocked(replace(kernel, nests=tuple(nests)), rows)
+
+
+def in_local(kernel: Kernel, local: Mapping[str, Any], space: RowSpace) -> Kernel:
+    """A kernel over a block, where `local` buffers (with the width of their rows) hold the block's rows alone."""
+    nests = kernel.nests
+    for name, width in local.items():
+        if any(name in (*nest.reads, *nest.writes) for nest in nests):
+            nests = tuple(_moved(nest, name, width, space) for nest in nests)
+    return replace(kernel, nests=nests)
 
 
 def _needs_more(kernel: Kernel) -> bool:

@@ -99,10 +99,11 @@ def schedule_of(kernel: Kernel) -> KernelSchedule:
 def _schedule_of_table(kernel: Kernel) -> KernelSchedule:
     """The schedule of its largest row. If there is enough work, threads share the points of each row, or whole rows
     where the kernel reduces."""
-    rows = [row_kernel(kernel, row) for row in range(kernel.rows)]
-    work = [hinted(work_of(row)) for row in rows]
-    alone = replace(schedule_of(rows[work.index(max(work))]), pieces=None)
-    threads = bool(kernel.sizes) or sum(work) >= PARALLEL_WORK
+    sizes = [tuple(column[row] for column in kernel.row_sizes.values()) for row in range(kernel.rows)]
+    rows = {of: row_kernel(kernel, sizes.index(of)) for of in dict.fromkeys(sizes)}  # equal rows once
+    work = {of: hinted(work_of(row)) for of, row in rows.items()}
+    alone = replace(schedule_of(rows[max(work, key=work.__getitem__)]), pieces=None)
+    threads = bool(kernel.sizes) or sum(work[of] for of in sizes) >= PARALLEL_WORK
     if any(nest.reduction_ranges for nest in kernel.nests) or not alone.order:
         return replace(alone, parallel=(), table="across" if threads else "").verify(kernel)
     parallel = alone.order[: max(1, len(alone.order) - 1)] if threads else ()

@@ -46,22 +46,34 @@ def find_compiler() -> Compiler:
     """The configured compiler, $CXX, or the first of CANDIDATES on the path. Raises CompilerMissing."""
     configured = config.current().runtime.cxx or os.environ.get("CXX", "")
     for candidate in [configured] if configured else CANDIDATES:
-        words = (candidate,) if Path(candidate).is_file() else tuple(shlex.split(candidate))
-        found = shutil.which(words[0]) if words else None
-        if found:
-            file = Path(found).resolve()
-            return _identify((found, *words[1:]), str(file), state_of(file.stat()))
+        if command := _on_the_path(candidate, os.environ.get("PATH", "")):
+            return _identify(command, state_of(Path(command[0]).stat()))
     seen = (
         f"{configured!r} was not found" if configured else f"none of {', '.join(CANDIDATES)} is on the path"
     )
     raise CompilerMissing(f"no C++ compiler: {seen}; install g++ or set CUTAWAY_RUNTIME_CXX to one")
 
 
+_FOUND: dict[tuple[str, str], tuple[str, ...]] = {}  # a key asks for the compiler several times
+
+
+def _on_the_path(candidate: str, path: str) -> tuple[str, ...] | None:
+    """The words of a command, the first with its folder; looked up again when its file is gone."""
+    known = _FOUND.get((candidate, path))
+    if known is None or not os.access(known[0], os.X_OK):
+        words = (candidate,) if Path(candidate).is_file() else tuple(shlex.split(candidate))
+        if not words or not (found := shutil.which(words[0])):
+            return None
+        _FOUND[candidate, path] = known = (found, *words[1:])
+    return known
+
+
 @cache
-def _identify(command: tuple[str, ...], file: str, state: State) -> Compiler:
+def _identify(command: tuple[str, ...], state: State) -> Compiler:
     """The compiler, with its version: it is asked for it once as long as its file does not change."""
-    if len(command) == 1 and _is_driver(Path(file)):
-        version = remembered(f"version of {file}", [(file, state)], lambda: _version(command))
+    file = Path(command[0]).resolve()
+    if len(command) == 1 and _is_driver(file):
+        version = remembered(f"version of {file}", [(str(file), state)], lambda: _version(command))
     else:
         version = _version(command)
     return Compiler(command, f"{shlex.join(command)} {state[0]} {state[2]} {version}")

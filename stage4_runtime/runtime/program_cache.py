@@ -92,8 +92,11 @@ PACKAGES = (
 
 @once
 def _software() -> str:
-    """What changes with any file of PACKAGES. Reading 700 files takes 20 ms; asking when they changed takes 4."""
-    root = Path(__file__).parents[2]
+    return software_of(Path(__file__).parents[2])
+
+
+def software_of(root: Path) -> str:
+    """What changes with any file of PACKAGES. To ask when they changed takes a third of the time to read them."""
     files = [
         (path, at)
         for package in PACKAGES

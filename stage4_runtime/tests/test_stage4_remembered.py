@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from stage4_runtime.runtime import program_cache
 from stage4_runtime.runtime import remembered as module
 from stage4_runtime.runtime.compiler import find_compiler
 from stage4_runtime.runtime.remembered import remembered, state_of
 from stage_contracts import config
+from stage_contracts.errors import CompilerMissing
 
 OLD = time.time() - 1000
 
@@ -136,3 +138,43 @@ def test_a_compiler_is_asked_once(cache_folder, monkeypatch):
     assert find_compiler() == first and len(asked) == 1
     compiler["_identify"].cache_clear()
     assert Path(first.command[0]).exists()
+
+
+@pytest.mark.parametrize("package", program_cache.PACKAGES)
+def test_a_changed_file_of_ours_is_another_key(cache_folder, tmp_path, package):
+    """Each of these packages decides what a program is; tests and other files do not."""
+    for name in program_cache.PACKAGES:
+        (tmp_path / name / "inner" / "tests").mkdir(parents=True)
+        (tmp_path / name / "inner" / "rules.py").write_text("one")
+    file = tmp_path / package / "inner" / "rules.py"
+    first = program_cache.software_of(tmp_path)
+    (file.parent / "tests" / "test_rules.py").write_text("one")
+    (file.parent / "notes.txt").write_text("one")
+    assert program_cache.software_of(tmp_path) == first
+    time.sleep(0.02)
+    file.write_text("two")  # of the same length
+    changed = program_cache.software_of(tmp_path)
+    (file.parent / "more.py").write_text("")
+    assert len({first, changed, program_cache.software_of(tmp_path)}) == 3
+
+
+def test_a_compiler_that_is_replaced_is_seen_at_once(cache_folder, tmp_path, monkeypatch):
+    """Where it lies is remembered in the process; its file is looked at each time, and a missing one is searched for."""
+    places = [tmp_path / "first", tmp_path / "second"]
+    for place in places:
+        place.mkdir()
+        (place / "g++").write_text(f"#!/bin/sh\necho {place.name} 1.0\n")
+        (place / "g++").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{places[0]}:{places[1]}:/usr/bin:/bin")
+    monkeypatch.delenv("CXX", raising=False)
+    before = find_compiler().identity
+    (places[0] / "new").write_text("#!/bin/sh\necho other 2.0\n")
+    (places[0] / "new").chmod(0o755)
+    (places[0] / "new").replace(places[0] / "g++")
+    replaced = find_compiler().identity
+    (places[0] / "g++").unlink()
+    moved = find_compiler().identity
+    assert "first 1.0" in before and "other 2.0" in replaced and "second 1.0" in moved
+    monkeypatch.setenv("PATH", f"{places[0]}:/nowhere")
+    with pytest.raises(CompilerMissing, match="none of"):
+        find_compiler()
