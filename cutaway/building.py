@@ -21,6 +21,7 @@ from stage_contracts.symbol_bindings import open_sizes_in
 from stage_contracts.tensor_meta import TensorMeta
 
 if TYPE_CHECKING:
+    from stage_contracts.pipeline import Pipeline
     from stage_contracts.program import Program, Target
 
 # The seams that make a program. If you swap one of them, the program cache is not used.
@@ -30,6 +31,7 @@ MADE_BY = ("lower", "fuse", "schedule", "plan_memory", "emit")
 def emitted_program(half: HalfArtifacts, target: Target) -> tuple[Program, dict[str, Any]]:
     """The program with source for the target, and its constant arrays by name."""
     from stage4_runtime.runtime import program_cache
+    from stage4_runtime.runtime.build import expect
 
     key = _key(half, target)
     if key is not None and (found := program_cache.load_program(key)) is not None:
@@ -38,6 +40,7 @@ def emitted_program(half: HalfArtifacts, target: Target) -> tuple[Program, dict[
         attributes = half.core.attributes
         constants = {name: _array(attributes[where]) for name, where in beside["constants"].items()}
         return program, constants
+    expect(target)
     planned = half.planned
     with events.timed("pass", "emit"):
         program = half.emitted[target.name] = half.pipeline.emit(planned, target)
@@ -82,26 +85,51 @@ def _array(value: Any) -> Any:
     return getattr(value, "_data", value)
 
 
-def in_background(function: Callable[..., Any], *args: Any) -> tuple[Callable[[], bool], Callable[[], Any]]:
-    """Start a call in a new thread, under this thread's configuration. Returns two functions: whether the call has
-    ended, and one that waits for its result."""
-    result: list[Any] = []
+Started = tuple[Callable[[], bool], Callable[[], Any]]  # whether a call has ended; what waits for its result
+
+
+def started(build: Callable[..., Any], program: Program, pipeline: Pipeline) -> Started:
+    """The build of a program, begun: in a thread, or at once where the units are only loaded. A thread that is begun
+    and waited for takes longer than that: it has to be given the interpreter's lock twice."""
+    from stage4_runtime.runtime.build import at_hand
+
+    known = pipeline.build is default_pipeline().build and at_hand(program.units)
+    return (at_once if known else in_background)(build, program, pipeline)
+
+
+def at_once(function: Callable[..., Any], *args: Any) -> Started:
+    """Make a call now. An error is raised by what gives its result."""
+    value, error = _outcome(function, *args)
+
+    def result() -> Any:
+        if error is not None:
+            raise error
+        return value
+
+    return lambda: True, result
+
+
+def in_background(function: Callable[..., Any], *args: Any) -> Started:
+    """Begin a call in a new thread, under this thread's configuration."""
+    found: list[Any] = []
     context = contextvars.copy_context()
-
-    def work() -> None:
-        try:
-            result.append((context.run(function, *args), None))
-        except BaseException as error:  # the function that waits raises it
-            result.append((None, error))
-
-    thread = threading.Thread(target=work, name="cutaway build", daemon=True)
+    thread = threading.Thread(
+        target=lambda: found.extend(_outcome(context.run, function, *args)), name="cutaway build", daemon=True
+    )
     thread.start()
 
     def wait() -> Any:
         thread.join()
-        value, error = result[0]
+        value, error = found
         if error is not None:
             raise error
         return value
 
     return lambda: not thread.is_alive(), wait
+
+
+def _outcome(function: Callable[..., Any], *args: Any) -> tuple[Any, BaseException | None]:
+    try:
+        return function(*args), None
+    except BaseException as error:  # who waits for the result raises it
+        return None, error

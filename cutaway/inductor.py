@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from cutaway import repro
 from cutaway.artifacts import Artifacts, HalfArtifacts
 from cutaway.as_captured import as_captured
-from cutaway.building import emitted_program, in_background
+from cutaway.building import emitted_program, started
 from cutaway.launch_errors import recover_backward, recover_forward
 from cutaway.policies import builds_in_background, until_ready
 from cutaway.shared_memory import on_shared_memory_too
@@ -272,7 +272,7 @@ def lower_and_build(
     events.record("phase", f"Step 3: inductor compiling {core.name} of {len(core.calls)} calls for {device}")
     half = HalfArtifacts(core, pipeline, target_for(device), updates)
     program, constants = emitted_program(half, half.target)
-    is_built, built = in_background(build_all, program, pipeline)
+    is_built, built = started(build_all, program, pipeline)
 
     def launched() -> Callable[..., tuple]:
         try:

@@ -6,6 +6,7 @@ Input: a CapturedFrame and the user's function. Guards and residual code use onl
 from __future__ import annotations
 
 import math
+import re
 import sys
 import types
 from collections.abc import Callable
@@ -59,7 +60,15 @@ class _Globals:
 
 def guard_function(guards: tuple[Guard, ...], fn: types.FunctionType) -> Callable[..., bool]:
     signature, names = guard_names(fn)
-    return compile_guards(guards, signature, names)
+    check = compile_guards(guards, signature, names)
+    if all(name in fn.__globals__ for name in _GLOBAL.findall(check.source_text)):  # type: ignore[attr-defined]
+        check.__globals__["G"] = (
+            fn.__globals__
+        )  # itself, where no guard asks for a builtin: a third of the time
+    return check
+
+
+_GLOBAL = re.compile(r"\bG\['([^']*)'\]")
 
 
 def residual_function(

@@ -105,7 +105,7 @@ def meta_of_array(array: Any, requires_grad: bool = False) -> TensorMeta:
         return meta_of_numpy(array.shape, array.strides, array.dtype.num, requires_grad)
     if type(array) is MetaArray:
         return array.meta.with_(requires_grad=requires_grad, strides=array.meta.strides)
-    return _meta_on(array.data.device_id, array.shape, array.strides, array.dtype.num, requires_grad)
+    return meta_on(array.data.device_id, array.shape, array.strides, array.dtype.num, requires_grad)
 
 
 _BY_NUMBER: dict[int, DType] = {d.numpy.num: d for d in DTYPES.values()}
@@ -119,7 +119,7 @@ def meta_of_numpy(shape: tuple, strides: tuple, number: int, requires_grad: bool
 
 
 @lru_cache(maxsize=4096)
-def _meta_on(index: int, shape: tuple, strides: tuple, number: int, requires_grad: bool) -> TensorMeta:
+def meta_on(index: int, shape: tuple, strides: tuple, number: int, requires_grad: bool) -> TensorMeta:
     """The meta of an array on the GPU of this number (quicker to hash than its Device)."""
     known = meta_of_numpy(shape, strides, number, requires_grad)
     return TensorMeta(known.shape, known.dtype, known.strides, _gpu(index), requires_grad)

@@ -155,7 +155,10 @@ class Tensor(Methods):
             self._refresh()
         if type(data) is np.ndarray:
             return arrays.meta_of_numpy(data.shape, data.strides, data.dtype.num, self.requires_grad)
-        if type(data) not in arrays.GPU_TYPES and is_traced(self):
+        if type(data) in arrays.GPU_TYPES:
+            at = data.data.device_id
+            return arrays.meta_on(at, data.shape, data.strides, data.dtype.num, self.requires_grad)
+        if is_traced(self):
             same = data.meta.requires_grad is self.requires_grad
             return data.meta if same else data.meta.with_(requires_grad=self.requires_grad)
         return arrays.meta_of_array(data, self.requires_grad)

@@ -97,7 +97,7 @@ class HostPointer:
 
 _NUMPY_NAMES = {
     "asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh",
-    "atanh": "arctanh", "pow": "power", "atan2": "arctan2",
+    "atanh": "arctanh", "pow": "power", "atan2": "arctan2", "fast_dividef": "divide",
 }  # fmt: skip
 _SAME_NAME = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh",

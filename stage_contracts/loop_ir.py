@@ -9,11 +9,12 @@ C++, Triton, or NumPy values. Idea: the define-by-run IR of TorchInductor (its d
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
+from stage_contracts.checked_once import checked_once
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.dtype import DType
 from stage_contracts.graph import GraphError
@@ -120,11 +121,11 @@ class LoopNest:
         last = [k for k, instr in enumerate(self.body) if instr.op == "reduction"]
         return last[-1] + 1 if last else len(self.body)
 
-    @property
+    @cached_property
     def reads(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(i.args[0] for i in self.body if i.op == "load"))
 
-    @property
+    @cached_property
     def writes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(i.args[0] for i in self.body if i.op == "store"))
 
@@ -132,11 +133,20 @@ class LoopNest:
         return printed("LoopNest", self)
 
     def verify(self, buffers: Mapping[str, TensorMeta] | None = None) -> LoopNest:
-        """Check single assignment, known ops, index variables and buffer names. Raises GraphError."""
+        """Check single assignment, known ops, index variables and, if given, buffer names. Raises GraphError."""
+        self._verify_body()
+        if buffers is not None:
+            for name in (*self.reads, *self.writes):
+                if name not in buffers:
+                    raise GraphError(f"{self.name}: unknown buffer {name!r}")
+        return self
+
+    @checked_once
+    def _verify_body(self) -> LoopNest:
         defined: set[str] = set()
         variables = {v.name for v in (*self.loop_variables, *self.reduction_variables)}
         for instr in self.body:
-            if problem := self._misused(instr, buffers) or _undefined(instr, defined, variables):
+            if problem := self._misused(instr) or _undefined(instr, defined, variables):
                 raise GraphError(f"{self.name}: {problem}")
             if instr.name in defined:
                 raise GraphError(f"{self.name}: {instr.name} is assigned twice")
@@ -145,17 +155,24 @@ class LoopNest:
             raise GraphError(f"{self.name}: the loop nest has no store; expected at least one")
         return self
 
-    def _misused(self, instr: Instr, buffers: Mapping[str, TensorMeta] | None) -> str:
-        """What is wrong with an instruction's op, kind or buffer, in words; "" if nothing is."""
+    def _misused(self, instr: Instr) -> str:
+        """What is wrong with an instruction's op or kind, in words; "" if nothing is."""
         if instr.op not in LOOP_OPS and getattr(CORE_OPS.get(instr.op), "kind", "") != "pointwise":
             return f"unknown loop op {instr.op!r}"
         if instr.op == "reduction" and instr.args[0] not in REDUCTION_KINDS:
             return f"unknown reduction {instr.args[0]!r}"
         if instr.op == "scan" and (instr.args[0] not in SCAN_KINDS or not self.reduction_ranges):
             return f"{instr} needs a known kind and loops to run along"
-        if instr.op in ("load", "store") and buffers is not None and instr.args[0] not in buffers:
-            return f"unknown buffer {instr.args[0]!r}"
         return ""
+
+
+def accesses_of(nests: Iterable[LoopNest]) -> tuple[frozenset[str], frozenset[str]]:
+    """(buffers that nests, one after the other, read before they write them, buffers that they write)"""
+    first_reads, written = set[str](), set[str]()
+    for nest in nests:
+        first_reads.update(r for r in nest.reads if r not in written)
+        written.update(nest.writes)
+    return frozenset(first_reads), frozenset(written)
 
 
 def _undefined(instr: Instr, defined: Collection[str], variables: Collection[str]) -> str:
@@ -240,7 +257,7 @@ class ExternCall:
     def name(self) -> str:
         return self.outputs[0]
 
-    @property
+    @cached_property
     def reads(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(ref.name for ref in buffer_refs((self.args, dict(self.kwargs)))))
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from stage_contracts.checked_once import checked_once
 from stage_contracts.device import CPU, Device
 from stage_contracts.graph import GraphError
 from stage_contracts.index_expr import print_index
 from stage_contracts.kernel_schedule import KernelSchedule
-from stage_contracts.loop_ir import BufferRef, LoopNest, SizeVar, buffer_refs
+from stage_contracts.loop_ir import BufferRef, LoopNest, SizeVar, accesses_of, buffer_refs
 from stage_contracts.origin import Origin
 from stage_contracts.printing import printed
 from stage_contracts.scheduler_ir import FusionDecision
@@ -89,6 +90,11 @@ class Kernel:
     row_sizes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # size -> its value in each row
     template: str = ""  # the emitter that writes it, such as "attention"; "": its loops as they are
 
+    @cached_property
+    def accesses(self) -> tuple[frozenset[str], frozenset[str]]:
+        """(buffers that it reads before it writes them, buffers that it writes), by the names of its params."""
+        return accesses_of(self.nests)
+
     @property
     def sizes(self) -> tuple[str, ...]:
         """The names of the open sizes that it takes after its buffers."""
@@ -130,6 +136,7 @@ class Kernel:
         body = (instr for nest in self.nests for instr in nest.body)
         return [(when, i.args[1]) for when, i in enumerate(body) if i.op == op and i.args[0] == param]
 
+    @checked_once
     def verify(self) -> Kernel:
         """Check that points of the loops do not depend on one another. Raises GraphError.
 
@@ -377,6 +384,7 @@ class Program:
         written = {name for step in self.steps for name in step_accesses(step, self.kernels)[1]}
         return tuple(name for name in self.inputs if name in written)
 
+    @checked_once
     def verify(self) -> Program:
         """Check the order of steps, names and, if slots are planned, that live buffers do not overlap. Raises
         GraphError."""
@@ -450,18 +458,6 @@ class Program:
                 raise GraphError(f"program {self.name}: {name} and {other} share bytes while both are live")
 
 
-def _kernel_accesses(kernel: Kernel, buffers: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(buffers that it reads before it writes them, buffers that it writes) when the kernel runs on these buffers."""
-    first_reads: set[str] = set()
-    written: set[str] = set()
-    for nest in kernel.nests:
-        first_reads.update(r for r in nest.reads if r not in written)
-        written.update(nest.writes)
-    bound = [pair for row in kernel.bindings(buffers) for pair in row.items()]
-    reads, writes = (dict.fromkeys(b for p, b in bound if p in of) for of in (first_reads, written))
-    return tuple(reads), tuple(writes)
-
-
 def _block_accesses(
     steps: Sequence[Any], local: Sequence[str], kernels: Mapping[str, Kernel]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -475,23 +471,27 @@ def _block_accesses(
     return tuple(first_reads), tuple(name for name in written if name not in local)
 
 
+def _launch_accesses(kernel: Kernel, buffers: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    bound = [pair for row in kernel.bindings(buffers) for pair in row.items()]
+    reads, writes = (tuple(dict.fromkeys(b for p, b in bound if p in of)) for of in kernel.accesses)
+    return reads, writes
+
+
 def step_accesses(step: Any, kernels: Mapping[str, Kernel]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(buffers read, buffers written) by a step."""
     match step:
         case Launch(kernel=kernel, buffers=buffers):
-            return _kernel_accesses(kernels[kernel], buffers)
+            return _launch_accesses(kernels[kernel], buffers)
         case External(args=args, kwargs=kwargs, outputs=outputs):
             return tuple(r.name for r in buffer_refs((args, dict(kwargs)))), outputs
         case Product(a=a, b=b, out=out):
             return (a.name, b.name), (out.name,)
         case RowBlocks(steps=steps, local=local):
             return _block_accesses(steps, local, kernels)
-        case Copy(source=source, destination=destination):
-            return (source,), (destination,)
+        case Copy() | Collective():
+            return (step.source,), (step.destination,)
         case Return(values=values):
             return tuple(r.name for r in buffer_refs(values)), ()
-        case Collective(source=source, destination=destination):
-            return (source,), (destination,)
         case Await(source=source, destination=destination):
             return (source, destination), (destination,)
         case HostCallback(buffers=buffers):

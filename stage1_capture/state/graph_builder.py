@@ -135,7 +135,7 @@ class OutputGraph:
         self.followed: list[tuple[str, Callable[[], bool]]] = []
         self.regions: dict[Any, GraphModule] = {}  # higher_order/regions.py: equal graphs are one
         self.followed_regions: dict[tuple, list[Any]] = {}  # higher_order/alike.py
-        self.known_results: dict[tuple, Any] = {}  # of operators inside of followed functions
+        self.known_results: dict[tuple, Any] = {}  # variables/known_results.py: of operators' meta rules
         self.written: list[TensorVariable] = []  # every write to a tensor, in order
         self.hooked: dict[TensorVariable, Node] = {}  # the node that computes it, under those of its hooks
         self.effects = SideEffects()

@@ -24,6 +24,7 @@ from stage1_capture.state.open_sizes import OpenSizes
 from stage1_capture.variables.base import FROM_CONSTANT, Variable, as_constant, no, yes
 from stage1_capture.variables.builder import BUILDERS, in_arguments
 from stage1_capture.variables.constant import ConstantVariable, wrap_constant
+from stage1_capture.variables.known_results import meta_and_returned
 from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts import config
 from stage_contracts import dtype as dt
@@ -286,7 +287,7 @@ def scalars_as_inputs(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> tuple
     tensors = {name: scalar_input(tx, value, device) for name, value in numbers.items()}
     new_args: list[Variable] = [tensors.get(name, a) for name, a in zip(op.params, args)]
     new_kwargs: dict[str, Variable] = {name: tensors.get(name, value) for name, value in kwargs.items()}
-    if not _agree(op, (args, kwargs), (new_args, new_kwargs)) or not _valid(tx, op, args, kwargs):
+    if not _agree(tx, op, (args, kwargs), (new_args, new_kwargs)) or not _valid(tx, op, args, kwargs):
         return args, kwargs
     _guard_exact(tx, list(numbers.values()))
     return new_args, new_kwargs
@@ -305,11 +306,12 @@ def _open_numbers(op: Operator, given: dict[str, Variable]) -> dict[str, Any]:
     return found if exact else {}
 
 
-def _agree(op: Operator, before: tuple[list, dict], after: tuple[list, dict]) -> bool:
+def _agree(tx: Tx, op: Operator, before: tuple[list, dict], after: tuple[list, dict]) -> bool:
     """Whether the meta rule gives one result for the numbers and for the tensors."""
+    bound = lambda a, kw: op.bind(*map(_meta, a), **{k: _meta(v) for k, v in kw.items()})  # noqa: E731
     try:
         fixed, open_ = (
-            op.meta(*map(_meta, a), **{k: _meta(v) for k, v in kw.items()}) for a, kw in (before, after)
+            meta_and_returned(tx.output.known_results, op, bound(a, kw))[0] for a, kw in (before, after)
         )
     except Exception:  # it looks at the number, or the call is wrong: as if the number were known
         return False

@@ -23,6 +23,7 @@ from stage1_capture.state.machine import CALLED_BY_CLASS, Args, Kwargs, Tx
 from stage1_capture.variables import autocast
 from stage1_capture.variables.base import SEQUENCES, Variable, realize
 from stage1_capture.variables.constant import NONE
+from stage1_capture.variables.known_results import meta_and_returned
 from stage1_capture.variables.ndarray import NumpyNdarrayVariable
 from stage1_capture.variables.number import scalars_as_inputs
 from stage1_capture.variables.sequence import ListVariable, TupleVariable
@@ -30,7 +31,6 @@ from stage1_capture.variables.tensor import TensorVariable, note_write
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Node
 from stage_contracts.source import ArraySource, AttrSource, RegisteredSource
-from stage_contracts.symbol_bindings import open_sizes_in
 from stage_contracts.tensor_meta import TensorMeta
 from stage_contracts.unbacked import DataDependentError
 
@@ -98,7 +98,8 @@ def _call(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> Variable:
     try:
         if op.opaque:
             return _call_opaque(tx, op, args, kwargs, op.meta(*metas, **kwmetas))
-        result, same = _result_of(tx, op, op.bind(*metas, **kwmetas))
+        known = tx.output.known_results
+        result, same = meta_and_returned(known, op, op.bind(*metas, **kwmetas))
     except Unsupported as refusal:
         broken = refusal.graph_break
         tx.unsupported(broken.code, broken.reason)
@@ -112,16 +113,6 @@ def _call(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> Variable:
     if same is not None:
         return op.bind(*args, **kwargs)[same]
     return results_of(tx, _record(tx, op, args, kwargs, result), result)
-
-
-def _result_of(tx: Tx, op: Operator, arguments: tuple) -> tuple[Any, int | None]:
-    """The meta of the result. A region's body, which is followed again and again, asks the same questions."""
-    if tx.output.taken is None or any(open_sizes_in(arguments)):
-        return op.meta_and_returned(*arguments)
-    known, key = tx.output.known_results, (op, is_grad_enabled(), repr(arguments))
-    if key not in known:
-        known[key] = op.meta_and_returned(*arguments)
-    return known[key]
 
 
 def _call_into_out(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> Variable:

@@ -45,7 +45,7 @@ def save_channels_innermost(partition: Partition) -> Partition:
 
 
 def lying_innermost(graph: Graph) -> set[Node]:
-    """What stage 3 lays out so: results of convolutions of halves, and what is computed pointwise of these alone."""
+    """What stage 3 lays out so: results of convolutions of halves, what is computed pointwise of these alone, pools."""
     found: set[Node] = set()
     for node in graph.calls:
         meta = node.val
@@ -57,6 +57,8 @@ def lying_innermost(graph: Graph) -> set[Node]:
             continue
         if core_name(node) == "convolution" and meta.dtype in HALVES:
             found.add(node)
+        elif core_name(node) in ("slice", "constant_pad") and node.args[0] in found:
+            found.add(node)  # a pool is computed of these
         elif kind_of(node) == "pointwise":
             alike = [n for n in node.all_input_nodes if meta_of(n).shape == meta.shape]
             if alike and found.issuperset(alike):

@@ -84,21 +84,38 @@ def _turned(matrix: BufferRef) -> BufferRef:
     return BufferRef(matrix.name, matrix.shape[::-1], matrix.strides[::-1], matrix.offset)
 
 
-def following(meta: TensorMeta, operands: Iterable[Any]) -> TensorMeta:
-    """The layout of a pointwise result: with its channels innermost where all that it reads of its size lies so."""
+def following(node: Node, meta: TensorMeta, operands: Iterable[Any]) -> TensorMeta:
+    """The layout of a pointwise result: with its channels innermost where all that it reads of its size lies so, or a
+    convolution asks for it. (The call would copy what lies otherwise.)"""
     if meta.device == CPU or meta.ndim != 4:
         return meta
     read = [o for o in operands if isinstance(o, Lazy) and _decides(o, meta)]
-    return _laid(meta, True) if read and all(map(_only_channels_last, read)) else meta
+    last = read and all(map(_channels_innermost, read))
+    return _laid(meta, True) if last or _is_for_a_convolution(node, meta) else meta
+
+
+def _is_for_a_convolution(node: Node, meta: TensorMeta) -> bool:
+    asks = any(getattr(user.target, "name", "").startswith("convolution") for user in node.users)
+    return asks and _in_halves(meta) and not any(map(is_open, meta.shape))
+
+
+def following_moved(meta: TensorMeta, source: Lazy) -> TensorMeta:
+    """The layout of a part of a tensor, of one with a border, or with its points repeated: pools are made of these."""
+    if meta.device == CPU or meta.ndim != 4 or source.meta.ndim != 4 or not _channels_innermost(source):
+        return meta
+    return _laid(meta, True)
 
 
 def _decides(value: Lazy, meta: TensorMeta) -> bool:
     """Whether it has a layout that matters: it is of full size, its elements are in memory, and it lies in one way."""
-    strides = _strides(value)
-    if value.meta.shape != meta.shape or not is_dense(meta.shape, strides):
+    strides, in_memory = _strides(value), value.ref is not None or bool(value.reads)
+    if value.meta.shape != meta.shape or not in_memory:
         return False
-    in_memory = value.ref is not None or bool(value.reads)
-    return in_memory and not all(_is(meta.shape, strides, _laid(meta, way).strides) for way in (False, True))
+    if not is_dense(meta.shape, strides):
+        return _channels_innermost(
+            value
+        )  # a part: it has a layout to follow, but none that keeps others from theirs
+    return not all(_is(meta.shape, strides, _laid(meta, way).strides) for way in (False, True))
 
 
 def _strides(value: Lazy) -> Any:
@@ -110,6 +127,15 @@ def _only_channels_last(value: Lazy) -> bool:
     shape, strides = value.meta.shape, _strides(value)
     by_rows, last = (_is(shape, strides, _laid(value.meta, way).strides) for way in (False, True))
     return last and not by_rows
+
+
+def _channels_innermost(value: Lazy) -> bool:
+    """The same also of a part of such a tensor, between whose elements others lie."""
+    shape, strides = value.meta.shape, _strides(value)
+    if value.meta.ndim != 4 or is_dense(shape, strides):
+        return _only_channels_last(value)
+    points = [s for n, s in zip(shape[2:], strides[2:], strict=True) if n != 1]
+    return shape[1] != 1 and bool(points) and all(s > strides[1] > 0 for s in points)
 
 
 def _is(shape: tuple, strides: Any, wanted: tuple) -> bool:

@@ -21,6 +21,7 @@ from stage3_lowering.lowering.triton_attention_backward import attention_backwar
 from stage3_lowering.lowering.triton_blocks import Blocks, blocks_of, is_far
 from stage3_lowering.lowering.triton_columns_with_rows import columns_with_rows_source
 from stage3_lowering.lowering.triton_loops import INDENT, axis_points, row_points, section
+from stage3_lowering.lowering.triton_online import in_one_pass, online_section
 from stage3_lowering.lowering.triton_ops import HELPERS, POINTERS
 from stage3_lowering.lowering.triton_statements import Statements
 from stage3_lowering.lowering.triton_tables import fits_triton, table_source
@@ -104,11 +105,17 @@ def emit_kernel(kernel: Kernel, blocks: Blocks, metas: Mapping[str, TensorMeta])
     if inner and blocks.whole_row:
         body += row_points(writer, "tl.arange(0, RBLOCK)[None, :]", inner)
     written: set[str] = set()
-    for nest in kernel.nests:
+    nests = [*kernel.nests]
+    while nests:
+        nest = nests.pop(0)
         if not blocks.whole_row and written & set(nest.reads):
             body.append("tl.debug_barrier()  # what other threads stored is read below")
-        body += section(nest, writer, inner, loop=not blocks.whole_row and bool(nest.reduction_ranges))
         written |= set(nest.writes)
+        if not blocks.whole_row and nests and in_one_pass(nest, nests[0]):
+            written |= set(nests[0].writes)
+            body += online_section(nest, nests.pop(0), writer)
+            continue
+        body += section(nest, writer, inner, loop=not blocks.whole_row and bool(nest.reduction_ranges))
     params = [*kernel.params, *kernel.sizes, *(f"{name}: tl.constexpr" for name in blocks.constants)]
     signature = [f"def {kernel.name}({', '.join(params)}):"]
     if len(signature[0]) > 100:

@@ -13,6 +13,7 @@ from typing import Any
 
 import sympy
 
+from stage3_lowering.lowering.convolution_calls import following_moved
 from stage3_lowering.lowering.pointwise import as_python, operand_element
 from stage3_lowering.lowering.realize import is_short_cat, why_realize
 from stage3_lowering.lowering.state import State
@@ -101,8 +102,9 @@ def _masked(state: State, node: Node, parts: Sequence[Lazy], fetch: Callable[[Bo
             body.known[key] = fetch(body, index)
         return body.known[key]
 
+    meta = state.meta(node)
     value = Lazy(
-        state.meta(node),
+        following_moved(meta, parts[0]) if len(parts) == 1 else meta,
         once,
         size=sum(part.size + 3 for part in parts),
         cost=sum(part.cost + 3 for part in parts),

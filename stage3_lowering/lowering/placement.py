@@ -11,6 +11,7 @@ from typing import Any
 
 import sympy
 
+from stage3_lowering.lowering.convolution_calls import following_moved
 from stage3_lowering.lowering.pointwise import as_python, begin, operand_element
 from stage3_lowering.lowering.realize import changes_shape, is_reshape, is_written_turned
 from stage3_lowering.lowering.state import State
@@ -35,7 +36,20 @@ def lower_view(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
         args["start"] = state.sizes.size(slice_bounds(size, raw["start"], raw["stop"], raw["step"])[0])
     if node.target.name == "reshape" and args["input"].ref is None:
         args["input"] = _in_memory(state, node, args["input"])
-    return view(node.target.name, args["input"], state.meta(node), args)
+    made = view(node.target.name, args["input"], state.meta(node), args)
+    if made.ref is None and node.target.name in ("slice", "reshape"):
+        return replace(made, meta=following_moved(made.meta, state.values[_unfolded(node)]))
+    return made
+
+
+def _unfolded(node: Node) -> Node:
+    """The tensor that a view is of: past the further dimensions in which `reshape` and `expand` repeat its points."""
+    (source,) = node.all_input_nodes
+    while (
+        source.op == "call_function" and source.target.name in ("reshape", "expand") and source.val.ndim > 4
+    ):
+        (source,) = source.all_input_nodes
+    return source
 
 
 def _in_memory(state: State, node: Node, source: Lazy) -> Lazy:

@@ -68,7 +68,7 @@ def pointwise(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
 
     tensors = [o for o in operands if isinstance(o, Lazy)]
     value = Lazy(
-        following(meta, tensors),
+        following(node, meta, tensors),
         fetch,
         size=1 + sum(o.size for o in tensors),
         cost=COSTS.get(name, 1) + sum(o.cost for o in tensors),

@@ -14,6 +14,7 @@ from typing import Any
 
 from stage3_lowering.lowering.one_hot import only_picked
 from stage3_lowering.lowering.values import Lazy
+from stage_contracts import dtype as dt
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.device import CPU
 from stage_contracts.graph import Node
@@ -128,15 +129,51 @@ def _repeats(node: Node, value: Lazy) -> bool:
 
 def _is_broadcast(node: Node, value: Lazy) -> bool:
     own = hinted(node.val.numel)
+    found = _beyond_reshapes(node) if node.val.device != CPU else readers(node)
     return value.cost >= EXPENSIVE and any(
         isinstance(user.val, TensorMeta) and hinted(user.val.numel) > own and _row(user).kind == "pointwise"
-        for user in readers(node)
+        for user in found
         if _row(user)
     )
 
 
+def _beyond_reshapes(node: Node) -> list[Node]:
+    """The readers, also those that read it with dimensions of size 1 added."""
+    found = []
+    for user in readers(node):
+        plain = is_reshape(user) and not changes_shape(node, user)
+        found += _beyond_reshapes(user) if plain else [user]
+    return found
+
+
 def _reads_much(node: Node, value: Lazy) -> bool:
     return len(full_readers(node)) > 1 and len(value.reads) > FULL_READS
+
+
+def _is_read_elsewhere(node: Node, value: Lazy) -> bool:
+    """Whether, on a GPU, a value with a border is read several times, each time moved: no readers share an element."""
+    if node.val.device == CPU or not value.reads:
+        return False
+    times = [_times_read(user) for user in node.users if _named(user, "constant_pad")]
+    return max(times, default=1) > 1 and max(times) * value.size > COPIES * ON_GPU
+
+
+def _times_read(node: Node) -> int:
+    """The calls that compute with a value or with what views show of it."""
+    moves = lambda row: row is not None and row.kind in ("view", "identity")  # noqa: E731
+    return sum(_times_read(user) if moves(_row(user)) else 1 for user in node.users)
+
+
+def _is_large(node: Node, value: Lazy) -> bool:
+    return value.size > LARGEST and not _is_narrowed(node)
+
+
+def _is_narrowed(node: Node) -> bool:
+    """Whether all that reads a float is its cast to a half, on a GPU: that is written instead, in half the bytes."""
+    if len(node.users) != 1 or node.val.device == CPU:
+        return False
+    (user,) = node.users
+    return _named(user, "cast") and user.val.dtype in (dt.float16, dt.bfloat16)
 
 
 RULES = (
@@ -146,8 +183,8 @@ RULES = (
     Rule("repeated_work", "each of several readers would compute it again", _repeats),
     Rule("broadcast", "its reader repeats each element, and would compute it as often", _is_broadcast),
     Rule("repeated_reads", "each of several readers would load all it is made of", _reads_much),
-    Rule("large", "an expression this long compiles slowly and needs more than the registers",
-         lambda node, value: value.size > LARGEST),
+    Rule("read_elsewhere", "each of several readers computes it at places of its own", _is_read_elsewhere),
+    Rule("large", "an expression this long compiles slowly and needs more than the registers", _is_large),
 )  # fmt: skip
 
 

@@ -92,6 +92,11 @@ class Layout:
     def points(self) -> int:
         return math.prod(self.batch)
 
+    @property
+    def largest(self) -> int:
+        """Of the numbers that a row or a column may have."""
+        return max(self.rows, self.columns, *self.ranges)
+
 
 def layout_of(scores: LoopNest, between: LoopNest) -> Layout:
     *batch, rows, columns = scores.ranges
@@ -319,7 +324,7 @@ class _Writer:
         given = dict.fromkeys((*loads, *widened), "scores")
         columns = "column_mask" if self.layout.columns % self.tiles.columns else ""
         rows = {self.layout.row} if self.layout.row else {f"i{k}" for k in range(len(self.layout.ranges))}
-        return TermWriter(given, {"r0"}, self.row_mask, columns, rows)
+        return TermWriter(given, {"r0"}, self.row_mask, columns, rows, self.layout.largest)
 
     def _loop(self, part: Part, writer: TermWriter, dtype: DType) -> list[str]:
         m = len(self.layout.batch)

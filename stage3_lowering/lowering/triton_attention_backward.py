@@ -169,7 +169,8 @@ class _Side:
                 given |= dict.fromkeys((*loads, *wide), name)
         rows = {self.layout.row} if self.layout.row else {f"i{k}" for k in range(len(self.layout.ranges))}
         fixed, moving = (rows, {"r0"}) if self.rows else ({"r0"}, rows)
-        return TermWriter(given, moving, self.fixed_mask, f"{self.moving}_mask" * self.cut, fixed)
+        columns = f"{self.moving}_mask" * self.cut
+        return TermWriter(given, moving, self.fixed_mask, columns, fixed, self.layout.largest)
 
     def _block(self, k: int, name: str, index: str) -> tuple[str, str, str]:
         """Where the operand of one of the first two products lies, that has the rows, or that has the columns."""

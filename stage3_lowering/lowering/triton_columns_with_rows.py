@@ -1,4 +1,4 @@
-"""Triton for the template `columns_with_rows`: rows in registers, a few at a time, with rows of sums that are kept.
+"""Triton for the template `columns_with_rows`: row after row in registers, with a row of sums that is kept.
 
 Input: columns_with_rows.py's kernel: the nests of a kernel that holds rows, and last the nest that adds up columns in
 parts. An instance takes a part of the rows. What the rows' nests loaded or computed, the sums take as it is.
@@ -20,16 +20,6 @@ from stage_contracts.loop_text import with_comments
 from stage_contracts.program import Kernel
 from stage_contracts.tensor_meta import TensorMeta
 
-# Elements that an instance loads of each matrix before it waits: with one row of 1,024 at a time, the rows of a norm of
-# 768 took 28 to 37 us on an H200 where 10 us of memory traffic would do.
-AT_ONCE, PER_WARP_OF_ROWS = 4096, 256
-
-
-def rows_at_once(rows: int, rblock: int) -> int:
-    """How many rows an instance takes at a time, of those that it has."""
-    most = max(1, AT_ONCE // rblock)
-    return next(n for n in (16, 8, 4, 2, 1) if n <= most and rows % n == 0)
-
 
 def columns_with_rows_source(
     kernel: Kernel, metas: Mapping[str, TensorMeta], arch: str
@@ -39,10 +29,8 @@ def columns_with_rows_source(
     sums = turned(parts)
     count, width = parts.ranges
     rblock = power_of_2(width)
-    at_once = rows_at_once(parts.reduction_ranges[0], rblock)
-    constants = {"ROWS": parts.reduction_ranges[0], "XBLOCK": at_once, "RBLOCK": rblock}
-    warps = warps_of(rblock) if at_once == 1 else max(warps_of(rblock), at_once * rblock // PER_WARP_OF_ROWS)
-    blocks = Blocks((0,), None, at_once, rblock, True, warps)
+    constants = {"ROWS": parts.reduction_ranges[0], "XBLOCK": 1, "RBLOCK": rblock}
+    blocks = Blocks((0,), None, 1, rblock, True, warps_of(rblock))
     writer = Statements(replace(kernel, nests=(*rows, sums), template=""), blocks)
     outside = row_points(writer, "tl.arange(0, RBLOCK)[None, :]", (width,))
     inside = [f"i0 = {'tl.program_id(0).to(tl.int64)' if is_far(kernel, metas) else 'tl.program_id(0)'} * ROWS + step "
@@ -62,9 +50,8 @@ def columns_with_rows_source(
         outside.append(f"{accumulator} = tl.full([XBLOCK, RBLOCK], 0, {TRITON_TYPES[instr.dtype.name]})")
         inside.append(f"{accumulator} += {value}")
         mask = ", rmask" * writer.partial["r"]
-        total = accumulator if at_once == 1 else f"tl.sum({accumulator}, 0)[None, :]"
-        after.append(f"tl.store({stored[instr.name]} + {width}*tl.program_id(0) + r0, {total}{mask})")
-    body = [*outside, "for step in range(0, ROWS, XBLOCK):", *(INDENT + line for line in inside), *after]
+        after.append(f"tl.store({stored[instr.name]} + {width}*tl.program_id(0) + r0, {accumulator}{mask})")
+    body = [*outside, "for step in range(0, ROWS):", *(INDENT + line for line in inside), *after]
     params = [*kernel.params, *(f"{name}: tl.constexpr" for name in constants)]
     head = [f"def {kernel.name}(", *(f"{INDENT}{p}," for p in params), "):"]
     grid = {

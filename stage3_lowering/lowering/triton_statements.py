@@ -217,6 +217,16 @@ class Statements:
         """A value as text that is a block also where it is a number."""
         return self.numbers.get(value, self.text[value])
 
+    def masked(self, value: Any, neutral: str) -> str:
+        """A value as a whole block, `neutral` where there are no points."""
+        return self._block(value, self.text[value], neutral)
+
+    def known(self, instr: Instr, varies: str) -> None:
+        """An instruction whose result another text computes, under its name."""
+        assert instr.dtype is not None
+        self.types[instr.name], self.text[instr.name] = instr.dtype, instr.name
+        self.varies[instr.name] = varies
+
     def _block(self, value: Any, text: str, neutral: str) -> str:
         """A value as a whole block, `neutral` where there are no points."""
         text = self.numbers.get(value, text)

@@ -15,8 +15,16 @@ from stage3_lowering.lowering.triton_ops import EXCEPTIONS, TRITON_OPS, TRITON_T
 from stage_contracts import dtype as dt
 from stage_contracts.index_expr import print_index
 
-FAST = {"exp": "tl.exp({0})", "div": "{0} / {1}", "sqrt": "tl.sqrt({0})", "exp2": "tl.exp2({0})"}
+# of exp, Triton's own keeps denormal results, for three more instructions out of seven
+LOG2_E = 1.4426950408889634
+FAST = {
+    "exp": f"tl.exp2({{0}} * {LOG2_E})",
+    "div": "{0} / {1}",
+    "sqrt": "tl.sqrt({0})",
+    "exp2": "tl.exp2({0})",
+}
 _SMALL = 1 << 30
+EXACT = 1 << 23  # the sum of two such is a float32
 
 
 class TermWriter:
@@ -29,9 +37,11 @@ class TermWriter:
         rows: str = "",
         columns: str = "",
         fixed: Collection[str] = (),
+        largest: int = EXACT + 1,
     ) -> None:
         """`moving`: the symbols that change inside the loop, the column's; `fixed`: those of the rows. `rows`,
-        `columns`: masks for loads that vary with each, "" for none."""
+        `columns`: masks for loads that vary with each, "" for none. `largest`: the number of any row or column."""
+        self.largest = largest
         self.text: dict[Term, str] = dict(given)
         self.given = set(given)
         self.moving, self.fixed, self.masks = set(moving), set(fixed), (rows, columns)
@@ -52,7 +62,7 @@ class TermWriter:
 
     def copy(self) -> TermWriter:
         """A writer that knows what this one has written: for a loop that comes after."""
-        other = TermWriter(self.text, self.moving, *self.masks, self.fixed)
+        other = TermWriter(self.text, self.moving, *self.masks, self.fixed, self.largest)
         other.given = self.given
         return other
 
@@ -80,8 +90,7 @@ class TermWriter:
         of = part.operands[-1].dtype
         assert of is not None
         if part.op == "div" and of.is_floating_point and not self.given & set(walk(part.args[1])):
-            above, below = (self.text[a] for a in (part.operands * 2)[:2])
-            return f"{above} * (1.0 / {below})"  # one division for a row
+            return self._share(part)
         template = FAST.get(part.op) or EXCEPTIONS.get(of.name, {}).get(part.op)
         template = template or TRITON_OPS[of.category][part.op]
         widens = part.dtype is dt.int64 and not is_small(part)
@@ -91,6 +100,28 @@ class TermWriter:
         ]
         bits = 1 if of is dt.bool_ else 8 * of.itemsize
         return template.format(*words, T=TRITON_TYPES[of.name], bits=bits)
+
+    def _share(self, part: Term) -> str:
+        """A division by one value of each row."""
+        # a weight: a sum that is known before the loop is part of the power, and no product is left
+        if part.operands[0].op == "exp" and not self.inside(part.args[1]):
+            return self._exp(part.operands[0], f" + tl.log2({self.text[part.args[1]]})")
+        above, below = (self.text[a] for a in (part.operands * 2)[:2])
+        return f"{above} * libdevice.fast_dividef(1.0, {below})"  # one division for a row
+
+    def _exp(self, part: Term, less: str = "") -> str:
+        """exp(y * c - b) as one multiplication with an addition and one power of two, as the forward has it. `less`:
+        what else the power is less, as "+ ..."."""
+        (x,) = part.args
+        if x.op != "sub" or len(x.operands) != 2:
+            return f"tl.exp2({self.text[x]} * {LOG2_E}{less.replace('+', '-')})"
+        above, below = x.operands
+        y, scale = above, LOG2_E
+        for one, other in (above.operands, above.operands[::-1]) if above.op == "mul" else ():
+            if isinstance(one.number, float) and other.dtype is dt.float32 and other in self.text:
+                y, scale = other, one.number * LOG2_E
+        row = f"({self.text[below]} * {LOG2_E}{less})" if less else f"{self.text[below]} * {LOG2_E}"
+        return f"tl.exp2({self.text[y]} * {number(scale)} - {row})"
 
     def _load(self, part: Term) -> str:
         names = _symbols(part)
@@ -104,7 +135,20 @@ class TermWriter:
 
     def _cast(self, part: Term) -> str:
         source, dtype = self.text[part.args[0]], part.args[1]
+        if dtype is dt.float32 and (apart := self._difference(part.args[0])):
+            return apart
         return f"{source} != 0" if dtype is dt.bool_ else f"{source}.to({TRITON_TYPES[dtype.name]})"
+
+    def _difference(self, term: Term) -> str:
+        """A sum or difference of a row's and a column's number in float32, "" for anything else: exact, and each number
+        is converted once, not once for each of their pairs."""
+        if term.op not in ("add", "sub") or len(term.operands) != 2 or self.largest > EXACT:
+            return ""
+        sides = [a.args[0] if a.op == "index_expr" else None for a in term.operands]
+        if not all(getattr(place, "is_Symbol", False) for place in sides) or sides[0] == sides[1]:
+            return ""
+        left, right = (f"{self.text[a]}.to(tl.float32)" for a in term.operands)
+        return f"({left} {'+' if term.op == 'add' else '-'} {right})"
 
 
 def is_small(term: Term) -> bool:

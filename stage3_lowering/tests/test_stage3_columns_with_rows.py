@@ -21,6 +21,11 @@ needs_triton = pytest.mark.skipif(
 )
 
 
+@pytest.fixture(autouse=True)
+def short_rows_too(monkeypatch):
+    monkeypatch.setattr("stage3_lowering.lowering.columns_with_rows.FEWEST_COLUMNS", 8)
+
+
 def values(*shape, seed=0):
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
@@ -89,6 +94,12 @@ def test_one_kernel_reads_the_rows(seam, name):
     ):
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-4)
         np.testing.assert_allclose(interpreted, want, rtol=2e-5, atol=2e-4)
+
+
+def test_short_rows_stay_apart(seam, monkeypatch):
+    monkeypatch.setattr("stage3_lowering.lowering.columns_with_rows.FEWEST_COLUMNS", 65)
+    _, _, program = scheduled(seam, norm, (256, 64))
+    assert templates(program) == []
 
 
 @needs_triton

@@ -36,8 +36,7 @@ class ArrayLibrary:
     column: Callable[..., Any] = lambda *pointers: (ctypes.c_void_p * len(pointers))(*pointers)
     # (External, Program) -> a prepared call (stream, addresses of operands and result), or None: the eager kernel runs
     routine: Callable[[Any, Any], Callable | None] = lambda step, program: None
-    # a meta -> a function that makes such an array; None: `empty` is as quick
-    maker: Callable[[TensorMeta], Callable[[], Any]] | None = None
+    maker: Callable[[TensorMeta], Callable[[], Any]] = lambda meta: lambda: empty(meta)  # makes such arrays
 
 
 # Every extension compiled against NumPy reads the data pointer right after the object's head (PyArray_DATA);

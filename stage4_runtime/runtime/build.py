@@ -11,7 +11,7 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from stage4_runtime.runtime.one_builder import one_builder
 from stage4_runtime.runtime.vector_math import vector_math_flags
 from stage_contracts import config, events
 from stage_contracts.errors import BuildError, CompilerMissing
-from stage_contracts.program import SourceUnit
+from stage_contracts.program import SourceUnit, Target
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,21 @@ def build(unit: SourceUnit) -> Mapping[str, Any]:
         if key.digest not in _BUILT:
             _BUILT[key.digest] = _build_or_load(unit, builder, key)
         return _BUILT[key.digest]
+
+
+def at_hand(units: Iterable[SourceUnit]) -> bool:
+    """Whether each unit is built already, by this process or an earlier one: then `build` only loads it."""
+    try:
+        keys = [BUILDERS[unit.language].key(unit) for unit in units]
+    except (KeyError, BuildError, CompilerMissing):  # `build` says what is wrong
+        return False
+    return all(key.digest in _BUILT or cache.there(key) for key in keys)
+
+
+def expect(target: Target) -> None:
+    """A program for this target is about to be lowered: what its builder can get ready meanwhile, it does."""
+    if target.name in EXPECT:
+        EXPECT[target.name](target)
 
 
 _BUILT: dict[str, Mapping[str, Any]] = {}
@@ -159,3 +174,4 @@ BUILDERS: dict[str, Builder] = {
     "cpp": Builder(_cpp_key, _cpp_make, _cpp_load),
     "triton": Builder(triton_units.key, triton_units.make, triton_units.load),
 }
+EXPECT: dict[str, Callable[[Target], None]] = {"triton": triton_units.expect}

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from stage4_runtime.runtime.remembered import State, remembered, state_of
 from stage_contracts import config, events
 from stage_contracts.errors import BuildError, CompilerMissing
 
@@ -48,8 +49,8 @@ def find_compiler() -> Compiler:
         words = (candidate,) if Path(candidate).is_file() else tuple(shlex.split(candidate))
         found = shutil.which(words[0]) if words else None
         if found:
-            state = Path(found).resolve().stat()
-            return _identify((found, *words[1:]), state.st_mtime_ns, state.st_size)
+            file = Path(found).resolve()
+            return _identify((found, *words[1:]), str(file), state_of(file.stat()))
     seen = (
         f"{configured!r} was not found" if configured else f"none of {', '.join(CANDIDATES)} is on the path"
     )
@@ -57,14 +58,32 @@ def find_compiler() -> Compiler:
 
 
 @cache
-def _identify(command: tuple[str, ...], mtime: int, size: int) -> Compiler:
+def _identify(command: tuple[str, ...], file: str, state: State) -> Compiler:
+    """The compiler, with its version: it is asked for it once as long as its file does not change."""
+    if len(command) == 1 and _is_driver(Path(file)):
+        version = remembered(f"version of {file}", [(file, state)], lambda: _version(command))
+    else:
+        version = _version(command)
+    return Compiler(command, f"{shlex.join(command)} {state[0]} {state[2]} {version}")
+
+
+def _is_driver(file: Path) -> bool:
+    """Whether it is a compiler's own program, and no script or ccache: what these call may change without them."""
+    try:
+        with file.open("rb") as content:
+            return bool(re.search(r"g\+\+|c\+\+|clang", file.name)) and content.read(4) == b"\x7fELF"
+    except OSError:
+        return False
+
+
+def _version(command: tuple[str, ...]) -> str:
     try:
         run = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.SubprocessError) as error:
         raise CompilerMissing(f"no C++ compiler: {command[0]} does not run ({error})") from error
     if run.returncode:
         raise CompilerMissing(f"no C++ compiler: {command[0]} --version fails: {run.stderr.strip()[:200]}")
-    return Compiler(command, f"{shlex.join(command)} {mtime} {size} {run.stdout.splitlines()[:1]}")
+    return str(run.stdout.splitlines()[:1])
 
 
 @cache

@@ -114,8 +114,10 @@ ROUTINES: dict[str, Callable[[External, Program, Any], Callable | None]] = {
 
 
 def on_device(run: Callable[..., tuple], device: Device) -> Callable[..., tuple]:
-    """The same callable with its device as the current one: CuPy launches and allocates there."""
+    """The same callable with its device as the current one, as a single GPU always is: CuPy launches there."""
     cp = import_cupy()
+    if cp.cuda.runtime.getDeviceCount() == 1:
+        return run
     cuda_device, current = cp.cuda.Device(device.index), cp.cuda.runtime.getDevice
 
     def call(*arrays: Any) -> tuple:

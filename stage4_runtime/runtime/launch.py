@@ -18,11 +18,12 @@ from stage4_runtime.runtime.freed_memory import keep_freed_memory
 from stage4_runtime.runtime.launch_names import (
     EXTERNAL_PREFIX,
     INTO_PREFIX,
+    NEW_PREFIX,
     PREPARED_PREFIX,
     SUBGRAPH_PREFIX,
     identifier,
 )
-from stage4_runtime.runtime.launch_text import write_launch_text
+from stage4_runtime.runtime.launch_text import LaunchText, write_launch_text
 from stage4_runtime.runtime.segment_calls import segment_calls
 from stage_contracts import config, events
 from stage_contracts.communicators import communicator
@@ -100,7 +101,8 @@ def plain_launch(
         **arenas(),
         "allocate_pool": library.allocate,
         "slot_view": lambda memory, start, *what: library.slot_view(memory, start, meta_at(*what)),
-        "empty": _empty(library, meta_at),
+        "empty": lambda *what: library.empty(meta_at(*what)),
+        **_makers(written, library, meta_at),
         "accept": lambda buffer, value, *at: accept(program, buffer, value, library, meta_at(buffer, *at)),
         "conform": lambda buffer, value, *at: conform(program, buffer, value, library, meta_at(buffer, *at)),
         "read_size": lambda buffer, value, dim: _read_size(program, buffer, value, dim),
@@ -131,6 +133,13 @@ def plain_launch(
     run.source_text, run.written, run.names = written.text, written, names
     run.program = program
     return run
+
+
+def _makers(
+    written: LaunchText, library: ArrayLibrary, meta_at: Callable[..., TensorMeta]
+) -> dict[str, Callable[[], Any]]:
+    """What makes the arrays of new buffers, by the names that the text has for them."""
+    return {NEW_PREFIX + written.names[name]: library.maker(meta_at(name)) for name in written.made}
 
 
 def _prepared(program: Program, library: ArrayLibrary) -> tuple[dict[int, str], dict[str, Callable]]:
@@ -179,23 +188,6 @@ def _metas_at(program: Program) -> Callable[..., TensorMeta]:
         return found
 
     return meta
-
-
-def _empty(library: ArrayLibrary, meta_at: Callable[..., TensorMeta]) -> Callable[..., Any]:
-    """`empty(buffer)`, or `empty(buffer, shape, strides)`: a new array for it, by what its layout was prepared for."""
-    if library.maker is None:
-        return lambda *what: library.empty(meta_at(*what))
-    make, makers = library.maker, dict[tuple, Callable[[], Any]]()
-
-    def empty(*what: Any) -> Any:
-        known = makers.get(what)
-        if known is None:
-            if len(makers) >= _METAS:
-                makers.clear()
-            known = makers[what] = make(meta_at(*what))
-        return known()
-
-    return empty
 
 
 _METAS = 1024  # kept for the sizes seen so far

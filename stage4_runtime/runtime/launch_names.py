@@ -16,11 +16,12 @@ HELPERS = (
     "empty", "float", "give_arena", "read_size", "ndarray", "new_arena", "out_of_range", "poison", "slot_view",
     "stream", "take_arena", "view", *(f"{name}_dtype" for name in DTYPES),
 )  # fmt: skip
-EXTERNAL_PREFIX, INTO_PREFIX, SUBGRAPH_PREFIX, PREPARED_PREFIX = (
+EXTERNAL_PREFIX, INTO_PREFIX, SUBGRAPH_PREFIX, PREPARED_PREFIX, NEW_PREFIX = PREFIXES = (
     "eager_",
     "library_",
     "subgraph_",
     "prepared_",
+    "array_for_",
 )
 
 
@@ -39,7 +40,7 @@ def fresh_names(
 
     def fresh(original: str) -> str:
         name = identifier(original)
-        if name.startswith(("p_", EXTERNAL_PREFIX, INTO_PREFIX, SUBGRAPH_PREFIX, PREPARED_PREFIX)):
+        if name.startswith(("p_", *PREFIXES)):
             name = f"b_{name}"
         while name in taken or f"p_{name}" in taken:
             name += "_"

@@ -16,6 +16,7 @@ import sympy
 from stage4_runtime.runtime.launch_names import (
     EXTERNAL_PREFIX,
     INTO_PREFIX,
+    NEW_PREFIX,
     SUBGRAPH_PREFIX,
     fresh_names,
     identifier,
@@ -72,6 +73,7 @@ class LaunchText:
     )  # the buffers that are there so far, of those that show sizes
     # the calls, by the step's identity, that take addresses: (stream, those of the operands, that of the result)
     prepared: Mapping[int, str] = field(default_factory=dict)
+    made: set[str] = field(default_factory=set)  # the buffers whose arrays a function of their own makes
 
     def name(self, buffer: str) -> str:
         return self.names[buffer]
@@ -286,7 +288,12 @@ def _allocate(step: Allocate, program: Program, out: LaunchText) -> Iterable[str
     if buffer.slot is not None:
         yield f"# allocate {buffer.name}: {buffer.meta} at {buffer.slot.offset} of pool {buffer.slot.pool}"
         return
-    yield f"{out.name(buffer.name)} = empty({buffer.name!r}{out.at(buffer.meta)})  # {buffer.meta}"
+    at = out.at(buffer.meta)
+    if out.streams and not at:  # prepared, like the launches
+        out.made.add(buffer.name)
+        yield f"{out.name(buffer.name)} = {NEW_PREFIX}{out.name(buffer.name)}()  # {buffer.meta}"
+    else:
+        yield f"{out.name(buffer.name)} = empty({buffer.name!r}{at})  # {buffer.meta}"
     if buffer.name in out.addresses:
         yield f"{out.pointer(buffer.name)} = {out.address(buffer.name)}"
 

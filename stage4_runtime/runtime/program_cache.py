@@ -12,7 +12,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache as once
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ import numpy as np
 
 from stage4_runtime.runtime import cache
 from stage4_runtime.runtime.compiler import cpu_identity, find_compiler
+from stage4_runtime.runtime.remembered import State, remembered, state_of
 from stage_contracts import config, events
 from stage_contracts.program import Program, Target
 from stage_contracts.program_json import program_of, record_of
@@ -78,16 +79,42 @@ def _system() -> str:
     return " ".join((*words, *platform.libc_ver()))
 
 
+# Every package whose code decides what a program is: from the graph that was captured to the source.
+PACKAGES = (
+    "stage_contracts",
+    "stage0_eager",
+    "stage2_autograd",
+    "stage3_lowering",
+    "stage4_runtime",
+    "cutaway",
+)
+
+
 @once
 def _software() -> str:
-    """What changes with any file of the stages that make programs."""
+    """What changes with any file of PACKAGES. Reading 700 files takes 20 ms; asking when they changed takes 4."""
     root = Path(__file__).parents[2]
-    digest = hashlib.sha256()
-    for package in ("stage_contracts", "stage3_lowering", "stage4_runtime"):
-        for folder, inner, names in os.walk(root / package):  # rglob takes five times as long
-            place = os.path.relpath(folder, root)
-            inner[:] = sorted(name for name in inner if name not in ("tests", "__pycache__"))
-            for name in sorted(name for name in names if name.endswith(".py")):
-                content = Path(folder, name).read_bytes()
-                digest.update(f"{place} {name} {len(content)}\n".encode() + content)
-    return digest.hexdigest()
+    files = [
+        (path, at)
+        for package in PACKAGES
+        for path, at in sorted(_sources(root / package), key=lambda f: f[0])
+    ]
+
+    def digest() -> str:
+        whole = hashlib.sha256()
+        for path, _ in files:
+            content = Path(path).read_bytes()
+            whole.update(f"{os.path.relpath(path, root)} {len(content)}\n".encode() + content)
+        return whole.hexdigest()
+
+    return remembered(f"software of {root}", files, digest)
+
+
+def _sources(folder: Path | str) -> Iterator[tuple[str, State]]:
+    """The Python files below a folder, tests apart, and what the system says of each."""
+    with os.scandir(folder) as inside:
+        for entry in inside:
+            if entry.name.endswith(".py"):
+                yield entry.path, state_of(entry.stat())
+            elif entry.name not in ("tests", "__pycache__") and entry.is_dir():
+                yield from _sources(entry.path)

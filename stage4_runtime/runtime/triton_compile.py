@@ -1,13 +1,19 @@
-"""The one module that imports Triton: a child process that compiles one kernel ahead of time, without a GPU.
+"""The one module that imports Triton: child processes that compile one kernel each ahead of time, without a GPU.
 
 Input: `python triton_compile.py FOLDER SOURCE`, with request.json in the folder. Writes <kernel>.cubin, .ptx
-and .json beside it. Runs as a script, so it imports no part of Cutaway.
+and .json beside it. `serve N ARCH`: a process that forks such a child for each request that comes on socket N
+(triton_server.py). Runs as a script, so it imports no part of Cutaway.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
+import os
+import select
+import signal
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -69,8 +75,90 @@ def main(folder: Path, source: str) -> None:
         (folder / f"{request['kernel']}.{kind}").write_bytes(data)
 
 
-if __name__ == "__main__":
+def safely(folder: Path, source: str) -> str:
+    """`main`; what went wrong, or nothing."""
     try:
-        main(Path(sys.argv[1]), sys.argv[2])
+        main(folder, source)
+        return ""
     except Exception as error:  # Triton's messages show the kernel's line themselves
-        sys.exit(f"{type(error).__name__}: {error}")
+        return f"{type(error).__name__}: {error}"
+
+
+# ---- a process that forks one for each kernel ----------------------------------------------------------------
+
+
+def know_triton(arch: int) -> None:
+    """Do once what each child would do again: import Triton, hash its files, ask ptxas for its version.
+
+    Nothing here starts a thread, so that the process may fork.
+    """
+    import triton.compiler.code_generator  # noqa: F401, the one that compile() imports late
+    from triton._C.libtriton import llvm
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import compiler, make_backend
+    from triton.runtime import cache
+
+    with contextlib.suppress(Exception):  # a later Triton may call these otherwise: then each child does it
+        (cache if hasattr(cache, "triton_key") else compiler).triton_key()
+        make_backend(GPUTarget("cuda", arch, 32)).hash()
+        llvm.init_targets()
+
+
+def serve(channel: socket.socket, arch: int) -> None:
+    """Fork a child for each request, until nobody holds the other end. A request is a JSON message with a pipe, to
+    which go the child's number, what it says, and how it ended."""
+    know_triton(arch)
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake)
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # only wakes
+    running: dict[int, int] = {}  # child: where to say that it ended
+    while True:
+        ready = select.select([channel.fileno(), woken], [], [])[0]
+        if woken in ready:
+            os.read(woken, 4096)
+            _tell_ends(running)
+        if channel.fileno() in ready:
+            message, pipes, _, _ = socket.recv_fds(channel, 1 << 20, 1)
+            if not message:
+                return
+            if child := os.fork():
+                running[child] = pipes[0]
+            else:
+                _compile(json.loads(message), pipes[0])
+
+
+def _tell_ends(running: dict[int, int]) -> None:
+    for child in list(running):
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            pipe = running.pop(child)
+            with contextlib.suppress(OSError):  # nobody reads it any more
+                os.write(pipe, f"\nended {os.waitstatus_to_exitcode(status)}\n".encode())
+            os.close(pipe)
+
+
+def _compile(request: dict[str, Any], pipe: int) -> None:
+    """In the fork: compile, and end."""
+    status = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setsid()  # it ends together with what it starts
+        os.write(pipe, f"{os.getpid()}\n".encode())
+        os.dup2(pipe, 1)
+        os.dup2(pipe, 2)
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        if refused := safely(Path(request["folder"]), request["source"]):
+            os.write(2, refused.encode())
+        status = 1 if refused else 0
+    finally:
+        os._exit(status)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "serve":
+        serve(socket.socket(fileno=int(sys.argv[2])), int(sys.argv[3]))
+    else:
+        sys.exit(safely(Path(sys.argv[1]), sys.argv[2]) or None)

@@ -1,12 +1,14 @@
 """Triton units: from source to a cubin ahead of time, as files for the disk cache and data for a launcher.
 
 Input: a SourceUnit of language "triton", with `grids` that say how its kernels are specialised and a target that names
-an architecture. A child process compiles it (triton_compile.py), because a bad kernel can hang or abort its process.
+an architecture. A child process compiles it (triton_compile.py), because a bad kernel can hang or abort its process;
+triton_server.py has one that need not import Triton first.
 """
 
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import json
 import os
 import subprocess
@@ -17,12 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from stage4_runtime.runtime import triton_server
 from stage4_runtime.runtime.cache import Key
 from stage_contracts.errors import BuildError, CompilerMissing
-from stage_contracts.program import SourceUnit
+from stage_contracts.program import SourceUnit, Target
 
 TIME_LIMIT = 120  # seconds for one kernel
-_CHILD = Path(__file__).with_name("triton_compile.py")
 
 
 @dataclass(frozen=True)
@@ -121,31 +123,53 @@ def _request(unit: SourceUnit, name: str) -> dict[str, Any]:
     }
 
 
+def expect(target: Target) -> None:
+    """Units for this target will come: let a process import Triton in the meantime."""
+    if target.arch.removeprefix("sm_").isdigit() and importlib.util.find_spec("triton") is not None:
+        triton_server.begin(int(target.arch.removeprefix("sm_")), _environment())
+
+
+def _environment(**more: str) -> dict[str, str]:
+    own = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    return {**own, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **more}
+
+
 def _compile(unit: SourceUnit, name: str) -> dict[str, bytes]:
-    """Run the child. Raises BuildError with the last lines of what it said."""
+    """The files of one kernel. Raises BuildError with the last lines of what its process said."""
     with tempfile.TemporaryDirectory(prefix="cutaway-triton-") as folder:
         source = Path(folder) / f"{name}.py"
         source.write_text(unit.text)
         (Path(folder) / "request.json").write_text(json.dumps(_request(unit, name)))
-        environment = {
-            **{k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"},
-            "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
-            "TRITON_CACHE_DIR": str(Path(folder) / "triton"),  # Triton's own cache has no checksums
-        }
-        command = [sys.executable, str(_CHILD), folder, source.name]
-        try:
-            child = subprocess.run(
-                command, env=environment, capture_output=True, text=True, timeout=TIME_LIMIT, check=False
-            )
-            said = (child.stderr or child.stdout).strip().splitlines()[-30:]
-        except subprocess.TimeoutExpired:
-            child, said = None, [f"nothing for {TIME_LIMIT} seconds; it was stopped"]
-        if child is None or child.returncode != 0:
+        environment = _environment(TRITON_CACHE_DIR=str(Path(folder) / "triton"))  # its own has no checksums
+        ended = triton_server.compiled(
+            _architecture(unit), Path(folder), source.name, environment, TIME_LIMIT
+        ) or _in_own_process(Path(folder), source.name, environment)
+        if ended.status != 0:
+            said = ended.said.strip().splitlines()[-30:] or [
+                f"nothing; its process ended with {ended.status}"
+                if ended.status is not None
+                else f"nothing for {TIME_LIMIT} seconds; it was stopped"
+            ]
             raise BuildError(
                 f"Triton refused generated kernel {name}, which is a bug in Cutaway. It said:\n"
-                + "\n".join(
-                    said or [f"nothing; its process ended with {child.returncode if child else 'a timeout'}"]
-                )
+                + "\n".join(said)
                 + f"\nPlease report it with the source of unit {unit.name}."
             )
         return {kind: (Path(folder) / f"{name}.{kind}").read_bytes() for kind in ("cubin", "ptx", "json")}
+
+
+def _in_own_process(folder: Path, source: str, environment: Mapping[str, str]) -> triton_server.Ended:
+    """Where there is no server: a process that imports Triton for this kernel alone."""
+    command = [sys.executable, str(triton_server.SCRIPT), str(folder), source]
+    try:
+        child = subprocess.run(
+            command,
+            env=dict(environment),
+            capture_output=True,
+            text=True,
+            timeout=TIME_LIMIT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return triton_server.Ended(None, "")
+    return triton_server.Ended(child.returncode, child.stderr or child.stdout)

@@ -88,6 +88,7 @@ class FakeCupy:
     """The module. `log` has every launch: (kernel, launch shape and shared memory, stream, arguments)."""
 
     ndarray = Array
+    devices = 2
 
     def __init__(self, kernels):
         self.kernels, self.log, self.attributes = kernels, [], []
@@ -107,7 +108,9 @@ class FakeCupy:
             alloc=lambda nbytes: empty(nbytes).data,
             MemoryPool=lambda: SimpleNamespace(malloc="malloc of a pool"),
             using_allocator=self._using_allocator,
-            runtime=SimpleNamespace(getDevice=lambda: 0, streamIsCapturing=self._captures),
+            runtime=SimpleNamespace(
+                getDevice=lambda: 0, getDeviceCount=lambda: self.devices, streamIsCapturing=self._captures
+            ),
             get_current_stream=lambda: self.streams[-1],
         )
 

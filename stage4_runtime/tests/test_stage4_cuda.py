@@ -243,10 +243,18 @@ def test_what_a_call_of_one_kernel_calls(on_fake_gpu):
         run(x)
     finally:
         sys.setprofile(None)
-    # on_device, the generated function, its stream, its output, its kernel
-    assert called == ["call", "forward", "<lambda>", "empty", "launch"]
+    # on_device, the generated function, its stream, its kernel; its output is made without a call of ours
+    assert called == ["call", "forward", "<lambda>", "launch"]
     text = run.source_text
     assert "address(" not in text and text.count("x.data.ptr") == 2  # the second for an array that was copied
+
+
+def test_a_single_gpu_is_the_current_one(on_fake_gpu, monkeypatch):
+    assert on_fake_gpu(chain(1))[0].__name__ == "call"
+    monkeypatch.setattr(FakeCupy, "devices", 1)
+    run, _ = on_fake_gpu(chain(1))
+    assert run.__name__ == "forward" and run.source_text
+    np.testing.assert_array_equal(run(array(numbers(64)))[0], numbers(64) + 1)
 
 
 def test_arrays_are_prepared_once_and_made_anew(on_fake_gpu):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 
 import cutaway.nn.functional as F
 import numpy as np
@@ -18,18 +19,23 @@ from benchmarks.gpu import networks
 from stage0_eager.kernels.eager import eager_kernel
 from stage2_autograd.partition import partition
 from stage3_lowering.interpret import interpret_program
+from stage3_lowering.triton_interpreter import run_in_interpreter
 from stage_contracts.device import CPU
 from stage_contracts.graph import meta_of
 from stage_contracts.program import External, Launch
-from tests.kernels.gpu_programs import CUDA, on, program_of
+from tests.kernels.gpu_programs import CUDA, emitted, on, program_of
 
 UNITS = {"float32": 2.0**-20, "float16": 2.0**-9, "bfloat16": 2.0**-6}
 
 
-def joint_of(function, tensors):
+def joint_of(function, tensors, device=CPU):
+    """The joint graph in core operators, as for tensors of that device."""
     compiled = ct.compile(function, backend="aot_eager", fullgraph=True)
     compiled(*tensors)
-    return compiled.artifacts[-1].decomposed
+    functional, pipeline = compiled.artifacts[-1].functional, ct.DEFAULT_PIPELINE
+    on(device, functional.graph)
+    joint = pipeline.differentiate(functional)
+    return replace(joint, graph=pipeline.decompose(joint.graph)).verify()
 
 
 def residual_block(x, w1, g1, b1, w2, g2, b2, w3, g3, b3):
@@ -49,9 +55,7 @@ def block_tensors(images=32, channels=64, side=28):
 
 @pytest.fixture(scope="module")
 def block():
-    joint = joint_of(residual_block, block_tensors())
-    on(CUDA, joint.graph)
-    return joint
+    return joint_of(residual_block, block_tensors(), CUDA)
 
 
 def test_what_is_saved_lies_as_the_forward_laid_it_out(block):
@@ -77,9 +81,8 @@ def test_the_kernels_of_a_residual_block(block):
         ]
         counts[half.name] = sum(names.values()), sum(m.shape[0] == 32 for m in copies)
         assert sum(isinstance(step, External) for step in program.steps) == (3 if half is cut.forward else 6)
-    # two levels of sums and what follows them for each norm; of the images, only what the user's tensors lead to is
-    # turned: the input, for each half, and the gradient of the result
-    assert counts == {"forward": (11, 1), "backward": (15, 2)}
+    # two levels of sums and what follows them for each norm; of the images only the input is turned, for each half
+    assert counts == {"forward": (11, 1), "backward": (14, 1)}
 
 
 def test_nothing_of_it_on_a_cpu():
@@ -97,6 +100,42 @@ def test_statistics_of_channels_are_saved_and_not_computed_again(block):
     assert "in memory for a call of the forward, and a call of the backward reads it" in reasons
 
 
+def stem(x, w, gain, shift, w1):
+    y = F.batch_norm(F.conv2d(x, w, None, 2, 3), None, None, 1 + gain, shift, True)
+    return F.conv2d(F.max_pool2d(F.relu(y), 3, 2, 1), w1).float().mean((2, 3))
+
+
+def test_a_pool_is_never_turned():
+    shapes = (8, 3, 64, 64), (64, 3, 7, 7), (64,), (64,), (64, 64, 1, 1)
+    cut = partition(joint_of(stem, [ct.randn(*s).to(ct.bfloat16).requires_grad_() for s in shapes], CUDA))
+    for half in (cut.forward, cut.backward):
+        program = program_of(half)
+        images = [b for b in program.buffers.values() if b.meta.ndim == 4 and b.meta.shape[0] == 8]
+        own = [b for b in images if b.role == "temporary"]
+        assert len(own) > 1 and all(b.meta.strides[1] == 1 for b in own)
+        assert "scatter_add" not in {step.target for step in program.steps if isinstance(step, External)}
+        assert not {b.meta.dtype.name for b in images} & {"int64", "float32"}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("pool", [(3, 2, 1), (2, 2, 0), (3, 1, 1), (2, 3, 0)], ids=str)
+def test_the_kernels_of_a_pool(pool, dtype):
+    run = lambda x: F.max_pool2d(F.relu(x * 2), *pool)  # noqa: E731
+    x = ct.from_numpy(np.random.default_rng(0).integers(-3, 4, (2, 8, 9, 7)).astype(np.float32))
+    x = x.to(getattr(ct, dtype)).requires_grad_()
+    cut = partition(joint_of(run, [x], CUDA))
+    made = run_in_interpreter(emitted(program_of(cut.forward)), [x.detach().numpy()])
+    y = run(x)
+    g = ct.randn(*y.shape).to(x.dtype)
+    np.testing.assert_array_equal(made[0], y.detach().numpy())
+    (got,) = run_in_interpreter(emitted(program_of(cut.backward)), [*made[1:], g.numpy()])
+    wide = x.detach().float().requires_grad_()  # halves are rounded once, at the end
+    (wanted,) = ct.autograd.grad(run(wide), wide, g.float())
+    np.testing.assert_allclose(
+        got.astype(np.float64), wanted.numpy().astype(np.float64), rtol=UNITS[dtype], atol=UNITS[dtype]
+    )
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_a_network_in_two_halves(seed):
     dtype, function, tensors = networks.given(seed, "cpu")
@@ -105,7 +144,8 @@ def test_a_network_in_two_halves(seed):
         out, pooled = function(*leaves)
         return (pooled * pooled).sum() + out.float().sum()
 
-    joint = joint_of(loss, [t.detach().requires_grad_() for t in tensors])
+    leaves = [t.detach().requires_grad_() for t in tensors]
+    joint, on_gpu = joint_of(loss, leaves), joint_of(loss, leaves, CUDA)
     draw = np.random.default_rng(seed)
     arrays = [
         np.array(draw.standard_normal(n.val.shape), n.val.dtype.numpy) for n in joint.graph.placeholders
@@ -114,14 +154,12 @@ def test_a_network_in_two_halves(seed):
     eager = joint.graph.interpret(
         arrays, lambda node, args, kwargs: eager_kernel(node.target.name)(np, *args, **kwargs)
     )
-    on(CUDA, joint.graph)
-    cut = partition(joint)
+    cut = partition(on_gpu)
     made = interpret_program(program_of(cut.forward), primals)
     saved = made[cut.num_outputs :]
     for array, node in zip(saved, cut.backward.placeholders, strict=False):
         assert array.shape == tuple(meta_of(node).shape)
     got = (*made[: cut.num_outputs], *interpret_program(program_of(cut.backward), [*saved, *tangents]))
-    on(CPU, joint.graph)
     pairs = [(a, b) for a, b in zip(got, eager, strict=True) if isinstance(b, np.ndarray)]
     largest = max(float(np.abs(b.astype(np.float64)).max(initial=0)) for _, b in pairs)
     for a, b in pairs:

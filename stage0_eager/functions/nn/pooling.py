@@ -6,6 +6,7 @@ combined elementwise, so that compiled code fuses them. The index of the largest
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -106,9 +107,49 @@ def _lowest(dtype):
 
 def _max_gradient(g, input, out, kernel_size, stride, padding, dilation):
     rank = len(kernel_size)
+    places = max_places(input, out, kernel_size, stride, padding, dilation)
+    sizes = (*input.shape, *out.shape)
+    if input.device.type == "cuda" and rank == 2 and all(type(n) is int for n in sizes):
+        windows = list(zip(out.shape[-2:], kernel_size, stride, padding, dilation, strict=True))
+        if math.prod(sizes) and all(spread == 1 for *_, spread in windows):
+            return _gathered_gradient(g, input, places, windows)
     flat = _flat(zeros(input.meta), rank)
-    places = _flat(max_places(input, out, kernel_size, stride, padding, dilation), rank)
-    return c.reshape(c.scatter_add(flat, flat.ndim - 1, places, _flat(g, rank)), input.shape)
+    added = c.scatter_add(flat, flat.ndim - 1, _flat(places, rank), _flat(g, rank))
+    return c.reshape(added, input.shape)
+
+
+def _gathered_gradient(g, input, places, windows):
+    """The same for a GPU: each element asks the windows that it lies in whether it is their largest. A sum of a few
+    numbers has no need of atomic additions, of zeros to add to, or of floats to add up halves in memory."""
+    first = input.ndim - len(windows)
+    sizes = input.shape[first:]
+    along = [shaped(c.iota(n, 0, 1, dt.int32, input.device), i, len(sizes)) for i, n in enumerate(sizes)]
+    own, places, total = row_major(along, sizes), c.cast(places, dt.int32), None
+    wide = dt.float32 if input.dtype.itemsize == 2 else input.dtype
+    for back in itertools.product(*[range(-(-kernel // step)) for _, kernel, step, *_ in windows]):
+        hit = c.eq(_asked(places, first, sizes, windows, back, -1), own)
+        given = c.cast(_asked(g, first, sizes, windows, back, 0), wide)
+        mine = c.where(hit, given, c.full((), 0, wide, input.device))
+        total = mine if total is None else c.add(total, mine)
+    return c.cast(total, input.dtype)
+
+
+def _asked(x, first, sizes, windows, back, fill):
+    """For each element of an input of `sizes`: what `x` has of the last window that it lies in, or of one `back` steps
+    before, per dimension; `fill` where there is none."""
+    pads, thin, thick, last = [(0, 0)] * first, list(x.shape[:first]), list(x.shape[:first]), []
+    for size, (count, kernel, step, border, _) in zip(sizes, windows, strict=True):
+        before = -(-kernel // step) - 1
+        length = before + -(-(size + border) // step)
+        pads.append((before, length - before - count))
+        thin, thick = [*thin, length, 1], [*thick, length, step]
+        last.append(length * step)
+    x = c.constant_pad(x, tuple(pads), fill)
+    x = c.reshape(c.expand(c.reshape(x, tuple(thin)), tuple(thick)), (*x.shape[:first], *last))
+    for i, (size, (_, kernel, step, border, _)) in enumerate(zip(sizes, windows, strict=True)):
+        start = border + step * (-(-kernel // step) - 1 - back[i])
+        x = c.slice(x, first + i, start, start + size)
+    return x
 
 
 @operator

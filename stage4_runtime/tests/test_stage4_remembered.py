@@ -1,0 +1,138 @@
+"""An answer is remembered as long as its files do not change, and believed only if this user's cache wrote it.
+
+Input: files whose content is the answer; cache folders of the test's own.
+"""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from stage4_runtime.runtime import remembered as module
+from stage4_runtime.runtime.compiler import find_compiler
+from stage4_runtime.runtime.remembered import remembered, state_of
+from stage_contracts import config
+
+OLD = time.time() - 1000
+
+
+@pytest.fixture
+def cache_folder(tmp_path):
+    with config.patch(cache_dir=str(tmp_path / "cache"), cache=True):
+        yield tmp_path / "cache"
+
+
+@pytest.fixture(autouse=True)
+def _long_ago(monkeypatch):
+    """Files that tests write count as old; ctime cannot be set."""
+    monkeypatch.setattr(module, "RECENT", -1000)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("one")
+    return path
+
+
+def ask(file, question="what is in it"):
+    """(the answer, whether it was found now)"""
+    found = []
+
+    def find():
+        found.append(file.read_text())
+        return found[0]
+
+    return remembered(question, [(str(file), state_of(file.stat()))], find), bool(found)
+
+
+def test_asked_again_it_is_remembered(cache_folder, file):
+    assert ask(file) == ("one", True)
+    assert ask(file) == ("one", False)
+    assert ask(file, "another question") == ("one", True)
+
+
+def same_time(file):
+    """Another content of the same length and time of change: only the system's own time tells."""
+    before = file.stat()
+    file.write_text("two")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def same_size(file):
+    file.write_text("two")
+
+
+def another_file(file):
+    before = file.stat()
+    other = file.with_name("other")
+    other.write_text("two")
+    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
+    other.replace(file)
+
+
+@pytest.mark.parametrize("change", [same_time, same_size, another_file])
+def test_a_changed_file_is_looked_at_again(cache_folder, file, change):
+    ask(file)
+    time.sleep(0.02)  # the system's clock of files ticks
+    change(file)
+    assert ask(file) == ("two", True)
+
+
+def test_a_file_that_changed_just_now_is_not_trusted(cache_folder, file, monkeypatch):
+    monkeypatch.setattr(module, "RECENT", 2.0)
+    assert ask(file) == ("one", True)
+    assert ask(file) == ("one", True), "it may change again in the same tick"
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"answer": "forged", "mac": "00"}'])
+def test_what_the_cache_did_not_write_is_not_believed(cache_folder, file, text):
+    ask(file)
+    (kept,) = (cache_folder / "answers").iterdir()
+    assert json.loads(kept.read_text())["answer"] == "one"
+    kept.write_text(text)
+    assert ask(file) == ("one", True)
+
+
+def test_an_answer_to_another_question_is_not_believed(cache_folder, file):
+    ask(file)
+    (kept,) = (cache_folder / "answers").iterdir()
+    module._path(cache_folder, "another").write_bytes(kept.read_bytes())
+    assert ask(file, "another") == ("one", True)
+
+
+def test_without_a_cache_it_is_found_each_time(file, tmp_path):
+    with config.patch(cache=False):
+        assert ask(file) == ask(file) == ("one", True)
+    shared = tmp_path / "shared"
+    shared.mkdir(mode=0o777)
+    shared.chmod(0o777)
+    with config.patch(cache_dir=str(shared), cache=True):
+        assert ask(file) == ask(file) == ("one", True)
+
+
+def test_a_script_that_calls_a_compiler_is_asked_each_time(cache_folder, tmp_path, monkeypatch):
+    """What it calls may become another version while the script stays as it is."""
+    script, version = tmp_path / "g++", tmp_path / "version"
+    version.write_text("fake 1.0")
+    script.write_text(f'#!/bin/sh\ncat "{version}"\n')
+    script.chmod(0o755)
+    with config.patch(cxx=str(script)):
+        first = find_compiler().identity
+        find_compiler.__globals__["_identify"].cache_clear()  # another process
+        version.write_text("fake 2.0")
+        assert "1.0" in first and "2.0" in find_compiler().identity
+
+
+def test_a_compiler_is_asked_once(cache_folder, monkeypatch):
+    compiler = find_compiler.__globals__
+    compiler["_identify"].cache_clear()
+    asked = []
+    monkeypatch.setitem(compiler, "_version", lambda command: asked.append(command) or "['a version']")
+    first = find_compiler()
+    compiler["_identify"].cache_clear()
+    assert find_compiler() == first and len(asked) == 1
+    compiler["_identify"].cache_clear()
+    assert Path(first.command[0]).exists()
