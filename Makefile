@@ -46,6 +46,7 @@
 #   make gpu-distributed  data-parallel training on NVIDIA GPUs by NCCL, beside torch's (RANKS="2 4")
 #   make cpu-speed       compiled programs beside torch.compile, jax.jit, NumPy, eager (the extra `bench`)
 #   make memory-peak     what a call of four models is predicted to hold, beside what is allocated and resident
+#   make kept-memory     what `runtime.keep_freed` wins in a training step, and how much a process then keeps
 #   make open-sizes      softmax, layer norm, attention at 20 shapes: compiled once beside compiled for each
 #   make growth          how the first call's time grows with the graph, beside torch.compile's (the extra `oracle`)
 #   make training-step   a whole training step beside torch's: eager, model compiled, step compiled
@@ -86,7 +87,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: gpu-compiled gpu-speed gpu-losses gpu-distributed oracle names numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
 .PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
 .PHONY: against-tree distributed libraries planted-faults minified-faults profiler-cost regions site-check explorer-check lab-walk zensical
-.PHONY: oracle-kernels fuzz-kernels growth memory-peak open-sizes distributed-cost
+.PHONY: oracle-kernels fuzz-kernels growth memory-peak kept-memory open-sizes distributed-cost
 .NOTPARALLEL:
 
 install: $(VENV)/installed-dev
@@ -258,6 +259,9 @@ cpu-speed: $(VENV)/installed-bench | build
 
 memory-peak: $(VENV)/installed-test | build
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.memory_peak $(KEEP)
+
+kept-memory: $(VENV)/installed-test | build
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m benchmarks.kept_memory $(KEEP)
 
 open-sizes: $(VENV)/installed-test | build
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.open_kernels $(KEEP)

@@ -58,6 +58,7 @@ SMALL_TARGETS = {
     "profiler-cost": "QUICK=1",
     "regions": "QUICK=1",
     "memory-peak": "QUICK=1",
+    "kept-memory": "QUICK=1",
     "open-sizes": "QUICK=1",
     "random-bits": "QUICK=1 JOBS=1",
     "distributed": "QUICK=1",
