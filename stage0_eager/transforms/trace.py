@@ -67,13 +67,11 @@ class Tracer:
 
     def process(self, op: Operator, args: tuple) -> Any:
         """Record one call and return traced tensors for its results."""
-        metas = map_tensors(args, _meta)
-        result = _without_grad(
-            op.core.meta(*metas) if op.core is not None else op.meta_and_returned(*metas)[0]
-        )
+        words, named = spell(op, args)
+        result = _without_grad(op.meta(*map_tensors(words, _meta), **map_tensors(named, _meta)))
         if self.graph is None:
             return wrap_metas(result)
-        words, named = map_tensors(spell(op, args), self.node_of)
+        words, named = map_tensors((words, named), self.node_of)
         if op.opaque:
             words = tuple(self.graph.subgraph(w) if isinstance(w, GraphModule) else w for w in words)
         node = self.graph.call_function(op, words, named, val=result, origins=self.origins, **self.marks)

@@ -3,8 +3,8 @@
 Input: a joint graph of core operators. With p = softmax(s), o = p @ v and g the gradient of o, the gradient of s needs
 sum(p * (g @ v.T)) over each row, which is sum(g * o) (Dao et al., 2022). o is an output, so nothing more is saved, and
 a kernel for the backward goes through the columns once less. In half precision, where products are rounded, and in
-float32 on a GPU, where one kernel does it all. Also where columns are few: the kernels of both directions must agree on
-the weights. The sum of a row is saved, and weights of scores that are rounded anew would not add up to it.
+float32 on a GPU, where one kernel does it all. On a GPU also where columns are few: the kernels of both directions have
+to agree on the weights. The sum of a row is saved, and weights of scores that are rounded anew would not add up to it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from stage0_eager.table.core import core as c
 from stage2_autograd.core_calls import arguments, core_name
+from stage2_autograd.devices import on_gpu
 from stage_contracts import dtype as dt
 from stage_contracts.graph import Graph, Node
 from stage_contracts.size_vars import is_open
@@ -46,7 +47,8 @@ def _weights_times_gradients(node: Node) -> tuple[Node, Node] | None:
         return None
     for weights, gradients in (product.args, product.args[::-1]):
         found = _product_with(_uncast(weights), _uncast(gradients))
-        if found is not None:
+        pays = found is not None and found[0].val.shape[-1] < product.val.shape[-1]
+        if found is not None and (pays or on_gpu(found)):
             return found
     return None
 

@@ -1,7 +1,8 @@
 """Calls that change what they are given: on a GPU, rows are added to a tensor where the step before has written it.
 
-Input: a Program before memory is planned. `scatter_add` gives a copy of its first argument with more added; nobody
-needs a copy of what nobody else reads. What wrote it writes the result, and the call gets one address twice.
+Input: a Program before memory is planned. `scatter_add` gives a copy of its first argument with more added;
+where no other step reads that argument, no copy is needed. What wrote it writes the result, and the call gets one
+address twice.
 """
 
 from __future__ import annotations
