@@ -43,14 +43,16 @@ def _same(x: Node, node: Node) -> bool:
 
 
 def _products(node: Node) -> list[Node]:
-    """The products that read a node as it is or turned; none if anything else reads it."""
+    """The products that read a node as it is or turned; none if anything else reads it, or a product as both operands:
+    that one has the square of the scale."""
     found: list[Node] = []
     for user in node.users:
         inner = [*user.users] if core_name(user) == "permute" else [user]
         if not inner or any(core_name(one) != "matmul" for one in inner):
             return []
         found += inner
-    return [*dict.fromkeys(found)]
+    twice = len({*found}) < len(found) or any(one.args[0] is one.args[1] for one in found)
+    return [] if twice else found
 
 
 def _is_attention(node: Node) -> bool:
