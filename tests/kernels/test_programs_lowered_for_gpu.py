@@ -20,6 +20,8 @@ FOUND = [1310, 1806, 1983, 3984, 4281, 4872]
 FOUND_NETWORKS = [0, 56]
 # There too: attention of a scaled matrix with itself lost one of the two scales.
 FOUND_VALUES = [1427]
+# Found by the same programs, interpreted: a product of one row, turned, was taken for a product of many.
+FOUND_GRADIENTS = [1599]
 
 
 def graphs_of(function, tensors):
@@ -62,6 +64,33 @@ def test_what_it_computes(seed):
     graph, inputs = inference_graph(function, tensors)
     got = interpret_program(program_of(graph), [t.numpy() for t in inputs])
     assert not compiled.difference([*got], compiled.flat(rounded), compiled.flat(wanted), dtype)
+
+
+@pytest.mark.parametrize("seed", [*FOUND_GRADIENTS, *range(0, 45, 3)])  # with gradients
+def test_what_its_gradients_are(seed):
+    dtype, function, tensors = given(seed)
+    try:
+        wanted, rounded = (gradients(function, [t.detach().to(to) for t in tensors])
+                           for to in (ct.float64, tensors[0].dtype))  # fmt: skip
+    except (RuntimeError, ValueError, IndexError):
+        return  # eager has none
+    cut, inputs = training_graphs(function, tensors)
+    forward, backward = program_of(cut.forward), program_of(cut.backward)
+    by_name = dict(zip((p.name for p in cut.forward.placeholders), inputs, strict=True))
+    made = interpret_program(forward, [by_name[name].detach().numpy() for name in forward.inputs])
+    saved = {node.name: array for node, array in zip(cut.forward.outputs, made, strict=True)}
+    tangents = [np.ones(n.val.shape, n.val.dtype.numpy) for n in cut.backward.placeholders[len(cut.saved) :]]
+    got = interpret_program(backward, [*(saved[s.name] for s in cut.saved), *tangents])
+    given_to = {id(t): grad for t, grad in zip(inputs, got, strict=True)}
+    ours = [g for t in tensors if (g := given_to.get(id(t))) is not None]
+    assert not compiled.difference(ours, compiled.flat(rounded), compiled.flat(wanted), dtype)
+
+
+def gradients(function, leaves):
+    """Of the sum of all results; one that is returned twice counts once."""
+    leaves = [t.requires_grad_() for t in leaves]
+    out = {id(o): o for o in function(*leaves) if o.requires_grad}.values()
+    return [g for g in ct.autograd.grad([o.sum() for o in out], leaves, allow_unused=True) if g is not None]
 
 
 @pytest.mark.parametrize("seed", FOUND_NETWORKS)
