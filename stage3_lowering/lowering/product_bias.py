@@ -121,5 +121,6 @@ def _fits(program: Program, row: str, matrix: str, out: str) -> bool:
     """Whether the row and the result are of the product's kind, and the result lies as the product does."""
     metas = [program.buffers[name].meta for name in (row, matrix, out)]
     alike = len({(m.dtype, m.device) for m in metas}) == 1
-    same = metas[2].numel == metas[1].numel and metas[2].shape[-1:] == metas[1].shape[-1:]
-    return alike and metas[2].is_contiguous and same
+    columns = metas[1].shape[-1]
+    same = metas[2].numel == metas[1].numel and all(m.shape[-1:] == (columns,) for m in metas)
+    return alike and metas[2].is_contiguous and same and metas[0].numel == columns
