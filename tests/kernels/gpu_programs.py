@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 import cutaway
 from stage_contracts.device import Device
 from stage_contracts.graph import Graph
@@ -91,3 +93,17 @@ def launched(program: Program) -> list[str]:
         for s in program.steps
         if isinstance(s, Launch) or hasattr(s, "target")
     ]
+
+
+UNITS = {"float32": 2.0**-20, "float16": 2.0**-9, "bfloat16": 2.0**-6}
+
+
+def check_alike(got: Sequence[Any], eager: Sequence[Any], dtype: str) -> None:
+    """Each array within roundings of eager's. A gradient that is zero but for rounding is held against the others."""
+    pairs = [(a, b) for a, b in zip(got, eager, strict=True) if isinstance(b, np.ndarray)]
+    largest = max(float(np.abs(b.astype(np.float64)).max(initial=0)) for _, b in pairs)
+    for a, b in pairs:
+        assert a.dtype == b.dtype and a.shape == b.shape
+        wide, want = a.astype(np.float64), b.astype(np.float64)
+        scale = np.abs(want).max(initial=0) + 1e-2 * largest
+        assert np.abs(wide - want).max(initial=0) <= 8 * UNITS[dtype] * scale
