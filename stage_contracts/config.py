@@ -112,8 +112,8 @@ class RuntimeConfig:
     reuse_memory: bool = True  # off: every temporary has bytes of its own
     # Freed memory that the process keeps for the next call's results, in bytes, where glibc allocates; 0 gives it back.
     # It changes malloc for the whole process, and is on because a training step of a six-layer language model asks
-    # for 18,000 new pages without it, 2 to 11 % of its CPU time (64 MiB are too few for that step). The price is memory: up
-    # to this much stays resident after you drop arrays. `make kept-memory` measures both.
+    # for 18,000 new pages without it, 2 to 11 % of its CPU time (64 MiB are too few for that step). The price is
+    # memory: up to this much stays resident after you drop arrays. `make kept-memory` measures both.
     keep_freed: int = 256 << 20
     compile_seconds: float = (
         300.0  # for one source file; a C++ compiler that takes longer is stopped, and the graph runs on NumPy

@@ -24,8 +24,8 @@ TEMPLATE = "columns_with_rows"
 INSTANCES = 264  # two for each of 132 multiprocessors: the fastest for rows of 4,096 in float32 and bfloat16
 FEWEST_ROWS = 4  # of an instance: its sums are written once, which fewer rows do not pay
 FEWEST_PARTS = 64
-# Of a row: shorter ones are slower so, by measurement. GPT-2's norms, rows of 768 on an H200: 28 and 37 us in one kernel,
-# about 17 in two. Four rows at a time, by 16 warps, took 28 and 64.
+# Of a row: shorter ones are slower so, by measurement. GPT-2's norms, rows of 768 on an H200: 28 and 37 us in one
+# kernel, about 17 in two. Four rows at a time, by 16 warps, took 28 and 64.
 FEWEST_COLUMNS = 2048
 
 
