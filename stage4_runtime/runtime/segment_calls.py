@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -58,8 +57,9 @@ class _MethodDef(ctypes.Structure):
 
 def builtin(function: Any, table: np.ndarray) -> Callable:
     """A C function (table, arguments, their number) -> object, as a built-in function, ten times as fast as ctypes."""
-    definition = _MethodDef(b"run", ctypes.cast(function, ctypes.c_void_p), METH_FASTCALL, None)
-    _KEPT.append((definition, function))  # CPython keeps a pointer to it
+    place = ctypes.cast(function, ctypes.c_void_p).value
+    assert place is not None
+    definition, _ = _KEPT.setdefault(place, (_MethodDef(b"run", place, METH_FASTCALL, None), function))
     return _made(definition, table)
 
 
@@ -67,12 +67,18 @@ def _made(definition: _MethodDef, table: np.ndarray) -> Callable:
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     made: Callable = make(ctypes.addressof(definition), table, None)
-    _DEFINITIONS[made] = definition
     return made
 
 
-_KEPT: list[Any] = []  # a list's append is atomic
-_DEFINITIONS: WeakKeyDictionary[Callable, _MethodDef] = WeakKeyDictionary()
+# By the C function's address, for as long as the process lives: CPython keeps a pointer to a definition. Programs that
+# load one unit share it.
+_KEPT: dict[int, tuple[_MethodDef, Any]] = {}
+
+
+def _definition(call: Callable) -> _MethodDef:
+    of = ctypes.pythonapi.PyCFunction_GetFunction
+    of.restype, of.argtypes = ctypes.c_void_p, [ctypes.py_object]
+    return _KEPT[of(call)][0]
 
 
 def stamped(call: Callable, count: int) -> tuple[Callable, np.ndarray] | None:
@@ -80,7 +86,7 @@ def stamped(call: Callable, count: int) -> tuple[Callable, np.ndarray] | None:
     call at a time. `Segment.running` says which time is which."""
     table, stamps = call.__self__.copy(), np.zeros(count, np.int64)  # type: ignore[attr-defined]
     table[HOST_FIELDS.index("stamps")] = address(stamps)
-    return (_made(_DEFINITIONS[call], table), stamps) if table[HOST_FIELDS.index("clock_gettime")] else None
+    return (_made(_definition(call), table), stamps) if table[HOST_FIELDS.index("clock_gettime")] else None
 
 
 @cache

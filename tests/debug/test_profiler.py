@@ -4,6 +4,7 @@ Input: the profiling guide's model with two breaks, a training step, a loop of t
 trace must be.
 """
 
+import gc
 import gzip
 import json
 
@@ -153,6 +154,19 @@ def test_blocks_of_rows_give_the_same_values(whole, monkeypatch):
         assert len(found) == 2 and all(name.endswith(" steps)") for name in found), found
     else:
         assert any(name.endswith(" by rows") and "fused_" in name for name in found), found
+
+
+def test_of_two_that_share_a_kernel_the_first_may_go():
+    """The same C++ function behind two compiled ones: what the profiler knows of it does not go with the first."""
+    first, second = torch.compile(lambda x: x.sin() + 1), torch.compile(lambda x: x.sin() + 1)
+    x = torch.randn(5)
+    want = first(x)
+    second(x)
+    del first
+    gc.collect()
+    with profiler.profile() as prof:
+        assert torch.equal(second(x), want)
+    assert [event for event in prof.events() if event.category == "kernel"]
 
 
 def test_the_phases_of_a_first_call_are_inside():
