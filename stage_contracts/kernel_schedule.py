@@ -44,7 +44,7 @@ class KernelSchedule:
     # all through it left out
     pieces: tuple[str, tuple[int, ...]] | None = None
     prefetch: tuple[str, ...] = ()  # of a kernel that reduces rows: inputs it asks for one row ahead
-    # of a kernel with two tiled loops: loads of a matrix whose tiles are turned in registers, before the loops read them
+    # of a kernel with two tiled loops: loads of a matrix whose tiles are turned in registers before the loops read them
     turned: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -133,7 +133,7 @@ def _walks(load: Instr, nest: LoopNest, walked: str, stepped: str) -> bool:
     rest = (index - steps[0] * symbol(walked) - steps[1] * symbol(stepped)).expand().free_symbols
     moved = steps[1].free_symbols & {*nest.loop_variables}
     even = not rest & {symbol(walked), symbol(stepped)} and not moved
-    return steps[0] == 1 and even and not placed and buffer not in nest.writes
+    return steps[0] == 1 and steps[1] != 0 and even and not placed and buffer not in nest.writes
 
 
 _WORD = re.compile(r"(order|tiles|vector|parallel|split|scratch|table|pieces|prefetch|turned)=(\S*)")

@@ -249,9 +249,9 @@ template <class T, int most> struct Gathered {  // up to `most` elements from pl
     T operator[](int64_t place) const { return elements[place]; }
 };""",
     "Turned": """\
-template <int n, int... k> struct Zip : Zip<n - 1, n - 1, k...> {};  // a[0], b[0], a[1], b[1], ...: one instruction each half
+template <int n, int... k> struct Zip : Zip<n - 1, n - 1, k...> {};  // a[0], b[0], a[1], b[1], ...
 template <int... k> struct Zip<0, k...> {
-    template <class Lanes> static void halves(Lanes a, Lanes b, Lanes& low, Lanes& high) {
+    template <class Lanes> static void halves(Lanes a, Lanes b, Lanes& low, Lanes& high) {  // one instruction each
         constexpr int half = sizeof...(k) / 2;
         low = Lanes{(k % 2 ? b[k / 2] : a[k / 2])...};
         high = Lanes{(k % 2 ? b[half + k / 2] : a[half + k / 2])...};

@@ -31,7 +31,9 @@ def with_turned_tiles(kernel: Kernel) -> Kernel:
             most = max(SMALL_TILE if i.dtype and i.dtype.itemsize <= SMALL else TILE for i in found)
             tiles = ((v, min(sizes[v], most) if isinstance(sizes[v], int) else most) for v in order[-2:])
             parallel, turned = order[: len(schedule.parallel)], tuple(i.name for i in found)
-            made = replace(schedule, order=order, tiles=tuple(tiles), vector=order[-1], parallel=parallel, turned=turned)
+            made = replace(
+                schedule, order=order, tiles=tuple(tiles), vector=order[-1], parallel=parallel, turned=turned
+            )
             return replace(kernel, schedule=made.verify(kernel))
         if schedule.pieces:  # they are of this order
             break

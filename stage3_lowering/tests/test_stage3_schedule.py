@@ -45,7 +45,7 @@ def turnable(kernel, order):
     loads = [i for i in kernel.nests[0].body if i.op == "load"]
     names = {i.name for i in kernel.nests[0].body}
     return [i.name for i in loads if len(order) > 1 and stride(i.args[1], order[-2]) == 1
-            and stride(i.args[1], order[-1]) is not None and not {str(s) for s in i.args[1].free_symbols} & names]  # fmt: skip
+            and stride(i.args[1], order[-1]) not in (None, 0) and not {str(s) for s in i.args[1].free_symbols} & names]  # fmt: skip
 
 
 @st.composite
@@ -58,8 +58,9 @@ def schedules(draw, kernel):
     size = st.integers(1, 7)
     if not inner:
         tiles = tuple((v, draw(size)) for v in order[draw(st.integers(0, len(order))) :])
-        turned = draw(st.sets(st.sampled_from(turnable(kernel, order) or [""]))) - {""} if len(tiles) == 2 else ()
-        return KernelSchedule(order, tiles, order[-1] if order else "", parallel, turned=tuple(sorted(turned)))
+        loads = turnable(kernel, order) if len(tiles) == 2 else []
+        turned = draw(st.lists(st.sampled_from(loads), unique=True)) if loads else []
+        return KernelSchedule(order, tiles, order[-1] if order else "", parallel, turned=tuple(turned))
     across = draw(st.booleans()) and outer and not kernel.row_buffers
     if across:
         return KernelSchedule(order, ((order[-1], draw(size)),), order[-1], parallel)
