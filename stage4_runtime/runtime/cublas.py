@@ -164,7 +164,7 @@ class Handles:
 
 
 def workspaces(stream: int) -> list[Any]:
-    """The memory that this thread's products on a stream work in. A captured graph keeps it: each replay works there."""
+    """The memory that this thread's products on a stream work in. A captured graph keeps it, for replays."""
     known: dict[tuple[int, int], tuple[int, Any]] = vars(_THREAD).get("handles", {})
     return [memory for (_, of), (_, memory) in known.items() if of == stream]
 
