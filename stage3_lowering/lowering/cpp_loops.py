@@ -372,9 +372,7 @@ class KernelText:
         """The reduction loops from `first` to `last`, in blocks where float sums ask for it."""
         if not writer.parts:
             whole = f"for (int64_t r0 = {first}; r0 < {last}; ++r0) {{"
-            return self._next_row(writer, "", last) + nested(
-                [whole if self.schedule.split else heads[0], *heads[1:]], levels, pragma
-            )
+            return nested([whole if self.schedule.split else heads[0], *heads[1:]], levels, pragma)
         size = writer.nest.reduction_ranges[0]
         step = SHORT_BLOCK if isinstance(size, int) and size < LONG else BLOCK
         block = self.fresh("r0_block")
@@ -395,8 +393,7 @@ class KernelText:
         for instr in writer.nest.body[: writer.nest.split] if self.schedule.prefetch else ():
             if instr.op == "load" and self.asking.get(instr.args[0]) is writer.nest:
                 row = symbol(self.schedule.order[-1])
-                start = symbol(block) if block else 0
-                place = cpp_index(instr.args[1].subs({row: row + 1, symbol("r0"): start}))
+                place = cpp_index(instr.args[1].subs({row: row + 1, symbol("r0"): symbol(block)}))
                 found[instr.args[0]] = f"cutaway::prefetch(&{instr.args[0]}[{place}], {count});"
         return list(found.values())
 

@@ -2,7 +2,7 @@
 
 Input: a scheduled C++ kernel that reduces along rows. Softmax reads a row twice: for its maximum, which waits for
 memory, and for the exponentials, which leave memory idle. The second pass asks for the next row: 1.1 to 1.3 times. So
-does layer norm's second pass, 1.4 times: where rows are pages of their own, the CPU does not see the next one coming.
+does layer norm's second sum, 1.2 times: where rows are pages of their own, the CPU does not see the next one coming.
 """
 
 from __future__ import annotations
@@ -19,10 +19,7 @@ from stage_contracts.symbolic import hinted
 
 LONG_ROW = 1024  # elements: below, the processor itself sees the next row coming
 MOST = 1 << 16  # elements: above, the next row would drive this one out of the cache
-AT_ONCE = 4096  # bytes, a page: of a longer row, a pass asks block by block, as it adds up, or not at all
-FAR = (
-    1 << 20
-)  # bytes that all rows take: less is in the second cache, where a pass that computes little finds it
+FAR = 4 << 20  # bytes of all rows: less is near, and a pass that computes little has no time to ask
 COSTLY = 20  # additions; an elementary function
 
 
@@ -37,26 +34,28 @@ def with_prefetch(kernel: Kernel) -> Kernel:
 
 
 def asking(kernel: Kernel, loop: str) -> dict[str, LoopNest]:
-    """Each input whose rows the kernel reads again, and the pass that asks for the next one: one that computes much, or
-    the first of those that read again."""
-    found: dict[str, LoopNest] = {}
-    rows = [n for n in kernel.nests if len(n.reduction_ranges) == 1]
-    for k, nest in enumerate(rows):
+    """Each input whose rows several passes read, and the pass that asks for the next row, block by block as it adds up:
+    one that computes much, or the last. To ask for two inputs where passes compute little costs what it saves."""
+    readers: dict[str, list[LoopNest]] = {}
+    for nest in (n for n in kernel.nests if len(n.reduction_ranges) == 1):
         for load in whole_rows(nest, loop):
-            again = any(load.args[0] == before.args[0] for n in rows[:k] for before in whole_rows(n, loop))
-            settled = load.args[0] in found and (costly(found[load.args[0]]) or not costly(nest))
-            if again and not settled and _pays(nest, load):
-                found[load.args[0]] = nest
-    return found
+            readers.setdefault(load.args[0], []).append(nest)
+    again = {
+        b: [n for n in nests if _adds_up(n)] for b, nests in readers.items() if nests[-1] is not nests[0]
+    }
+    dear = {b: next(filter(costly, nests)) for b, nests in again.items() if any(map(costly, nests))}
+    cheap = {b: nests[-1] for b, nests in again.items() if nests and b not in dear and _is_far(nests[-1], b)}
+    return dear | (cheap if len(cheap) == 1 else {})
 
 
-def _pays(nest: LoopNest, load: Instr) -> bool:
-    """Whether the pass has time to ask, and what it asks for is far."""
-    assert load.dtype is not None
-    (size,), width = nest.reduction_ranges, load.dtype.itemsize
-    adds = any(i.op == "reduction" and i.args[0] == "sum" and i.dtype is dt.float32 for i in nest.body)
-    far = hinted(math.prod((*nest.ranges, size))) * width >= FAR
-    return (adds or isinstance(size, int) and size * width <= AT_ONCE) and (far or costly(nest))
+def _adds_up(nest: LoopNest) -> bool:
+    return any(i.op == "reduction" and i.args[0] == "sum" and i.dtype is dt.float32 for i in nest.body)
+
+
+def _is_far(nest: LoopNest, buffer: str) -> bool:
+    """Whether all rows are more than the second cache holds."""
+    width = max(i.dtype.itemsize for i in nest.body if i.op == "load" and i.args[0] == buffer and i.dtype)
+    return hinted(math.prod((*nest.ranges, *nest.reduction_ranges))) * width >= FAR
 
 
 def costly(nest: LoopNest) -> bool:
