@@ -50,7 +50,9 @@ def _form(kernel: Kernel, buffers: Mapping[str, Buffer]) -> Any:
     schedule = kernel.schedule
     if schedule is not None:
         scratch, prefetch = (tuple(names[n] for n in of) for of in (schedule.scratch, schedule.prefetch))
-        schedule = replace(schedule, scratch=scratch, prefetch=prefetch)
+        places = {instr.name: f"%{k}" for k, instr in enumerate(kernel.nests[0].body)}
+        turned = tuple(places[n] for n in schedule.turned)
+        schedule = replace(schedule, scratch=scratch, prefetch=prefetch, turned=turned)
     return kernel.template, types, kernel.origins if checks else (), schedule, table, nests
 
 
