@@ -226,12 +226,16 @@ class External:
 
 @dataclass(frozen=True)
 class Product:
-    """`out = a @ b` of views with two dimensions, inside RowBlocks. `adds`: the products of the blocks are added."""
+    """`out = a @ b` of views with two dimensions, inside RowBlocks. `adds`: the products of the blocks are added.
+
+    `panels`: C++ multiplies in registers, by a b that it lays out once for all blocks of a batch point; else BLAS does.
+    """
 
     a: BufferRef
     b: BufferRef
     out: BufferRef
     adds: bool = False
+    panels: bool = False
 
 
 @dataclass(frozen=True)
