@@ -26,8 +26,8 @@ PANELS_CPP = """\
 #define CUTAWAY_FUSED_FUNCTION __attribute__((optimize("fp-contract=fast"), noinline))
 #define CUTAWAY_MIX(a, b, ...) __builtin_shuffle(a, b, decltype(a < b){__VA_ARGS__})
 #endif
-// Some rows of c, one panel wide, which stay in registers while b's panel goes by. As in BLAS, a product and its addition
-// round once.
+// Some rows of c, one panel wide, which stay in registers while b's panel goes by. As in BLAS, a product and its
+// addition round once.
 template <class T, int rows> CUTAWAY_FUSED_FUNCTION static void multiply_panel(
     int64_t k, const T* a, int64_t a_row, const T* panel, T* c, int64_t c_row, bool more) {
     CUTAWAY_FUSED
