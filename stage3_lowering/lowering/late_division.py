@@ -13,7 +13,12 @@ from typing import Any
 from stage_contracts.index_expr import symbol
 from stage_contracts.loop_ir import Instr, LoopNest, Value
 from stage_contracts.program import Buffer, Kernel, Launch, Product, Program, RowBlocks, Target, step_accesses
+from stage_contracts.size_vars import is_open
 from stage_contracts.symbolic import hinted
+
+LEAST_GAIN = (
+    3  # how many times fewer divisions it must be: a kernel more costs as much as those of a short row
+)
 
 
 def late_division(program: Program, target: Target) -> Program:
@@ -83,7 +88,8 @@ def _reader(program: Program, step: RowBlocks, place: int, last: _Division) -> i
     product = step.steps[readers[0]]
     if not isinstance(product, Product) or product.adds or product.b.name == rows or not product.out.shape:
         return None
-    fewer = hinted(product.out.shape[1]) < hinted(program.buffers[rows].meta.shape[1])
+    columns, width = product.out.shape[1], program.buffers[rows].meta.shape[1]
+    fewer = is_open(columns) and is_open(width) or LEAST_GAIN * hinted(columns) <= hinted(width)
     return readers[0] if fewer else None
 
 
@@ -108,7 +114,10 @@ def _without_division(
         params, buffers = (*params, total), (*buffers, total)
     else:
         total = buffers[params.index(total)]
-    kernel = replace(kernel, nests=tuple(made), internal=internal, params=params)
+    schedule = kernel.schedule  # it names a row that is too long for the stack
+    if schedule is not None:
+        schedule = replace(schedule, scratch=tuple(name for name in schedule.scratch if name in internal))
+    kernel = replace(kernel, nests=tuple(made), internal=internal, params=params, schedule=schedule)
     own = dict(zip(params, buffers, strict=True))
     over = [name for name in params if name != last.out and own[name] == own[last.out]]
     return (

@@ -17,8 +17,10 @@ from stage_contracts.size_vars import is_open
 from stage_contracts.symbolic import hinted
 
 FEWEST_COLUMNS, FEWEST_FACTORS = 16, 16
+FEWEST_ROWS = 192  # for fewer, BLAS takes as long
 LARGEST = 1 << 20  # bytes of a matrix
-CACHE = 256 << 10  # bytes that a block's rows may take: panels are in the cache beside them
+OPEN = 256  # what an open size of a matrix is taken for
+CACHE = 128 << 10  # bytes that a block's rows may take: panels are in the cache beside them
 SIX = 6  # rows that the registers hold
 BLOCKS = (192, 96, 48)  # rows at most, the largest that fits
 
@@ -39,12 +41,13 @@ def register_products(program: Program, target: Target) -> Program:
 
 def _small(step: RowBlocks, buffers: Mapping[str, Buffer]) -> bool:
     products = [inner for inner in step.steps if isinstance(inner, Product)]
-    return not step.in_order and all(_fits(product, buffers) for product in products)
+    many = hinted(step.count) >= FEWEST_ROWS and not step.in_order
+    return many and all(_fits(product, buffers) for product in products)
 
 
 def _fits(product: Product, buffers: Mapping[str, Buffer]) -> bool:
     of = block_contraction(product, buffers)
-    n, k = hinted(of.n), hinted(of.k)
+    n, k = (OPEN if is_open(size) else hinted(size) for size in (of.n, of.k))
     itemsize = buffers[product.b.name].meta.dtype.itemsize
     enough = n >= FEWEST_COLUMNS and k >= FEWEST_FACTORS
     return enough and n * k * itemsize <= LARGEST and not of.a.transposed
