@@ -87,7 +87,8 @@ def test_results_are_as_near_to_float64_as_those_of_blas(rule, dtype, q, k, v):
     blas = rule(*map(cutaway.from_numpy, given)).numpy()
     assert all(p.panels for p in products(compiled))
     rounding = np.finfo(dtype).eps * np.abs(want).max()
-    assert np.abs(found - want).max() <= 2 * np.abs(blas - want).max() + 4 * rounding
+    exact = 4 if dtype is np.float32 else 16  # float64 is only compared with float64
+    assert np.abs(found - want).max() <= 2 * np.abs(blas - want).max() + exact * rounding
     program = compiled.artifacts[-1].forward.planned
     assert print_program(parse_program(print_program(program))) == print_program(program)
 

@@ -113,15 +113,15 @@ template <class T> struct Panels {
             } else for (; i < rows; ++i) multiply_rows<1>(j, a + i * a_row, a_row, c + i * c_row, c_row);
         }
     }
-    // Each element adds up in the order of k, in parts of 512, however many rows there are: the bits are the same.
+    // Each element adds up in the order of k, in parts of 256, however many rows there are: the bits are the same.
     template <int rows> void multiply_rows(int64_t j, const T* a, int64_t a_row, T* c, int64_t c_row) const {
         T edge[rows * width];
         const bool whole = n - j >= width;
         T* const to = whole ? c + j : edge;
         const int64_t to_row = whole ? c_row : width;
-        for (int64_t p = 0; p == 0 || p < k; p += 512)
+        for (int64_t p = 0; p == 0 || p < k; p += 256)
             multiply_panel<T, rows>(
-                k - p < 512 ? k - p : 512, a + p, a_row, memory.start + j * k + p * width, to, to_row, p > 0);
+                k - p < 256 ? k - p : 256, a + p, a_row, memory.start + j * k + p * width, to, to_row, p > 0);
         for (int64_t i = 0; !whole && i < rows; ++i)
             for (int64_t column = j; column < n; ++column) c[i * c_row + column] = edge[i * width + column - j];
     }

@@ -156,15 +156,15 @@ def _with_quotient(
     step = program.steps[number]
     assert isinstance(step, RowBlocks)
     product = step.steps[reader]
-    assert isinstance(product, Product) and product.out.shape and product.out.strides
+    assert isinstance(product, Product)
     buffers, local, of = dict(program.buffers), step.local, last.of
     if total not in buffers:
         meta = buffers[last.out].meta.with_(shape=(step.block, 1), strides=(1, 1))
         buffers[total] = Buffer(total, meta, "local")
         local, of = (*local, total), symbol("i0")
     out, name = product.out, _free_name("divided_by_sum", program)
-    rows, columns = symbol("i0"), symbol("i1")
-    index = out.offset + rows * out.strides[0] + columns * out.strides[1]
+    shape, (down, along) = out.shape or (), out.strides or ()
+    index = out.offset + symbol("i0") * down + symbol("i1") * along
     dtype = last.quotient.dtype
     body = (
         Instr("value", "load", (out.name, index), dtype, last.quotient.origins),
@@ -172,7 +172,7 @@ def _with_quotient(
         replace(last.quotient, name="quotient", args=(Value("value"), Value("sum"))),
         Instr("", "store", (out.name, index, Value("quotient")), dtype, last.quotient.origins),
     )
-    ranges = (last.nest.ranges[0], out.shape[1])
+    ranges = (last.nest.ranges[0], shape[1])
     nest = replace(last.nest, name=name, ranges=ranges, reduction_ranges=(), body=body)
     params = (out.name, total)
     kernels = {**program.kernels, kernel.name: kernel, name: Kernel(name, (nest,), params)}
