@@ -226,16 +226,13 @@ class External:
 
 @dataclass(frozen=True)
 class Product:
-    """`out = a @ b` of views with two dimensions, inside RowBlocks. `adds`: the products of the blocks are added.
-
-    `panels`: C++ multiplies in registers, by a b that it lays out once for all blocks of a batch point; else BLAS does.
-    """
+    """`out = a @ b` of views with two dimensions, inside RowBlocks."""
 
     a: BufferRef
     b: BufferRef
     out: BufferRef
-    adds: bool = False
-    panels: bool = False
+    adds: bool = False  # the products of the blocks are added
+    panels: bool = False  # C++: in registers, b laid out once for a batch point; else by BLAS
 
 
 @dataclass(frozen=True)

@@ -127,16 +127,22 @@ def row_blocks_text(step: RowBlocks, program: Program) -> Iterator[str]:
     left = f"{count} - {step.first}"
     yield f"{INDENT * 3}const int64_t {step.rows} = {left} < {block} ? {left} : {block};"
     for inner in step.steps:
-        if isinstance(inner, Launch):
-            kernel = program.kernels[inner.kernel]
-            yield f"{INDENT * 3}{kernel.name}({', '.join([*inner.buffers, *kernel.sizes])});"
-        elif id(inner) in panels:
-            yield from (INDENT * 3 + line for line in _by_panels(inner, panels[id(inner)][0], step, program))
-        else:
-            yield from (INDENT * 3 + line for line in _product(inner, step, program))
+        yield from (INDENT * 3 + line for line in _inner(inner, panels, step, program))
     yield f"{INDENT * 2}}}"
     yield f"{INDENT}}}"
     yield "}"
+
+
+def _inner(
+    inner: Launch | Product, panels: dict[int, tuple[str, str]], step: RowBlocks, program: Program
+) -> Iterator[str]:
+    if isinstance(inner, Launch):
+        kernel = program.kernels[inner.kernel]
+        yield f"{kernel.name}({', '.join([*inner.buffers, *kernel.sizes])});"
+    elif id(inner) in panels:
+        yield from _by_panels(inner, panels[id(inner)][0], step, program)
+    else:
+        yield from _product(inner, step, program)
 
 
 def has_panels(step: RowBlocks) -> bool:

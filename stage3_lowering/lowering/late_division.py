@@ -6,7 +6,7 @@ than its rows of weights. The idea is FlashAttention-2's (Dao, 2023).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -98,33 +98,46 @@ def _without_division(
 ) -> tuple[Kernel, Launch, str] | None:
     """The kernel that stores the rows as they are, its launch, and the buffer of their sums; None where it cannot."""
     kernel = program.kernels[launch.kernel]
-    made = [_redirected(nest, last) for nest in kernel.nests[:-1]]
-    touched = [i for nest in made for i in nest.body if i.op in ("load", "store")]
-    stored = [i for i in touched if i.op == "store" and i.args[0] == last.out]
-    if len(stored) != 1 or any(i.args[0] == last.row for i in touched):
+    nests = tuple(_redirected(nest, last) for nest in kernel.nests[:-1])
+    if _uses(nests, last.row) or _uses(nests, last.out) != ["store"]:
         return None
-    internal = tuple(name for name in kernel.internal if name != last.row)
-    params, buffers, total = kernel.params, launch.buffers, last.total
-    if total in internal:
-        if any(i.op == "load" and i.args[0] == total for i in touched):
+    kernel = replace(kernel, nests=nests, internal=tuple(n for n in kernel.internal if n != last.row))
+    if last.total in kernel.internal:
+        if "load" in _uses(nests, last.total):
             return None
-        internal = tuple(name for name in internal if name != total)
-        total = _free_name(total, program)
-        made = [_stored_elsewhere(nest, last.total, total, symbol("i0")) for nest in made]
-        params, buffers = (*params, total), (*buffers, total)
+        total = _free_name(last.total, program)
+        kernel, launch = (
+            _giving_sums(kernel, last.total, total),
+            replace(launch, buffers=(*launch.buffers, total)),
+        )
     else:
-        total = buffers[params.index(total)]
-    schedule = kernel.schedule  # it names a row that is too long for the stack
-    if schedule is not None:
-        schedule = replace(schedule, scratch=tuple(name for name in schedule.scratch if name in internal))
-    kernel = replace(kernel, nests=tuple(made), internal=internal, params=params, schedule=schedule)
-    own = dict(zip(params, buffers, strict=True))
-    over = [name for name in params if name != last.out and own[name] == own[last.out]]
-    return (
-        (kernel, replace(launch, buffers=buffers), total)
-        if all(kernel.may_write_over(last.out, name) for name in over)
-        else None
-    )
+        total = launch.buffers[kernel.params.index(last.total)]
+    if kernel.schedule is not None:  # it names a row that is too long for the stack
+        scratch = tuple(name for name in kernel.schedule.scratch if name in kernel.internal)
+        kernel = replace(kernel, schedule=replace(kernel.schedule, scratch=scratch))
+    return (kernel, launch, total) if _may_run_in_place(kernel, launch, last.out) else None
+
+
+def _touched(nests: Iterable[LoopNest]) -> list[tuple[str, str]]:
+    return [(i.op, i.args[0]) for nest in nests for i in nest.body if i.op in ("load", "store")]
+
+
+def _uses(nests: Iterable[LoopNest], name: str) -> list[str]:
+    """How the nests use a buffer, in order."""
+    return [op for op, of in _touched(nests) if of == name]
+
+
+def _giving_sums(kernel: Kernel, internal: str, total: str) -> Kernel:
+    """The kernel with a param for the sums that it kept to itself: one element for each row of the block."""
+    nests = tuple(_stored_elsewhere(nest, internal, total, symbol("i0")) for nest in kernel.nests)
+    kept = tuple(name for name in kernel.internal if name != internal)
+    return replace(kernel, nests=nests, internal=kept, params=(*kernel.params, total))
+
+
+def _may_run_in_place(kernel: Kernel, launch: Launch, out: str) -> bool:
+    own = dict(zip(kernel.params, launch.buffers, strict=True))
+    over = (name for name in kernel.params if name != out and own[name] == own[out])
+    return all(kernel.may_write_over(out, name) for name in over)
 
 
 def _redirected(nest: LoopNest, last: _Division) -> LoopNest:
