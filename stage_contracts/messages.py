@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -283,7 +284,8 @@ def near(name: Any, known: Iterable[Any]) -> str | None:
     None."""
     name = str(name)
     names = list(dict.fromkeys(map(str, known)))
-    same = next((k for k in names if k != name and _letters(k) == _letters(name)), None)
+    letters = _letters(name)
+    same = next((k for k in names if k != name and _letters(k) == letters), None)
     if same is not None or len(name) < 4:
         return same
     wanted, found = name.lower(), []
@@ -303,8 +305,11 @@ def did_you_mean(name: Any, known: Iterable[Any], otherwise: str = "") -> str:
     return f"; did you mean {found!r}?" if found else otherwise
 
 
+_NO_LETTER = re.compile(r"[\W_]+")
+
+
 def _letters(name: str) -> str:
-    return "".join(c for c in name.casefold() if c.isalnum())
+    return _NO_LETTER.sub("", name.casefold())
 
 
 def distance(a: str, b: str) -> int:

@@ -118,22 +118,25 @@ def _cpp_make(unit: SourceUnit) -> Mapping[str, bytes]:
     return {"kernels.so": library, "kernels.cpp": unit.text.encode()}
 
 
+_HEADER = re.compile(r"\bint64_t\s+(\w+)\s*\(([^)]*)\)")  # the name of a function, and its parameters
+
+
 def _cpp_load(unit: SourceUnit, files: Mapping[str, bytes]) -> Mapping[str, Any]:
     """ctypes functions: addresses in, 0 out, or 1 for an index out of range. They run without the GIL."""
     library = _load_library(files["kernels.so"])
+    parameters = dict(_HEADER.findall(unit.text))
     kernels = {}
     for name in unit.kernels:
         if f'extern "C" Object* {name}(' in unit.text:  # not a kernel: it runs a segment of the program
             kernels[name] = library[name]
             continue
-        header = re.search(rf"\bint64_t\s+{re.escape(name)}\s*\(([^)]*)\)", unit.text)
-        if header is None or not hasattr(library, name):
+        if name not in parameters or not hasattr(library, name):
             raise BuildError(
                 f'unit {unit.name} has no kernel {name!r}; expected extern "C" int64_t {name}(...)'
             )
         kernels[name] = kernel = library[name]
         kernel.restype = ctypes.c_int64
-        params = [p for p in header[1].split(",") if p.strip()]
+        params = [p for p in parameters[name].split(",") if p.strip()]
         kernel.argtypes = [ctypes.c_void_p if "*" in p else ctypes.c_int64 for p in params]
     return kernels
 

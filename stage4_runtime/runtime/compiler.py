@@ -79,11 +79,14 @@ def _identify(command: tuple[str, ...], state: State) -> Compiler:
     return Compiler(command, f"{shlex.join(command)} {state[0]} {state[2]} {version}")
 
 
+_DRIVER = re.compile(r"g\+\+|c\+\+|clang")
+
+
 def _is_driver(file: Path) -> bool:
     """Whether it is a compiler's own program, and no script or ccache: what these call may change without them."""
     try:
         with file.open("rb") as content:
-            return bool(re.search(r"g\+\+|c\+\+|clang", file.name)) and content.read(4) == b"\x7fELF"
+            return bool(_DRIVER.search(file.name)) and content.read(4) == b"\x7fELF"
     except OSError:
         return False
 

@@ -12,7 +12,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache as once
 from pathlib import Path
 from typing import Any
@@ -79,14 +79,17 @@ def _system() -> str:
     return " ".join((*words, *platform.libc_ver()))
 
 
-# Every package whose code decides what a program is: from the graph that was captured to the source.
-PACKAGES = (
+# What turns a graph of core operators into source. The stages before it need not be here: the graph that they make is
+# part of the key. Stage 0 runs operators; of it only what stage 3 interprets programs with.
+DECIDING = (
     "stage_contracts",
-    "stage0_eager",
-    "stage2_autograd",
     "stage3_lowering",
     "stage4_runtime",
-    "cutaway",
+    "stage0_eager/kernels",
+    "stage0_eager/random",
+    "cutaway/building.py",
+    "cutaway/artifacts.py",
+    "cutaway/targets.py",
 )
 
 
@@ -96,12 +99,8 @@ def _software() -> str:
 
 
 def software_of(root: Path) -> str:
-    """What changes with any file of PACKAGES. To ask when they changed takes a third of the time to read them."""
-    files = [
-        (path, at)
-        for package in PACKAGES
-        for path, at in sorted(_sources(root / package), key=lambda f: f[0])
-    ]
+    """What changes with any file of DECIDING. To ask when they changed takes a third of the time to read them."""
+    files = [file for place in DECIDING for file in _sources(root / place)]
 
     def digest() -> str:
         whole = hashlib.sha256()
@@ -113,11 +112,16 @@ def software_of(root: Path) -> str:
     return remembered(f"software of {root}", files, digest)
 
 
-def _sources(folder: Path | str) -> Iterator[tuple[str, State]]:
-    """The Python files below a folder, tests apart, and what the system says of each."""
-    with os.scandir(folder) as inside:
-        for entry in inside:
-            if entry.name.endswith(".py"):
-                yield entry.path, state_of(entry.stat())
-            elif entry.name not in ("tests", "__pycache__") and entry.is_dir():
-                yield from _sources(entry.path)
+def _sources(place: Path) -> list[tuple[str, State]]:
+    """The Python files at or below a place, tests apart, and what the system says of each."""
+    if place.suffix:
+        return [(str(place), state_of(place.stat()))]
+    found, folders = [], [str(place)]
+    for folder in folders:
+        with os.scandir(folder) as inside:
+            for entry in sorted(inside, key=lambda entry: entry.name):
+                if entry.name.endswith(".py"):
+                    found.append((entry.path, state_of(entry.stat())))
+                elif entry.name not in ("tests", "__pycache__") and entry.is_dir():
+                    folders.append(entry.path)
+    return found

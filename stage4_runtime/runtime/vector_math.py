@@ -21,11 +21,12 @@ WIDEST_LOOPS = "-mprefer-vector-width=512"
 # GCC moves a call whose result a select may not take into a branch, and makes two selects of one condition a branch
 # (elu has such). In a branch there are no lanes: where(x > 0, exp(x), x) took twenty times as long as exp(x).
 NO_BRANCHES = ("-fno-tree-sink", "-fno-thread-jumps")
+_ASKED = re.compile(r"#(?:ifdef |elif defined\()CUTAWAY_MVEC_(\w+)")
 
 
 def vector_math_flags(text: str, compiler: str = "g++") -> tuple[str, ...]:
     """A -D for each vector function that `text` asks for and this machine has. clang has a switch of its own."""
-    wanted = sorted(set(re.findall(r"#(?:ifdef |elif defined\()CUTAWAY_MVEC_(\w+)", text)))
+    wanted = sorted(set(_ASKED.findall(text)))
     if wanted and "clang" in compiler:
         return ("-fveclib=libmvec",)
     found = tuple(f"-DCUTAWAY_MVEC_{name}" for name in wanted if has_vector_version(name))

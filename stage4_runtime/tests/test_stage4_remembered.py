@@ -140,22 +140,34 @@ def test_a_compiler_is_asked_once(cache_folder, monkeypatch):
     assert Path(first.command[0]).exists()
 
 
-@pytest.mark.parametrize("package", program_cache.PACKAGES)
-def test_a_changed_file_of_ours_is_another_key(cache_folder, tmp_path, package):
-    """Each of these packages decides what a program is; tests and other files do not."""
-    for name in program_cache.PACKAGES:
-        (tmp_path / name / "inner" / "tests").mkdir(parents=True)
-        (tmp_path / name / "inner" / "rules.py").write_text("one")
-    file = tmp_path / package / "inner" / "rules.py"
+@pytest.mark.parametrize("place", program_cache.DECIDING)
+def test_a_changed_file_of_ours_is_another_key(cache_folder, tmp_path, place):
+    """Each of these decides what a program is; tests and other files do not."""
+    files = {
+        p: tmp_path / p if p.endswith(".py") else tmp_path / p / "inner/rules.py"
+        for p in program_cache.DECIDING
+    }
+    for file in files.values():
+        (file.parent / "tests").mkdir(parents=True, exist_ok=True)
+        file.write_text("one")
+    file = files[place]
     first = program_cache.software_of(tmp_path)
     (file.parent / "tests" / "test_rules.py").write_text("one")
     (file.parent / "notes.txt").write_text("one")
     assert program_cache.software_of(tmp_path) == first
     time.sleep(0.02)
     file.write_text("two")  # of the same length
-    changed = program_cache.software_of(tmp_path)
-    (file.parent / "more.py").write_text("")
-    assert len({first, changed, program_cache.software_of(tmp_path)}) == 3
+    assert program_cache.software_of(tmp_path) != first
+
+
+def test_a_new_file_of_ours_is_another_key(cache_folder, tmp_path):
+    for place in program_cache.DECIDING:
+        file = tmp_path / place if place.endswith(".py") else tmp_path / place / "rules.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("")
+    first = program_cache.software_of(tmp_path)
+    (tmp_path / "stage3_lowering" / "more.py").write_text("")
+    assert program_cache.software_of(tmp_path) != first
 
 
 def test_a_compiler_that_is_replaced_is_seen_at_once(cache_folder, tmp_path, monkeypatch):
