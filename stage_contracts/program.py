@@ -235,12 +235,13 @@ class External:
 
 @dataclass(frozen=True)
 class Product:
-    """`out = a @ b` of views with two dimensions, inside RowBlocks. `adds`: the products of the blocks are added."""
+    """`out = a @ b` of views with two dimensions, inside RowBlocks."""
 
     a: BufferRef
     b: BufferRef
     out: BufferRef
-    adds: bool = False
+    adds: bool = False  # the products of the blocks are added
+    panels: bool = False  # C++: in registers, b laid out once for a batch point; else by BLAS
 
 
 @dataclass(frozen=True)
