@@ -86,3 +86,13 @@ def test_open_sizes_have_one_text():
         x, y = numbers(s, t), numbers(t, s)
         (got,) = run_cpp(with_sizes, (x, y))
         np.testing.assert_array_equal(got, x.T + y)
+
+
+def test_rows_of_a_table_turn_their_tiles_too():
+    program = schedule(
+        fuse(lower(trace(lambda c, *xs: tuple(c.contiguous(c.permute(x, (1, 0))) for x in xs), A, C, A))), CPP
+    )
+    (kernel,) = program.verify().kernels.values()
+    assert kernel.rows == 3 and kernel.schedule.turned
+    for got, x in zip(run_cpp(emit(program, CPP), (A, C, A)), (A, C, A), strict=True):
+        np.testing.assert_array_equal(got, x.T)
