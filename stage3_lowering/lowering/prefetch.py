@@ -43,9 +43,11 @@ def asking(kernel: Kernel, loop: str) -> dict[str, LoopNest]:
     again = {
         b: [n for n in nests if _adds_up(n)] for b, nests in readers.items() if nests[-1] is not nests[0]
     }
-    dear = {b: next(filter(costly, nests)) for b, nests in again.items() if any(map(costly, nests))}
-    cheap = {b: nests[-1] for b, nests in again.items() if nests and b not in dear and _is_far(nests[-1], b)}
-    return dear | (cheap if len(cheap) == 1 else {})
+    costing = {b: next(filter(costly, nests)) for b, nests in again.items() if any(map(costly, nests))}
+    cheap = {
+        b: nests[-1] for b, nests in again.items() if nests and b not in costing and _is_far(nests[-1], b)
+    }
+    return costing | (cheap if len(cheap) == 1 else {})
 
 
 def _adds_up(nest: LoopNest) -> bool:
