@@ -33,6 +33,7 @@ from stage3_lowering.lowering.row_blocks import row_blocks
 from stage3_lowering.lowering.row_values import row_values
 from stage3_lowering.lowering.split_reductions import split_reductions
 from stage3_lowering.lowering.triton_blocks import holds_rows
+from stage3_lowering.lowering.turned_tiles import with_turned_tiles
 from stage3_lowering.verify import verify_pass
 from stage_contracts.kernel_schedule import KernelSchedule
 from stage_contracts.kernel_tables import row_kernel
@@ -63,7 +64,7 @@ def kernel_schedules(program: Program, target: Target) -> Program:
         n: k if k.template else replace(k, schedule=schedule_of(k)) for n, k in program.kernels.items()
     }
     if target.name == "cpp":
-        kernels = {n: with_prefetch(_in_tiles(k)) for n, k in kernels.items()}
+        kernels = {n: with_prefetch(_in_tiles(with_turned_tiles(k))) for n, k in kernels.items()}
     blocks = (step for step in program.steps if isinstance(step, RowBlocks))
     for name in (step.kernel for block in blocks for step in block.steps if isinstance(step, Launch)):
         kernel = kernels[name]
