@@ -161,3 +161,27 @@ def test_without_fused_multiply_add_it_is_blas(dtype):
     found, compiled = run(plain, given, **{"runtime.cxx_flags": flags})
     assert all(p.panels for p in products(compiled))
     np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-6)
+
+
+def powers(scores):
+    return scores**1.7 * 1e25
+
+
+def exponentials(scores):
+    """Without the maximum taken off."""
+    return cutaway.exp(cutaway.clamp(scores * 9, max=80))
+
+
+@pytest.mark.parametrize("weight", [powers, exponentials])
+def test_rows_that_may_be_large_are_divided_first(weight):
+    """Each weight is at most 1; the rows before they are divided are not, and their products overflow."""
+
+    def weighted(q, k, v):
+        weights = weight(cutaway.abs(q @ k.mT))
+        return (weights / weights.sum(-1, keepdim=True)) @ v
+
+    q, k, v = arrays((2, 40, 4), (2, 36, 4), (2, 36, 8))
+    given = [cutaway.from_numpy(a) for a in (np.clip(q, -3, 3) * 3, np.clip(k, -3, 3) * 2, v * 1e12)]
+    want = weighted(*given).numpy()
+    assert np.isfinite(want).all()
+    np.testing.assert_allclose(cutaway.compile(weighted)(*given).numpy(), want, rtol=1e-4, atol=1e8)

@@ -16,9 +16,8 @@ from stage_contracts.program import Buffer, Kernel, Launch, Product, Program, Ro
 from stage_contracts.size_vars import is_open
 from stage_contracts.symbolic import hinted
 
-LEAST_GAIN = (
-    3  # how many times fewer divisions it must be: a kernel more costs as much as those of a short row
-)
+# How many times fewer divisions it must be: a kernel more costs as much as those of a short row.
+LEAST_GAIN = 3
 
 
 def late_division(program: Program, target: Target) -> Program:
@@ -70,7 +69,29 @@ def _divided(kernel: Kernel) -> _Division | None:
     inside = {*nest.loop_variables[1:], *nest.reduction_variables}
     if row.args[0] not in kernel.internal or total.args[1].free_symbols & inside:
         return None
+    if not _at_most_one(kernel, row.args[0]):
+        return None
     return _Division(row.args[0], total.args[0], total.args[1], store.args[0], store.args[1], nest, quotient)
+
+
+def _at_most_one(kernel: Kernel, name: str) -> bool:
+    """Whether the kernel stores softmax's exponentials there, exp(x - a maximum). Larger numbers may overflow in the
+    product, where the quotients do not."""
+    made = [{i.name: i for i in nest.body if i.name} for nest in kernel.nests]
+    stores = [
+        (values, i.args[0], values.get(i.args[2]))
+        for nest, values in zip(kernel.nests, made, strict=True)
+        for i in nest.body
+        if i.op == "store"
+    ]
+    maxima = {to for _, to, value in stores if value and value.op == "reduction" and value.args[0] == "amax"}
+
+    def falls_short(values: dict[str, Instr], exp: Instr | None) -> bool:
+        less = values.get(exp.args[0]) if exp and exp.op == "exp" else None
+        top = values.get(less.args[1]) if less and less.op == "sub" else None
+        return top is not None and top.op == "load" and top.args[0] in maxima
+
+    return all(falls_short(values, value) for values, to, value in stores if to == name)
 
 
 def _reader(program: Program, step: RowBlocks, place: int, last: _Division) -> int | None:
