@@ -19,6 +19,7 @@ from stage_contracts.symbolic import hinted
 FEWEST_COLUMNS, FEWEST_FACTORS = 16, 16
 FEWEST_ROWS = 192  # for fewer, BLAS takes as long
 LARGEST = 1 << 20  # bytes of a matrix
+NARROW = 128  # its shorter side, as wide as a head of attention: with 200 to 500 each way BLAS is 4 % faster
 OPEN = 256  # what an open size of a matrix is taken for
 CACHE = 128 << 10  # bytes that a block's rows may take: panels are in the cache beside them
 SIX = 6  # rows that the registers hold
@@ -49,7 +50,7 @@ def _fits(product: Product, buffers: Mapping[str, Buffer]) -> bool:
     of = block_contraction(product, buffers)
     n, k = (OPEN if is_open(size) else hinted(size) for size in (of.n, of.k))
     itemsize = buffers[product.b.name].meta.dtype.itemsize
-    enough = n >= FEWEST_COLUMNS and k >= FEWEST_FACTORS
+    enough = n >= FEWEST_COLUMNS and k >= FEWEST_FACTORS and min(n, k) <= NARROW
     return enough and n * k * itemsize <= LARGEST and not of.a.transposed
 
 
