@@ -18,6 +18,7 @@ from stage4_runtime.runtime.convolution import convolution_call
 from stage4_runtime.runtime.cublas import product_call
 from stage4_runtime.runtime.cublas_lt import product_with_row_call
 from stage4_runtime.runtime.cuda_tables import TableLauncher
+from stage4_runtime.runtime.issue import Ready, issuer
 from stage4_runtime.runtime.joining import cat_call
 from stage4_runtime.runtime.layout import byte_strides, round_up, slot_alignment, span
 from stage4_runtime.runtime.scatter import scatter_call
@@ -94,7 +95,14 @@ def cupy_library(device: Device, allocate: Callable[[int], Any] | None = None) -
         current_stream=lambda: cp.cuda.get_current_stream().ptr,
         column=lambda *pointers: pointers,  # cuda_tables.py writes them
         routine=lambda step, program: routine(step, program, cp),
+        issuer=lambda: issuer(cp),
+        refused=lambda code: _refused(cp, code),
     )
+
+
+def _refused(cp: Any, code: int) -> None:
+    """What CuPy raises when the driver refuses a launch."""
+    raise cp.cuda.driver.CUDADriverError(code)
 
 
 def routine(step: External, program: Program, cp: Any) -> Callable | None:
@@ -187,6 +195,11 @@ def kernel_launcher(driver: Any, kernel: TritonKernel) -> Callable[..., None]:
             run(function, blocks, y, z, threads, 1, 1, shared, stream, address, 0)
 
     launch.kept = module, pointers  # type: ignore[attr-defined]  # unloading it would unload the function
+    if {*codes} <= {"Q", "q"}:  # C launches only such kernels
+        grid = fixed or 1, y, z
+        launch.ready = Ready(  # type: ignore[attr-defined]
+            function, grid, threads, shared, len(codes), blocks_at if fixed is None else None
+        )
     return launch
 
 
