@@ -195,12 +195,19 @@ def kernel_launcher(driver: Any, kernel: TritonKernel) -> Callable[..., None]:
             run(function, blocks, y, z, threads, 1, 1, shared, stream, address, 0)
 
     launch.kept = module, pointers  # type: ignore[attr-defined]  # unloading it would unload the function
-    if {*codes} <= {"Q", "q"}:  # C launches only such kernels
-        grid = fixed or 1, y, z
-        launch.ready = Ready(  # type: ignore[attr-defined]
-            function, grid, threads, shared, len(codes), blocks_at if fixed is None else None
-        )
+    launch.ready = _ready(kernel, codes, function, blocks_at)  # type: ignore[attr-defined]
     return launch
+
+
+def _ready(
+    kernel: TritonKernel, codes: list[str], function: int, blocks_at: Callable[..., int]
+) -> Ready | None:
+    """The kernel for launches by C, which gives arguments of 64 bits and no others."""
+    if not {*codes} <= {"Q", "q"}:
+        return None
+    x, y, z = kernel.grid
+    grid, blocks = ((x, y, z), None) if isinstance(x, int) else ((1, y, z), blocks_at)
+    return Ready(function, grid, 32 * kernel.num_warps, kernel.shared, len(codes), blocks)
 
 
 def _blocks_at(kernel: TritonKernel) -> Callable[..., int]:

@@ -87,9 +87,8 @@ def plain_launch(
     names_of, prepared = _prepared(program, library)
     bound = {name: library.bind(kernels[name], kernel) for name, kernel in program.kernels.items()}
     ready, make = _issued(program, bound, library)
-    issued = {name: kernel.blocks_at is not None for name, kernel in ready.items()}
     written = write_launch_text(
-        program, streams, library.kernel_alignment, bool(calls), poison, names_of, issued
+        program, streams, library.kernel_alignment, bool(calls), poison, names_of, _open_grids(ready)
     )
     path = f"<cutaway launch {program.name} {id(written):x}>"
     linecache.cache[path] = (len(written.text), None, written.text.splitlines(True), path)
@@ -119,13 +118,7 @@ def plain_launch(
         **prepared,
         "refused": library.refused,
     }
-    names |= {written.kernels[name]: call for name, call in bound.items()}
-    names |= {grid_name(name): ready[name].blocks_at for name in ready if issued[name]}
-    for group in written.groups:
-        assert make is not None
-        names[group.function] = make(
-            [(ready[step.kernel], *group.words(step, program)) for step in group.launches]
-        )
+    names |= _launchers(program, written, bound, ready, make)
     for buffer in program.buffers.values():
         if buffer.role == "constant":
             names[written.names[buffer.name]] = accept(
@@ -173,6 +166,32 @@ def _issued(
     found = {name: kernel for name, kernel in ready.items() if kernel and kernel.takes == takes[name]}
     make = library.issuer() if found else None
     return (found if make is not None else {}), make
+
+
+def _open_grids(ready: Mapping[str, Any]) -> dict[str, bool]:
+    return {name: kernel.blocks_at is not None for name, kernel in ready.items()}
+
+
+def _launchers(
+    program: Program,
+    written: LaunchText,
+    bound: Mapping[str, Any],
+    ready: Mapping[str, Any],
+    make: Callable[..., Callable] | None,
+) -> dict[str, Any]:
+    """By name: the calls of kernels, those that issue many, and what counts the blocks of grids that are open."""
+    each = {written.kernels[name]: call for name, call in bound.items()}
+    if make is None:
+        return each
+    calls = {
+        group.function: make([(ready[step.kernel], *group.words(step, program)) for step in group.launches])
+        for group in written.groups
+    }
+    return (
+        each
+        | calls
+        | {grid_name(name): ready[name].blocks_at for name, open_ in _open_grids(ready).items() if open_}
+    )
 
 
 def _routine(step: External, library: ArrayLibrary) -> Callable:
