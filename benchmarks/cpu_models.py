@@ -29,11 +29,13 @@ def published(name: str) -> Any:
 
 
 def drawn(m: Any, model: Any) -> Any:
-    """The model with weights of a seed; what has one dimension (a norm's, a bias) stays as it begins."""
+    """The model with weights of a seed and biases of zero; a norm's weights stay at one."""
     rng = np.random.default_rng(0)
     with m.no_grad():
-        for parameter in model.parameters():
-            if len(parameter.shape) > 1:
+        for name, parameter in model.named_parameters():
+            if name.endswith("bias"):
+                parameter.zero_()
+            elif len(parameter.shape) > 1:
                 weights = rng.standard_normal(tuple(parameter.shape), np.float32) * np.float32(0.02)
                 parameter.copy_(m.from_numpy(weights))
     return model

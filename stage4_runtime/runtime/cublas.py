@@ -148,7 +148,7 @@ class Handles:
 
     def _made(self, known: dict, key: tuple[int, int]) -> tuple[int, Any]:
         if len(known) >= _MOST_HANDLES:
-            known.clear()
+            del known[next(iter(known))]  # the oldest
         handle = ctypes.c_void_p()
         memory = self.cp.cuda.Memory(WORKSPACE)  # not of a pool, which a graph's capture may own
         library = self.library
@@ -161,6 +161,12 @@ class Handles:
                 raise RuntimeError(f"{name} failed with status {status}")
         known[key] = int(handle.value or 0), memory
         return known[key]
+
+
+def workspaces(stream: int) -> list[Any]:
+    """The memory that this thread's products on a stream work in. A captured graph keeps it, for replays."""
+    known: dict[tuple[int, int], tuple[int, Any]] = vars(_THREAD).get("handles", {})
+    return [memory for (_, of), (_, memory) in known.items() if of == stream]
 
 
 _THREAD = threading.local()

@@ -13,6 +13,7 @@ from typing import Any
 
 from stage4_runtime.runtime.arrays import ArrayLibrary
 from stage4_runtime.runtime.bind_arrays import accept
+from stage4_runtime.runtime.cublas import workspaces
 from stage_contracts import events
 from stage_contracts.dtype import dtype_of
 from stage_contracts.index_expr import symbol
@@ -31,6 +32,7 @@ class Captured:
     pool: Any  # the private memory pool: nobody else may reuse what the graph writes to
     inputs: list[Any]
     outputs: tuple[Any, ...]
+    workspaces: list[Any]
     done: Any = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -109,7 +111,7 @@ def _capture(
             return None
         graph = stream.end_capture()
     caller.wait_event(stream.record())
-    return Captured(graph, stream, pool, inputs, outputs)
+    return Captured(graph, stream, pool, inputs, outputs, workspaces(stream.ptr))
 
 
 def _replay(captured: Captured, program: Program, library: ArrayLibrary, arrays: Sequence[Any]) -> tuple:

@@ -5,13 +5,16 @@ another. The result is NumPy's.
 """
 
 import ctypes
+import gc
+import threading
+import weakref
 
 import numpy as np
 import pytest
 
 from stage4_runtime.runtime import cublas
 from stage4_runtime.runtime.arrays import address
-from stage4_runtime.runtime.launch import plain_launch
+from stage4_runtime.runtime.launch import launch, plain_launch
 from stage4_runtime.tests.fake_cupy import FakeCupy, array
 from stage_contracts.device import Device
 from stage_contracts.dtype import float32
@@ -66,6 +69,34 @@ def program_of(a, b, out):
     buffers = {n: Buffer(n, m, "input" if n != "c" else "output") for n, m in metas.items()}
     step = External("matmul", (BufferRef("a", *a), BufferRef("b", *b)), {}, ("c",))
     return Program("forward", cuda, ("a", "b"), buffers, {}, (step, Return((BufferRef("c"),))))
+
+
+def test_a_captured_graph_keeps_the_memory_its_products_work_in(monkeypatch):
+    """More graphs than there are handles: a replay works in the memory that its capture was given."""
+    fake, library = FakeCupy({}), FakeCublas()
+    given, plain = {}, fake.cuda.Memory
+    library.cublasCreate_v2 = lambda handle: 0
+    library.cublasSetStream_v2 = lambda *_: 0
+    library.cublasSetWorkspace_v2 = lambda *_: 0
+
+    def memory(nbytes):
+        block = plain(nbytes)
+        given[block.ptr] = weakref.ref(block.block)
+        return block
+
+    monkeypatch.setattr(fake.cuda, "Memory", memory)
+    monkeypatch.setattr(cublas, "cublas", lambda: library)
+    monkeypatch.setattr(cublas, "_THREAD", threading.local())
+    monkeypatch.setattr("stage4_runtime.runtime.cuda.import_cupy", lambda: fake)
+    a, b, _ = CASES["plain"]
+    x, y = np.ones((5, 7), np.float32), np.ones((7, 3), np.float32)
+    graphs = []
+    for _ in range(cublas._MOST_HANDLES + 4):
+        run = launch(program_of(a, b, (5, 3)), {}, {}, cuda_graph=True)
+        np.testing.assert_array_equal(np.asarray(run(array(x.ravel()), array(y.ravel()))[0]), x @ y)
+        graphs.append(run)
+    gc.collect()
+    assert len(given) == len(graphs) and all(block() is not None for block in given.values())
 
 
 @pytest.mark.parametrize("name", CASES)
