@@ -26,6 +26,8 @@ ROUNDS = (
     "columns_with_rows",
     "split_reductions",
     "row_blocks",
+    "late_division",
+    "register_products",
     "schedule",
 )  # passes, and the step they are of, that add up in another order, or have BLAS do so
 

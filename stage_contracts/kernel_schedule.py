@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stage_contracts.graph import GraphError
+from stage_contracts.index_expr import symbol
 
 if TYPE_CHECKING:
+    from stage_contracts.loop_ir import Instr, LoopNest
     from stage_contracts.program import Kernel
 
 
@@ -42,6 +44,8 @@ class KernelSchedule:
     # all through it left out
     pieces: tuple[str, tuple[int, ...]] | None = None
     prefetch: tuple[str, ...] = ()  # of a kernel that reduces rows: inputs it asks for one row ahead
+    # of a kernel with two tiled loops: loads of a matrix whose tiles are turned in registers before the loops read them
+    turned: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         words = {
@@ -54,6 +58,7 @@ class KernelSchedule:
             "table": self.table,
             "pieces": ":".join(map(str, (self.pieces[0], *self.pieces[1]))) if self.pieces else "",
             "prefetch": ",".join(self.prefetch),
+            "turned": ",".join(self.turned),
         }
         return " ".join(f"{key}={value}" for key, value in words.items() if value or key == "order")
 
@@ -110,11 +115,28 @@ class KernelSchedule:
                   f"pieces must lead from 0 to the loop's size, {size}")  # fmt: skip
         check(set(self.prefetch) <= set(kernel.params) and (not self.prefetch or bool(inner and outer)),
               "prefetch must be of parameters that a kernel reads by rows")  # fmt: skip
+        check(not self.turned or len(self.tiles) == 2, "tiles are turned of two tiled loops")
+        loads = {i.name: i for i in kernel.nests[0].body if i.op == "load" and len(i.args) == 2}
+        for name in self.turned:
+            check(name in loads and _walks(loads[name], kernel.nests[0], *self.order[-2:]),
+                  f"turned must be of loads without a mask, which walk along the first of the two tiled loops and step "
+                  f"evenly along the second; {name} is none")  # fmt: skip
         check(set(self.scratch) <= set(kernel.internal), "scratch must be of internal buffers")
         return self
 
 
-_WORD = re.compile(r"(order|tiles|vector|parallel|split|scratch|table|pieces|prefetch)=(\S*)")
+def _walks(load: Instr, nest: LoopNest, walked: str, stepped: str) -> bool:
+    """Whether the load takes the next element where the first loop steps, and a fixed step where the second does."""
+    buffer, index = load.args
+    placed = {str(s) for s in index.free_symbols} & {i.name for i in nest.body}
+    steps = [index.coeff(symbol(v)) for v in (walked, stepped)]
+    rest = (index - steps[0] * symbol(walked) - steps[1] * symbol(stepped)).expand().free_symbols
+    moved = steps[1].free_symbols & {*nest.loop_variables}
+    even = not rest & {symbol(walked), symbol(stepped)} and not moved
+    return steps[0] == 1 and steps[1] != 0 and even and not placed and buffer not in nest.writes
+
+
+_WORD = re.compile(r"(order|tiles|vector|parallel|split|scratch|table|pieces|prefetch|turned)=(\S*)")
 
 
 def parse_schedule(text: str) -> KernelSchedule:
@@ -135,4 +157,5 @@ def parse_schedule(text: str) -> KernelSchedule:
         found.get("table", ""),
         (loop, tuple(map(int, cuts))) if loop else None,
         names.get("prefetch", ()),
+        names.get("turned", ()),
     )

@@ -96,6 +96,11 @@ class Kernel:
         return accesses_of(self.nests)
 
     @cached_property
+    def launched_on(self) -> dict[tuple[str, ...], tuple[tuple[str, ...], tuple[str, ...]]]:
+        """(buffers read, buffers written) by the launches that were asked for: passes ask again and again."""
+        return {}
+
+    @cached_property
     def sizes(self) -> tuple[str, ...]:
         """The names of the open sizes that it takes after its buffers."""
         return tuple(sorted({name for nest in self.nests for name in nest.sizes} - set(self.row_sizes)))
@@ -223,15 +228,20 @@ class External:
     into: bool = False
     origins: tuple[Origin, ...] = ()
 
+    @cached_property
+    def reads(self) -> tuple[str, ...]:
+        return tuple(ref.name for ref in buffer_refs((self.args, dict(self.kwargs))))
+
 
 @dataclass(frozen=True)
 class Product:
-    """`out = a @ b` of views with two dimensions, inside RowBlocks. `adds`: the products of the blocks are added."""
+    """`out = a @ b` of views with two dimensions, inside RowBlocks."""
 
     a: BufferRef
     b: BufferRef
     out: BufferRef
-    adds: bool = False
+    adds: bool = False  # the products of the blocks are added
+    panels: bool = False  # C++: in registers, b laid out once for a batch point; else by BLAS
 
 
 @dataclass(frozen=True)
@@ -472,9 +482,11 @@ def _block_accesses(
 
 
 def _launch_accesses(kernel: Kernel, buffers: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    bound = [pair for row in kernel.bindings(buffers) for pair in row.items()]
-    reads, writes = (tuple(dict.fromkeys(b for p, b in bound if p in of)) for of in kernel.accesses)
-    return reads, writes
+    if buffers not in kernel.launched_on:
+        bound = [pair for row in kernel.bindings(buffers) for pair in row.items()]
+        reads, writes = (tuple(dict.fromkeys(b for p, b in bound if p in of)) for of in kernel.accesses)
+        kernel.launched_on[buffers] = reads, writes
+    return kernel.launched_on[buffers]
 
 
 def step_accesses(step: Any, kernels: Mapping[str, Kernel]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -482,8 +494,8 @@ def step_accesses(step: Any, kernels: Mapping[str, Kernel]) -> tuple[tuple[str, 
     match step:
         case Launch(kernel=kernel, buffers=buffers):
             return _launch_accesses(kernels[kernel], buffers)
-        case External(args=args, kwargs=kwargs, outputs=outputs):
-            return tuple(r.name for r in buffer_refs((args, dict(kwargs)))), outputs
+        case External(outputs=outputs):
+            return step.reads, outputs
         case Product(a=a, b=b, out=out):
             return (a.name, b.name), (out.name,)
         case RowBlocks(steps=steps, local=local):

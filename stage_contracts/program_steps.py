@@ -121,7 +121,7 @@ def _row_blocks(step: RowBlocks, buffers: Mapping[str, Buffer]) -> list[str]:
 
 
 def _product(step: Product, buffers: Mapping[str, Buffer]) -> list[str]:
-    words = {"adds": True} if step.adds else {}
+    words = {word: True for word in ("adds", "panels") if getattr(step, word)}
     return [call("product", list(map(print_argument, (step.a, step.b, step.out))), **words)]
 
 

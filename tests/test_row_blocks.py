@@ -60,7 +60,8 @@ def test_attention_is_blocks_of_rows(rule, poison):
         found = compiled(*map(cutaway.from_numpy, given)).numpy()
     np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
     (block,) = blocks(compiled)
-    assert len(block.steps) == 3 and len(block.local) == 1
+    late = rule is not sdpa_masked  # there a row without any column is 0, which is no quotient
+    assert (len(block.steps), len(block.local)) == ((4, 2) if late else (3, 1))
 
 
 @pytest.mark.parametrize("rule, poison", [*((rule, False) for rule in RULES), (plain, True)])

@@ -115,6 +115,8 @@ def row_blocks_text(step: RowBlocks, program: Program) -> Iterator[str]:
     yield f"{INDENT}#pragma omp parallel"
     yield f"{INDENT}{{"
     yield from (INDENT * 2 + line for line in _local(step, program, block))
+    panels = _panels(step, program)
+    yield from (INDENT * 2 + line for _, line in panels.values())
     if shared:
         yield f"{INDENT * 2}#pragma omp for schedule(static){f' collapse({shared})' if shared > 1 else ''}"
     else:
@@ -125,14 +127,52 @@ def row_blocks_text(step: RowBlocks, program: Program) -> Iterator[str]:
     left = f"{count} - {step.first}"
     yield f"{INDENT * 3}const int64_t {step.rows} = {left} < {block} ? {left} : {block};"
     for inner in step.steps:
-        if isinstance(inner, Launch):
-            kernel = program.kernels[inner.kernel]
-            yield f"{INDENT * 3}{kernel.name}({', '.join([*inner.buffers, *kernel.sizes])});"
-        else:
-            yield from (INDENT * 3 + line for line in _product(inner, step, program))
+        yield from (INDENT * 3 + line for line in _inner(inner, panels, step, program))
     yield f"{INDENT * 2}}}"
     yield f"{INDENT}}}"
     yield "}"
+
+
+def _inner(
+    inner: Launch | Product, panels: dict[int, tuple[str, str]], step: RowBlocks, program: Program
+) -> Iterator[str]:
+    if isinstance(inner, Launch):
+        kernel = program.kernels[inner.kernel]
+        yield f"{kernel.name}({', '.join([*inner.buffers, *kernel.sizes])});"
+    elif id(inner) in panels:
+        yield from _by_panels(inner, panels[id(inner)][0], step, program)
+    else:
+        yield from _product(inner, step, program)
+
+
+def has_panels(step: RowBlocks) -> bool:
+    return any(isinstance(inner, Product) and inner.panels for inner in step.steps)
+
+
+def _panels(step: RowBlocks, program: Program) -> dict[int, tuple[str, str]]:
+    """By the id of each product in registers: (the name of its panels, how they are declared). Each thread has its
+    own."""
+    found: dict[int, tuple[str, str]] = {}
+    for product in step.steps:
+        if isinstance(product, Product) and product.panels:
+            of = block_contraction(product, program.buffers)
+            name = _fresh(f"panels{len(found)}", program)
+            cpp = CPP_TYPES[program.buffers[product.b.name].meta.dtype.name]
+            sizes = ", ".join(map(cpp_index, (of.k, of.n)))
+            found[id(product)] = name, f"Panels<{cpp}> {name}(host, {sizes});"
+    return found
+
+
+def _by_panels(product: Product, name: str, step: RowBlocks, program: Program) -> Iterator[str]:
+    of = block_contraction(product, program.buffers)
+    assert product.b.strides
+    point: Any = 0
+    if any(symbol(index) in getattr(of.b.offset, "free_symbols", ()) for index, _ in step.batch):
+        for index, size in step.batch:
+            point = point * size + symbol(index)
+    down, along = map(cpp_index, product.b.strides)
+    yield f"{name}.hold({cpp_index(point)}, {_place(of.b)}, {down}, {along});"
+    yield f"{name}.multiply({step.rows}, {_place(of.a)}, {_row(of.a)}, {_place(of.c)}, {_row(of.c)});"
 
 
 def _fresh(name: str, program: Program) -> str:

@@ -11,6 +11,7 @@ import math
 import re
 from typing import Any
 
+from stage3_lowering.lowering.accesses import stride
 from stage3_lowering.lowering.column_values import ColumnValues, column_values
 from stage3_lowering.lowering.cpp_columns import in_groups, rows_in_groups, rows_in_parts
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES, REDUCTIONS
@@ -20,6 +21,7 @@ from stage3_lowering.lowering.index_set_splitting import in_piece
 from stage3_lowering.lowering.long_chains import Stage, long_chains
 from stage3_lowering.lowering.prefetch import costly
 from stage3_lowering.lowering.schedule_kernels import PARALLEL_WORK, work_of
+from stage3_lowering.lowering.turned_tiles import turned_loads
 from stage3_lowering.lowering.values import dot
 from stage_contracts import config
 from stage_contracts.index_expr import symbol
@@ -145,6 +147,7 @@ class KernelText:
         if found := gathers(nest, self.tile[0]):
             writer.elsewhere = found.only
             writer.gathered = {i.name: self.fresh(f"{i.name}_tile") for i in found.loads}
+        writer.tile_starts += self._turned(writer, names)
         stages = self._stages(writer)
         levels = self._levels(writer, nest, 0, len(nest.body), len(order))
         if not order:
@@ -246,6 +249,23 @@ class KernelText:
             element = f"{writer.gathered[load.name]}({load.args[0]}, {name}, {left})"
             loads.append(f"const cutaway::Gathered<{of}, {size}> {element};")
         return [*arrays, f"#pragma omp simd{BAD_INDEX}", head, *(INDENT + line for line in body), "}", *loads]
+
+    def _turned(self, writer: Statements, blocks: dict[str, str]) -> list[str]:
+        """The tiles that are turned before the loops read them."""
+        lines, loops, tiles = [], self.schedule.order[-2:], dict(self.schedule.tiles)
+        for load in turned_loads(writer.nest, self.schedule.turned):
+            (buffer, index), of = load.args, CPP_TYPES[load.dtype.name] if load.dtype else ""
+            first = index.subs({symbol(v): symbol(blocks[v]) for v in loops})
+            start = f"&{buffer}[{cpp_index(first)}]"
+            if of == "bool":  # SIMD lanes are numbers
+                of, start = "uint8_t", f"(const uint8_t*){start}"
+            left = (f"{cpp_index(self.bounds.get(v, (0, self.sizes[v]))[1])} - {blocks[v]}" for v in loops)
+            given = ", ".join([start, cpp_index(stride(index, loops[1])), *left])
+            name, size = self.fresh(f"{load.name}_tile"), ", ".join(str(tiles[v]) for v in loops)
+            lines.append(f"const cutaway::Turned<{of}, {size}> {name}({given});")
+            places = "".join(f"[{v} - {blocks[v]}]" for v in loops)
+            writer.turned[load.name] = f"{name}.elements{places}"
+        return lines
 
     # ---- reductions ---------------------------------------------------------------------------------------
 

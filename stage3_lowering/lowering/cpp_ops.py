@@ -248,6 +248,42 @@ template <class T, int most> struct Gathered {  // up to `most` elements from pl
     }
     T operator[](int64_t place) const { return elements[place]; }
 };""",
+    "Turned": """\
+template <int n, int... k> struct Zip : Zip<n - 1, n - 1, k...> {};  // a[0], b[0], a[1], b[1], ...
+template <int... k> struct Zip<0, k...> {
+    template <class Lanes> static void halves(Lanes a, Lanes b, Lanes& low, Lanes& high) {  // one instruction each
+        constexpr int half = sizeof...(k) / 2;
+        low = Lanes{(k % 2 ? b[k / 2] : a[k / 2])...};
+        high = Lanes{(k % 2 ? b[half + k / 2] : a[half + k / 2])...};
+    }
+};
+template <class T, int rows, int columns> struct Turned {  // a tile of a matrix: elements[i][j] is from[j * apart + i]
+    typedef T Lanes __attribute__((vector_size(16)));
+    static constexpr int lanes = 16 / sizeof(T), line = 64 / sizeof(T);
+    T elements[rows][columns];
+    Turned(const T* from, int64_t apart, int64_t high, int64_t wide) {  // the matrix ends after `high` and `wide`
+        high = high < rows ? high : rows, wide = wide < columns ? wide : columns;
+        const int64_t even = high - high % lanes;
+        for (int64_t column = 0; column < wide; column += lanes, from += lanes * apart) {
+            const int64_t left = wide - column < lanes ? wide - column : lanes;
+            for (int64_t next = lanes; next < 2 * lanes; ++next)  // a wish: past the end of memory it does nothing
+                for (int64_t row = 0; row < even; row += line) __builtin_prefetch(from + next * apart + row);
+            for (int64_t row = 0; left == lanes && row < even; row += lanes) turn(from + row, apart, row, column);
+            for (int64_t row = left == lanes ? even : 0; row < high; ++row)
+                for (int64_t next = 0; next < left; ++next) elements[row][column + next] = from[next * apart + row];
+        }
+    }
+    void turn(const T* from, int64_t apart, int64_t row, int64_t column) {  // as many rows as a register has lanes
+        Lanes given[lanes], zipped[lanes];
+        for (int k = 0; k < lanes; ++k) __builtin_memcpy(&given[k], from + k * apart, 16);
+        for (int step = 1; step < lanes; step *= 2) {  // a register of the first half with one of the second
+            for (int k = 0; k < lanes / 2; ++k)
+                Zip<lanes>::halves(given[k], given[k + lanes / 2], zipped[2 * k], zipped[2 * k + 1]);
+            for (int k = 0; k < lanes; ++k) given[k] = zipped[k];
+        }
+        for (int k = 0; k < lanes; ++k) __builtin_memcpy(&elements[row + k][column], &given[k], 16);
+    }
+};""",
     "Row": """\
 template <class T> struct Row {  // memory of a thread's own, for a row too long for its stack
     void* const memory;

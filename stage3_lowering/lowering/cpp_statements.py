@@ -52,6 +52,7 @@ class Statements:
         self.partials: list[tuple[str, str, str]] = []  # type, accumulator, kind
         self.parts: list[tuple[str, str]] = []  # of sums in blocks: before a block's loop, and after it
         self.gathered: dict[str, str] = {}  # load -> the tile of elements that a loop before has loaded
+        self.turned: dict[str, str] = {}  # load -> its element in a tile that is turned before the loops
         self.elsewhere: frozenset[str] = frozenset()  # values that only such a loop needs
 
     def depth_of(self, instr: Instr) -> int:
@@ -101,6 +102,8 @@ class Statements:
             if buffer in self.kernel.float_rows:
                 self.rounded[instr.name] = self.text[instr.name]
             return []
+        if instr.name in self.turned:
+            return [self._declare(instr, self.turned[instr.name])]
         if instr.name in self.gathered:
             loop, block, _, _ = self.kernel.tile
             return [self._declare(instr, f"{self.gathered[instr.name]}[{loop} - {block}]")]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from stage3_lowering.lowering.cpp_contractions import has_panels
 from stage3_lowering.lowering.cpp_loops import KernelText
 from stage3_lowering.lowering.cpp_math import math_text
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES, HELPERS, NUMBERS, OPENMP_FOLDS
@@ -26,7 +27,7 @@ def emit_cpp(program: Program, target: Target) -> Program:
     functions = [emit_kernel(kernel, metas) for kernel in program.kernels.values()]
     unit_name = f"{program.name}_cpp"
     blocks = [step for step in program.steps if isinstance(step, RowBlocks)]  # of products alone: no kernel
-    rows = any(step.local for step in blocks)
+    rows = any(step.local or has_panels(step) for step in blocks)
     # the last word is for the local memory of those blocks
     text = "\n".join([_preamble("\n".join([*functions, *["cutaway::Row"] * rows])), *functions])
     unit = SourceUnit(unit_name, "cpp", text, tuple(program.kernels), target)

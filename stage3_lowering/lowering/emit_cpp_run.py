@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from stage3_lowering.lowering.cpp_contractions import contraction_text, row_blocks_text
+from stage3_lowering.lowering.cpp_contractions import contraction_text, has_panels, row_blocks_text
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES
+from stage3_lowering.lowering.cpp_panels import PANELS_CPP
 from stage3_lowering.lowering.cpp_statements import INDENT, comma_list, cpp_index
 from stage_contracts import config
 from stage_contracts.blas import contraction
@@ -38,7 +39,8 @@ def with_run(program: Program) -> Program:
     if not found:
         return program
     *before, unit = program.units
-    team = [BLAS_TEAM_CPP] * any(isinstance(step, RowBlocks) for step in program.steps)
+    blocks = [step for step in program.steps if isinstance(step, RowBlocks)]
+    team = [BLAS_TEAM_CPP] * bool(blocks) + [PANELS_CPP] * any(map(has_panels, blocks))
     text = "\n".join([unit.text, HOST_CPP, *team, *(_segment_text(segment, program) for segment in found)])
     entry_points = (*unit.kernels, *(segment.function for segment in found))
     return program.with_(units=(*before, replace(unit, text=text, kernels=entry_points)))

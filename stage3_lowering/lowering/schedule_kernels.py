@@ -21,16 +21,19 @@ from stage3_lowering.lowering.cpp_ops import COSTS
 from stage3_lowering.lowering.gathers import TILE as TILE_OF_PLACES
 from stage3_lowering.lowering.gathers import in_gather_tiles
 from stage3_lowering.lowering.index_set_splitting import choose
+from stage3_lowering.lowering.late_division import late_division
 from stage3_lowering.lowering.long_chains import tile_of
 from stage3_lowering.lowering.merge import ROW_LIMIT
 from stage3_lowering.lowering.prefetch import with_prefetch
 from stage3_lowering.lowering.product_bias import product_bias
 from stage3_lowering.lowering.reductions_early import reductions_early
 from stage3_lowering.lowering.reductions_together import reductions_together
+from stage3_lowering.lowering.register_products import register_products
 from stage3_lowering.lowering.row_blocks import row_blocks
 from stage3_lowering.lowering.row_values import row_values
 from stage3_lowering.lowering.split_reductions import split_reductions
 from stage3_lowering.lowering.triton_blocks import holds_rows
+from stage3_lowering.lowering.turned_tiles import with_turned_tiles
 from stage3_lowering.verify import verify_pass
 from stage_contracts.kernel_schedule import KernelSchedule
 from stage_contracts.kernel_tables import row_kernel
@@ -61,7 +64,7 @@ def kernel_schedules(program: Program, target: Target) -> Program:
         n: k if k.template else replace(k, schedule=schedule_of(k)) for n, k in program.kernels.items()
     }
     if target.name == "cpp":
-        kernels = {n: with_prefetch(_in_tiles(k)) for n, k in kernels.items()}
+        kernels = {n: with_prefetch(_in_tiles(with_turned_tiles(k))) for n, k in kernels.items()}
     blocks = (step for step in program.steps if isinstance(step, RowBlocks))
     for name in (step.kernel for block in blocks for step in block.steps if isinstance(step, Launch)):
         kernel = kernels[name]
@@ -271,6 +274,8 @@ SCHEDULE = PassTable(
         Pass("reductions_early", reductions_early, "on a GPU they run while the cache has what they read"),
         Pass("reductions_together", reductions_together, "short ones that no step waits for are one launch"),
         Pass("row_blocks", row_blocks, "a product and what follows it by rows run block by block"),
+        Pass("late_division", late_division, "a block's rows are divided by their sums after a product"),
+        Pass("register_products", register_products, "a block's products with small matrices need no BLAS"),
         Pass("kernel_schedules", kernel_schedules, "loop order, tiles, SIMD and threads of each kernel"),
     ),
     (
@@ -291,5 +296,9 @@ SCHEDULE = PassTable(
         ("reductions_together", "kernel_schedules", "the kernels of one launch need no loops of their own"),
         ("split_reductions", "kernel_schedules", "both levels have loops of their own"),
         ("row_blocks", "kernel_schedules", "what runs in a block has the block's loops"),
+        ("row_blocks", "late_division", "which product reads the rows is known then"),
+        ("late_division", "register_products", "the sums have as many rows as a block"),
+        ("late_division", "kernel_schedules", "it makes a kernel"),
+        ("row_blocks", "register_products", "it is blocks that multiply by one matrix many times"),
     ),
 )

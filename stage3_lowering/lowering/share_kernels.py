@@ -50,7 +50,9 @@ def _form(kernel: Kernel, buffers: Mapping[str, Buffer]) -> Any:
     schedule = kernel.schedule
     if schedule is not None:
         scratch, prefetch = (tuple(names[n] for n in of) for of in (schedule.scratch, schedule.prefetch))
-        schedule = replace(schedule, scratch=scratch, prefetch=prefetch)
+        places = {instr.name: f"%{k}" for k, instr in enumerate(kernel.nests[0].body)}
+        turned = tuple(places[n] for n in schedule.turned)
+        schedule = replace(schedule, scratch=scratch, prefetch=prefetch, turned=turned)
     return kernel.template, types, kernel.origins if checks else (), schedule, table, nests
 
 
@@ -63,13 +65,13 @@ def buffer_words(kernel: Kernel) -> dict[str, str]:
 def nest_form(nest: LoopNest, names: Mapping[str, str]) -> tuple[Any, Any]:
     """The sizes of a nest, and its body, without the names of values and buffers."""
     values = {instr.name: f"%{k}" for k, instr in enumerate(nest.body) if instr.name}
-    renamed = {symbol(old): symbol(new) for old, new in values.items()}
 
     def word(arg: Any) -> Any:
         if isinstance(arg, Value):
             return "value", values[arg]
         if isinstance(arg, sympy.Basic):
-            return "index", print_index(arg.xreplace(renamed))
+            placed = {s: symbol(values[s.name]) for s in arg.free_symbols if s.name in values}
+            return "index", print_index(arg.xreplace(placed) if placed else arg)
         return type(arg).__name__, repr(arg)
 
     def line(instr: Instr) -> Any:

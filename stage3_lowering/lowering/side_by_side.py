@@ -27,19 +27,18 @@ LAST = -1  # the depth of a launch that no other step waits for
 
 @dataclass(frozen=True)
 class Row:
-    """A launch that may be a row of a table: its kernel's form, and where in the graph it runs."""
+    """A launch that may be a row of a table, and where in the graph it runs."""
 
     number: int  # of its step
     step: Launch
     kernel: Kernel
-    form: Any  # equal for kernels that differ in buffers and free sizes alone
-    numbers: tuple[Any, ...]  # the free sizes
     between: tuple[
         int, int
     ]  # the collectives that it waits for and that wait for it: one table keeps no other waiting
     depth: (
         int  # the steps before it that wait for one another; rows of equal depth never wait for one another
     )
+    numbers: tuple[Any, ...] = ()  # of a row of a table: the free sizes
 
 
 def side_by_side(program: Program) -> Program:
@@ -48,8 +47,9 @@ def side_by_side(program: Program) -> Program:
     tables: dict[Any, list[Row]] = {}
     for row in _rows(program):
         if not refusal_of(row, on_gpu):
-            wide = on_gpu and math.prod(row.numbers) % ALIGNMENT == 0  # one odd row makes all loads narrow
-            tables.setdefault((row.form, row.depth, row.between, wide), []).append(row)
+            form, numbers = _form(row.kernel, program)
+            wide = on_gpu and math.prod(numbers) % ALIGNMENT == 0  # one odd row makes all loads narrow
+            tables.setdefault((form, row.depth, row.between, wide), []).append(replace(row, numbers=numbers))
     merged = [rows for rows in tables.values() if len(rows) > 1]
     if not merged:
         return program
@@ -74,7 +74,7 @@ def refusal(program: Program, a: str, b: str) -> str:
     """The code (scheduler_ir.REFUSALS) that keeps the kernels of two buffers from one table."""
     made_by = {name: row for row in _rows(program) for name in step_accesses(row.step, program.kernels)[1]}
     first, second = made_by.get(a), made_by.get(b)
-    if first is None or second is None or first.form != second.form:
+    if first is None or second is None or _form(first.kernel, program)[0] != _form(second.kernel, program)[0]:
         shared = first and second and {*first.step.buffers} & {*second.step.buffers}
         return "only_numbers" if shared else "no_shared_buffer"
     if (first.depth, first.between) != (second.depth, second.between):
@@ -104,8 +104,7 @@ def _rows(program: Program) -> Iterable[Row]:
     depths, between = _depths(program), between_collectives(program)
     for number, step in enumerate(program.steps):
         if isinstance(step, Launch) and not (kernel := program.kernels[step.kernel]).rows:
-            form, numbers = _form(kernel, program)
-            yield Row(number, step, kernel, form, numbers, between[number], depths[number])
+            yield Row(number, step, kernel, between[number], depths[number])
 
 
 def _depths(program: Program) -> list[int]:
@@ -129,7 +128,8 @@ def _depths(program: Program) -> list[int]:
 
 
 def _form(kernel: Kernel, program: Program) -> tuple[Any, tuple[Any, ...]]:
-    """What the kernel does whatever its buffers and free sizes are, and those sizes."""
+    """What the kernel does whatever its buffers and free sizes are, equal for kernels that differ in these alone; and
+    those sizes."""
     names = buffer_words(kernel)
     types = tuple(program.buffers[name].meta.dtype for name in kernel.params)
     forms = [nest_form(nest, names) for nest in kernel.nests]

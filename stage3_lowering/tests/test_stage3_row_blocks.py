@@ -105,7 +105,8 @@ def test_attention_is_one_step_that_keeps_the_scores_of_a_block(seam, rule, batc
     for way, (output,) in run_every_way(seam, graph, (q, k, v, *masks)).items():
         np.testing.assert_allclose(output, want, rtol=2e-5, atol=2e-5, err_msg=way)
     (block,) = blocks_of(seam, graph)
-    assert len(block.steps) == 3 and len(block.local) == 1  # the softmax is written over the scores
+    # weights are written over the scores; the results are divided by the rows' sums, where there are sums
+    assert (len(block.steps), len(block.local)) == ((3, 1) if rule is gated else (4, 2))
 
 
 def test_a_bias_and_what_is_not_linear_join_the_product_before_and_after(seam):
@@ -172,7 +173,7 @@ def test_scores_that_are_returned_are_written_whole(seam):
         for output, want in zip(outputs, found["nests"], strict=True):
             np.testing.assert_allclose(output, want, rtol=2e-5, atol=2e-5, err_msg=way)
     (block,) = blocks_of(seam, graph)
-    assert len(block.steps) == 3
+    assert len(block.steps) == 4
 
 
 def test_sums_over_the_rows_are_added_up_block_by_block(seam):

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stage3_lowering.interpret import interpret_program
+from stage3_lowering.lowering.accesses import stride
 from stage3_lowering.tests.cpp_runner import run_cpp
 from stage3_lowering.tests.graphs import CPP, trace
 from stage_contracts.graph import GraphError
@@ -39,6 +40,14 @@ PROGRAMS = {
 }
 
 
+def turnable(kernel, order):
+    """The loads whose tiles may be turned: those that walk along the last loop but one."""
+    loads = [i for i in kernel.nests[0].body if i.op == "load"]
+    names = {i.name for i in kernel.nests[0].body}
+    return [i.name for i in loads if len(order) > 1 and stride(i.args[1], order[-2]) == 1
+            and stride(i.args[1], order[-1]) not in (None, 0) and not {str(s) for s in i.args[1].free_symbols} & names]  # fmt: skip
+
+
 @st.composite
 def schedules(draw, kernel):
     """Any schedule that verify() lets pass."""
@@ -49,7 +58,9 @@ def schedules(draw, kernel):
     size = st.integers(1, 7)
     if not inner:
         tiles = tuple((v, draw(size)) for v in order[draw(st.integers(0, len(order))) :])
-        return KernelSchedule(order, tiles, order[-1] if order else "", parallel)
+        loads = turnable(kernel, order) if len(tiles) == 2 else []
+        turned = draw(st.lists(st.sampled_from(loads), unique=True)) if loads else []
+        return KernelSchedule(order, tiles, order[-1] if order else "", parallel, turned=tuple(turned))
     across = draw(st.booleans()) and outer and not kernel.row_buffers
     if across:
         return KernelSchedule(order, ((order[-1], draw(size)),), order[-1], parallel)
@@ -104,7 +115,7 @@ def test_what_the_default_chooses(seam):
     transposed = scheduled(
         seam, lambda c, x, y: c.add(c.permute(x, (1, 0)), y), big, np.zeros((128, 64), "f4")
     )
-    assert transposed == ["order=i0,i1 tiles=i0:32,i1:32 vector=i1"]
+    assert transposed == ["order=i0,i1 tiles=i0:64,i1:64 vector=i1 turned=x_val"]
     (softmax,) = scheduled(
         seam,
         lambda c, x: (lambda e: c.div(e, c.sum(e, (1,), True)))(c.exp(c.sub(x, c.amax(x, (1,), True)))),
@@ -147,6 +158,8 @@ def test_a_wrong_schedule_is_refused(seam):
     program = seam("fuse")(seam("lower")(trace(PROGRAMS["transposed"][0], X, Y)))
     (kernel,) = program.kernels.values()
     for wrong in ("order=i0", "order=i0,i1,i2 vector=r0", "order=i0,i1,i2 parallel=i1", "order=i0,i1,i2 split=4",
-                  "order=i0,i1,i2 tiles=i0:4 vector=i2", "order=i0,i1,i2 scratch=buf9", "order=i0,i1,i2 prefetch=x"):  # fmt: skip
+                  "order=i0,i1,i2 tiles=i0:4 vector=i2", "order=i0,i1,i2 scratch=buf9", "order=i0,i1,i2 prefetch=x",
+                  "order=i0,i1,i2 tiles=i1:4,i2:4 turned=x_val", "order=i2,i1,i0 tiles=i0:4 turned=x_val",
+                  "order=i1,i2,i0 tiles=i2:4,i0:4 turned=buf0"):  # fmt: skip
         with pytest.raises(GraphError, match="schedule `"):
             replace(kernel, schedule=parse_schedule(wrong)).verify()

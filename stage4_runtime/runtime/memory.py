@@ -6,10 +6,11 @@ an eager kernel or BLAS takes while it works cannot be foreseen; what a thread's
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from stage4_runtime.runtime.layout import slot_alignment, span
-from stage_contracts.program import Allocate, External, Free, Program, RowBlocks
+from stage_contracts.program import Allocate, External, Free, Product, Program, RowBlocks
 
 
 def predicted_peak(program: Program) -> int:
@@ -27,7 +28,14 @@ def scratch_bytes(program: Program) -> int:
     """What each thread takes, in C++ and for the time of one step, for rows that stay in its cache."""
     steps = [step for step in program.steps if isinstance(step, RowBlocks)]
     of_block = ((step, sum(span(program.buffers[name].meta) for name in step.local)) for step in steps)
-    return max((nbytes * min(step.count, step.block) // step.block for step, nbytes in of_block), default=0)
+    rows = [nbytes * min(step.count, step.block) // step.block for step, nbytes in of_block]
+    return max((a + _panel_bytes(step, program) for a, step in zip(rows, steps, strict=True)), default=0)
+
+
+def _panel_bytes(step: RowBlocks, program: Program) -> int:
+    """The matrices that products in registers have in an order of their own."""
+    views = [inner.b for inner in step.steps if isinstance(inner, Product) and inner.panels]
+    return sum(math.prod(b.shape or ()) * program.buffers[b.name].meta.dtype.itemsize for b in views)
 
 
 def predicted_step(programs: Iterable[tuple[Program, bool]]) -> int:
