@@ -19,7 +19,7 @@ from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_inde
 from stage3_lowering.lowering.gathers import Gathers, gathers
 from stage3_lowering.lowering.index_set_splitting import in_piece
 from stage3_lowering.lowering.long_chains import Stage, long_chains
-from stage3_lowering.lowering.prefetch import costly
+from stage3_lowering.lowering.prefetch import asking
 from stage3_lowering.lowering.schedule_kernels import PARALLEL_WORK, work_of
 from stage3_lowering.lowering.turned_tiles import turned_loads
 from stage3_lowering.lowering.values import dot
@@ -58,6 +58,8 @@ class KernelText:
             f"for (int64_t {self.block} = 0; {self.block} < {size}; {self.block} += {self.width}) {{"
         )
         self.block_end = f"const int64_t {self.end} = {last} < {size} ? {last} : {size};"
+        asked = asking(kernel, schedule.order[-1]) if schedule.prefetch else {}
+        self.asking = {buffer: nest for buffer, nest in asked.items() if buffer in schedule.prefetch}
         self.kept_rows: dict[str, str] = {}  # internal buffer -> its array of an element per reduction point
         self.float_rows = rows_of_floats(kernel)
         self.rows = self._declare_rows()
@@ -386,10 +388,10 @@ class KernelText:
         return [head, *(INDENT + line for line in inside), "}"]
 
     def _next_row(self, writer: Statements, block: str, count: str) -> list[str]:
-        """Asks memory for the same block of the next row, where this pass computes much."""
+        """Asks memory for the same block of the next row, where this is the pass that does."""
         found: dict[str, str] = {}
-        for instr in writer.nest.body[: writer.nest.split] if costly(writer.nest) else ():
-            if instr.op == "load" and instr.args[0] in self.schedule.prefetch:
+        for instr in writer.nest.body[: writer.nest.split] if self.schedule.prefetch else ():
+            if instr.op == "load" and self.asking.get(instr.args[0]) is writer.nest:
                 row = symbol(self.schedule.order[-1])
                 place = cpp_index(instr.args[1].subs({row: row + 1, symbol("r0"): symbol(block)}))
                 found[instr.args[0]] = f"cutaway::prefetch(&{instr.args[0]}[{place}], {count});"
