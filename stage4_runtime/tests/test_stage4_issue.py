@@ -116,7 +116,7 @@ def test_c_gives_the_driver_what_python_gives_it(put_cupy, drawn, data):
     run = launch(plan_memory(of), kernels, {})
     (group,) = run.written.groups
     stream = fake.streams[0].ptr
-    sizes = {name: data.draw(st.integers(0, 2**30)) for name in ("s0", "s1")}
+    sizes = {name: data.draw(st.integers(0, 4) | st.integers(0, 2**30)) for name in ("s0", "s1")}
     words = [stream, *(data.draw(WORDS) for _ in group.buffers), *(sizes[name] for name in group.sizes)]
     blocks = [
         run.names[name](*(sizes[n] for n in of.kernels[name.removeprefix("blocks_of_")].sizes))
