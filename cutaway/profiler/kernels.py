@@ -22,6 +22,7 @@ from stage4_runtime.runtime.launch_observed import (
     calls_of,
     can_be_observed,
     fresh_arenas,
+    one_by_one,
 )
 from stage4_runtime.runtime.segment_calls import stamped
 from stage_contracts.loop_ir import buffer_refs
@@ -68,7 +69,7 @@ def _called(what: Any, program: Program, recorder: Recorder) -> Timed:
 def _observe_gpu(run: Any, recorder: Recorder) -> Callable[[], None]:
     """A timer around each launch of a program on a GPU, and around the replay of each CUDA graph that it has."""
     names, program = run.names, run.program
-    timers: dict[str, Any] = {}
+    timers: dict[str, Any] = dict(one_by_one(run))
     for name, what in calls_of(run).items():
         if what not in ALLOCATIONS:
             launch = replace(_called(what, program, recorder), category="launch")

@@ -36,6 +36,9 @@ class ArrayLibrary:
     column: Callable[..., Any] = lambda *pointers: (ctypes.c_void_p * len(pointers))(*pointers)
     # (External, Program) -> a prepared call (stream, addresses of operands and result), or None: the eager kernel runs
     routine: Callable[[Any, Any], Callable | None] = lambda step, program: None
+    # what prepares launches as one call of C (issue.py), or None: each launch is a call of its own
+    issuer: Callable[[], Callable[..., Callable] | None] = lambda: None
+    refused: Callable[[int], None] | None = None  # raises what the driver's number says
     maker: Callable[[TensorMeta], Callable[[], Any]] = lambda meta: lambda: empty(meta)  # makes such arrays
 
 

@@ -18,6 +18,7 @@ from stage4_runtime.runtime.convolution import convolution_call
 from stage4_runtime.runtime.cublas import product_call
 from stage4_runtime.runtime.cublas_lt import product_with_row_call
 from stage4_runtime.runtime.cuda_tables import TableLauncher
+from stage4_runtime.runtime.issue import Ready, issuer
 from stage4_runtime.runtime.joining import cat_call
 from stage4_runtime.runtime.layout import byte_strides, round_up, slot_alignment, span
 from stage4_runtime.runtime.scatter import scatter_call
@@ -94,7 +95,14 @@ def cupy_library(device: Device, allocate: Callable[[int], Any] | None = None) -
         current_stream=lambda: cp.cuda.get_current_stream().ptr,
         column=lambda *pointers: pointers,  # cuda_tables.py writes them
         routine=lambda step, program: routine(step, program, cp),
+        issuer=lambda: issuer(cp),
+        refused=lambda code: _refused(cp, code),
     )
+
+
+def _refused(cp: Any, code: int) -> None:
+    """What CuPy raises when the driver refuses a launch."""
+    raise cp.cuda.driver.CUDADriverError(code)
 
 
 def routine(step: External, program: Program, cp: Any) -> Callable | None:
@@ -187,7 +195,19 @@ def kernel_launcher(driver: Any, kernel: TritonKernel) -> Callable[..., None]:
             run(function, blocks, y, z, threads, 1, 1, shared, stream, address, 0)
 
     launch.kept = module, pointers  # type: ignore[attr-defined]  # unloading it would unload the function
+    launch.ready = _ready(kernel, codes, function, blocks_at)  # type: ignore[attr-defined]
     return launch
+
+
+def _ready(
+    kernel: TritonKernel, codes: list[str], function: int, blocks_at: Callable[..., int]
+) -> Ready | None:
+    """The kernel for launches by C, which gives arguments of 64 bits and no others."""
+    if not {*codes} <= {"Q", "q"}:
+        return None
+    x, y, z = kernel.grid
+    grid, blocks = ((x, y, z), None) if isinstance(x, int) else ((1, y, z), blocks_at)
+    return Ready(function, grid, 32 * kernel.num_warps, kernel.shared, len(codes), blocks)
 
 
 def _blocks_at(kernel: TritonKernel) -> Callable[..., int]:

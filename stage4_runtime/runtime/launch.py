@@ -15,6 +15,7 @@ from stage4_runtime.runtime.arrays import NUMPY, ArrayLibrary
 from stage4_runtime.runtime.bind_arrays import accept, array_of, conform
 from stage4_runtime.runtime.eager_call import eager_call
 from stage4_runtime.runtime.freed_memory import keep_freed_memory
+from stage4_runtime.runtime.launch_groups import grid_name
 from stage4_runtime.runtime.launch_names import (
     EXTERNAL_PREFIX,
     INTO_PREFIX,
@@ -84,7 +85,11 @@ def plain_launch(
     calls = segment_calls(program, kernels) if library is NUMPY and not poison else {}
     streams = library.current_stream is not None
     names_of, prepared = _prepared(program, library)
-    written = write_launch_text(program, streams, library.kernel_alignment, bool(calls), poison, names_of)
+    bound = {name: library.bind(kernels[name], kernel) for name, kernel in program.kernels.items()}
+    ready, make = _issued(program, bound, library)
+    written = write_launch_text(
+        program, streams, library.kernel_alignment, bool(calls), poison, names_of, _open_grids(ready)
+    )
     path = f"<cutaway launch {program.name} {id(written):x}>"
     linecache.cache[path] = (len(written.text), None, written.text.splitlines(True), path)
     meta_at = _metas_at(program)
@@ -111,9 +116,9 @@ def plain_launch(
         "poison": lambda start, nbytes: ctypes.memset(start, 0xAB, max(nbytes, 0)),
         **calls,
         **prepared,
+        "refused": library.refused,
     }
-    for name, kernel in program.kernels.items():
-        names[written.kernels[name]] = library.bind(kernels[name], kernel)
+    names |= _launchers(program, written, bound, ready, make)
     for buffer in program.buffers.values():
         if buffer.role == "constant":
             names[written.names[buffer.name]] = accept(
@@ -150,6 +155,43 @@ def _prepared(program: Program, library: ArrayLibrary) -> tuple[dict[int, str], 
             names[id(step)] = f"{PREPARED_PREFIX}{number}"
             calls[names[id(step)]] = call
     return names, calls
+
+
+def _issued(
+    program: Program, bound: Mapping[str, Any], library: ArrayLibrary
+) -> tuple[dict[str, Any], Callable[..., Callable] | None]:
+    """The kernels that C can launch, each as its table has it, and what prepares such launches."""
+    takes = {name: len(kernel.params) + len(kernel.sizes) for name, kernel in program.kernels.items()}
+    ready = {name: getattr(call, "ready", None) for name, call in bound.items()}
+    found = {name: kernel for name, kernel in ready.items() if kernel and kernel.takes == takes[name]}
+    make = library.issuer() if found else None
+    return (found if make is not None else {}), make
+
+
+def _open_grids(ready: Mapping[str, Any]) -> dict[str, bool]:
+    return {name: kernel.blocks_at is not None for name, kernel in ready.items()}
+
+
+def _launchers(
+    program: Program,
+    written: LaunchText,
+    bound: Mapping[str, Any],
+    ready: Mapping[str, Any],
+    make: Callable[..., Callable] | None,
+) -> dict[str, Any]:
+    """By name: the calls of kernels, those that issue many, and what counts the blocks of grids that are open."""
+    each = {written.kernels[name]: call for name, call in bound.items()}
+    if make is None:
+        return each
+    calls = {
+        group.function: make([(ready[step.kernel], *group.words(step, program)) for step in group.launches])
+        for group in written.groups
+    }
+    return (
+        each
+        | calls
+        | {grid_name(name): ready[name].blocks_at for name, open_ in _open_grids(ready).items() if open_}
+    )
 
 
 def _routine(step: External, library: ArrayLibrary) -> Callable:

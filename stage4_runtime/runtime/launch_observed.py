@@ -6,10 +6,12 @@ that call note when each step begins.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from stage4_runtime.runtime.launch import arenas
+from stage4_runtime.runtime.launch_groups import Group
 from stage4_runtime.runtime.launch_names import EXTERNAL_PREFIX, INTO_PREFIX, identifier
 from stage_contracts.program import External, RowBlocks
 from stage_contracts.segments import Segment, segments
@@ -45,6 +47,26 @@ def calls_of(run: Any) -> dict[str, Any]:
     if not native:
         found |= {run.written.kernels[name]: kernel for name, kernel in program.kernels.items()}
     return found | {name: name for name in ALLOCATIONS}
+
+
+def one_by_one(run: Any) -> dict[str, Callable]:
+    """For each call of C that issues launches a function that calls these kernels, by the names they have then."""
+    return {group.function: _each(group, run) for group in run.written.groups}
+
+
+def _each(group: Group, run: Any) -> Callable[..., int]:
+    names = run.names
+    calls = [
+        (run.written.kernels[step.kernel], [number - 1 for number in group.words(step, run.program)[0]])
+        for step in group.launches
+    ]
+
+    def launch_each(*words: Any) -> int:
+        for kernel, places in calls:
+            names[kernel](words[0], *[words[place] for place in places])
+        return 0
+
+    return launch_each
 
 
 def fresh_arenas() -> dict[str, Any]:

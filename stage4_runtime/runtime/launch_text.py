@@ -13,6 +13,7 @@ from typing import Any
 
 import sympy
 
+from stage4_runtime.runtime.launch_groups import Group, grid_name, grouped
 from stage4_runtime.runtime.launch_names import (
     EXTERNAL_PREFIX,
     INTO_PREFIX,
@@ -74,6 +75,7 @@ class LaunchText:
     # the calls, by the step's identity, that take addresses: (stream, those of the operands, that of the result)
     prepared: Mapping[int, str] = field(default_factory=dict)
     made: set[str] = field(default_factory=set)  # the buffers whose arrays a function of their own makes
+    groups: tuple[Group, ...] = ()  # launches that are one call of C
 
     def name(self, buffer: str) -> str:
         return self.names[buffer]
@@ -108,19 +110,22 @@ def write_launch_text(
     native: bool = False,
     poison: bool = False,
     prepared: Mapping[int, str] = MappingProxyType({}),
+    issued: Mapping[str, bool] = MappingProxyType({}),
 ) -> LaunchText:
     """The text of the function.
 
     streams: kernels take the stream as their first argument. kernel_alignment: addresses that kernels get
     must be multiples of this many bytes, and of the element's size. native: what C++ can run is one call. poison:
     the bytes of what is freed are overwritten at once, so that a step which reads them is seen. prepared: names of
-    calls that take the stream and addresses, by the identity of the step that each does.
+    calls that take the stream and addresses, by the identity of the step that each does. issued: the kernels that C
+    can launch, and of each whether open sizes decide its grid.
     """
-    steps = segments(program) if native else program.steps
+    steps = segments(program) if native else grouped(program, issued)
     calls = [step for step in steps if isinstance(step, Segment)]
     names = fresh_names(program, [call.function for call in calls])
     out = LaunchText(identifier(program.name), *names, streams=streams, kernel_alignment=kernel_alignment)
     out.prepared = prepared
+    out.groups = tuple(step for step in steps if isinstance(step, Group))
     for step in steps:
         arrays, addresses = _wanted(step)
         if id(step) in prepared:
@@ -153,7 +158,7 @@ def _wanted(step: Any) -> tuple[Iterable[str], Iterable[str]]:
     match step:
         case Segment(arrays=arrays):
             return arrays, ()
-        case Launch(buffers=buffers):
+        case Launch(buffers=buffers) | Group(buffers=buffers):
             return (), buffers
         case External(args=args, kwargs=kwargs, outputs=outputs):
             return (*(ref.name for ref in buffer_refs((args, dict(kwargs)))), *outputs), ()
@@ -314,6 +319,20 @@ def _launch(step: Launch, program: Program, out: LaunchText) -> Iterable[str]:
     yield f"if {out.kernels[step.kernel]}({', '.join(arguments)}): out_of_range({number})"
 
 
+def _issue(group: Group, program: Program, out: LaunchText) -> Iterable[str]:
+    """One call of C that launches several kernels."""
+    for step in group.launches:
+        kernel = program.kernels[step.kernel]
+        for origin in kernel.origins:
+            yield f"# {origin.describe()}".replace("\n", " ")
+        words = [*map(out.pointer, step.buffers), *(out.sizes[name] for name in kernel.sizes)]
+        yield f"#   launches {out.kernels[step.kernel]}({', '.join(words)})"
+    blocks = {grid_name(name): kernel.sizes for name, kernel in program.kernels.items()}
+    words = ["stream", *map(out.pointer, group.buffers), *(out.sizes[name] for name in group.sizes)]
+    words += [f"{grid}({', '.join(out.sizes[name] for name in blocks[grid])})" for grid in group.grids]
+    yield f"if failed := {group.function}({', '.join(words)}): refused(failed)"
+
+
 def _segment(segment: Segment, program: Program, out: LaunchText) -> Iterable[str]:
     """One call that runs many steps. It reports an input that it was not compiled for, and is then called again."""
     for name in segment.allocated:
@@ -439,6 +458,7 @@ _WRITERS: dict[type, Callable[[Any, Program, LaunchText], Iterable[str]]] = {
     Allocate: _allocate,
     Launch: _launch,
     Segment: _segment,
+    Group: _issue,
     External: _external,
     RowBlocks: _row_blocks,
     Product: _product,

@@ -84,19 +84,26 @@ class Stream:
         return SimpleNamespace(launch=launch)
 
 
+class RefusedByDriver(RuntimeError):
+    """`cupy.cuda.driver.CUDADriverError`."""
+
+
 class FakeCupy:
     """The module. `log` has every launch: (kernel, launch shape and shared memory, stream, arguments)."""
 
     ndarray = Array
     devices = 2
+    from_c = 0  # launches that came by `launch_for_c`
 
     def __init__(self, kernels):
         self.kernels, self.log, self.attributes = kernels, [], []
+        self.functions = []  # names; a handle is a number, as the driver's
         self.streams = [Stream(self)]
         self.empty = empty
         driver = SimpleNamespace(
             moduleLoadData=lambda cubin: ("module", cubin),
-            moduleGetFunction=lambda module, name: (module, name),
+            moduleGetFunction=self._function,
+            CUDADriverError=RefusedByDriver,
             funcSetAttribute=lambda function, attribute, value: self.attributes.append((attribute, value)),
             launchKernel=self._launch,
         )
@@ -139,12 +146,30 @@ class FakeCupy:
         self.log.append(("memory", nbytes))
         return SimpleNamespace(ptr=block.data.ptr, block=block)
 
+    def _function(self, module, name):
+        self.functions.append(name)
+        return len(self.functions)
+
+    def launch_for_c(self, refuses=0):
+        """`_launch` as a C function of cuLaunchKernel's signature, which says `refuses`; keep it while it is used."""
+        words = [ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3]
+
+        def launch(function, *rest):
+            if not refuses:
+                self.from_c += 1
+                *shape, stream, address, extra = rest
+                self._launch(function, *shape, stream or 0, address, extra or 0)
+            return refuses
+
+        return ctypes.CFUNCTYPE(ctypes.c_int, *words)(launch)
+
     def _launch(self, function, gx, gy, gz, bx, by, bz, shared, stream, address, extra):
-        kernel, count = self.kernels[function[1]]
+        name = self.functions[function - 1]
+        kernel, count = self.kernels[name]
         pointers = (ctypes.c_void_p * (count + 2)).from_address(address)
         arguments = [ctypes.c_uint64.from_address(p).value for p in pointers]
         assert arguments[count:] == [0, 0], "the two scratch pointers"
-        call = (function[1], (gx, gy, gz, bx, by, bz, shared), stream, tuple(arguments[:count]))
+        call = (name, (gx, gy, gz, bx, by, bz, shared), stream, tuple(arguments[:count]))
         (current,) = [s for s in self.streams if s.ptr == stream]
         if current.captured is not None:
             current.captured.append(lambda: kernel(*call[3]))

@@ -64,8 +64,9 @@ def program():
 
 
 @pytest.fixture
-def fake(monkeypatch):
+def fake(monkeypatch, put_cupy):
     fake = FakeCupy({"k": (add_one, 1)})
+    put_cupy(fake)
     monkeypatch.setattr("stage4_runtime.runtime.cuda.import_cupy", lambda: fake)
     return fake
 

@@ -3,8 +3,6 @@
 Input: chains of hand-written kernels over `s0` elements, with kernels in Python, in C++ and behind a fake CuPy.
 """
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -140,13 +138,13 @@ def test_a_kernel_in_cpp_gets_its_size():
 
 
 @pytest.fixture
-def on_fake_gpu(monkeypatch):
+def on_fake_gpu(put_cupy):
     """(run, the fake CuPy) of a chain with open sizes; its grid is an expression."""
 
     def start(of, **options):
         kernels = python_kernels(of)
         fake = FakeCupy({n: (kernels[n], len(k.params) + 1) for n, k in of.kernels.items()})
-        monkeypatch.setitem(sys.modules, "cupy", fake)
+        put_cupy(fake)
         gpu = plan_memory(of.with_(device=Device("cuda")))
         loaded = {
             name: TritonKernel(b"", "", name, 0, 4, 0, ("*fp32",) * len(k.params) + ("i64",), ("(s0 + 31) // 32", 1, 1), ("s0",))

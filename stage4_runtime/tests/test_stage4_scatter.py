@@ -4,13 +4,16 @@ Input: the kernels' text for a layout. A few lines stand in for what CUDA gives:
 """
 
 import ctypes
+import importlib.util
+import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from stage4_runtime.runtime.scatter import THREADS, rows_source, scatter_source, whole_rows
+from stage4_runtime.runtime.scatter import FOUR_AT_ONCE, THREADS, rows_source, scatter_source, whole_rows
 from stage_contracts.device import CPU
 from stage_contracts.dtype import DTYPES
 from stage_contracts.tensor_meta import TensorMeta
@@ -163,6 +166,31 @@ def test_whole_rows_of_floats_are_added_where_they_are(tmp_path):
     got = x.copy()
     assert run(3, 900, source, places, got) == 0
     np.testing.assert_array_equal(got, added(x, 0, np.repeat(places[:, None], 12, axis=1), source[:, :12]))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton brings the assembler")
+@pytest.mark.parametrize(("target", "takes"), [("sm_80", False), ("sm_90", True)])
+def test_the_assembler_takes_an_addition_of_four_floats(target, takes, tmp_path):
+    """The instruction as it stands in the kernels, with registers for its operands, for each kind of GPU."""
+    (instruction,) = re.findall(r'"(red\.[^"]*;)"', FOUR_AT_ONCE)
+    instruction = re.sub(
+        r"%(\d)", lambda found: ["%rd0", "%f0", "%f1", "%f2", "%f3"][int(found[1])], instruction
+    )
+    ptx = f""".version 8.1
+.target {target}
+.address_size 64
+.visible .entry add(.param .u64 at) {{
+  .reg .b64 %rd<1>; .reg .f32 %f<4>;
+  ld.param.u64 %rd0, [at]; ld.global.v4.f32 {{%f0, %f1, %f2, %f3}}, [%rd0];
+  {instruction} ret;
+}}"""
+    (tmp_path / "add.ptx").write_text(ptx)
+    ptxas = Path(importlib.util.find_spec("triton").origin).parent / "backends/nvidia/bin/ptxas"
+    command = [ptxas, f"-arch={target}", "-o", tmp_path / "add.cubin", tmp_path / "add.ptx"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (said.returncode == 0) is takes, said.stderr
+    guard = rows_source(TensorMeta((40, 12), DTYPES["float32"], None, CPU), 300, 1, 16)
+    assert "#if __CUDA_ARCH__ >= 900 &&" in guard and guard.count(FOUR_AT_ONCE) == 1
 
 
 @needs_compiler

@@ -206,3 +206,36 @@ def test_without_a_gpu_it_is_left_out(monkeypatch, capsys):
         "there is no GPU here, so the profiler records the CPU only; CUDA is left out"
         in capsys.readouterr().err
     )
+
+
+def test_launches_that_c_issues_are_timed_one_by_one(monkeypatch):
+    """A call of C is one for several kernels; while a profiler records, each kernel is a launch of its own."""
+    import ctypes
+
+    import numpy as np
+
+    from cutaway.profiler.kernels import observe_launches
+    from stage4_runtime.runtime import issue, launch, plan_memory
+    from stage4_runtime.runtime.triton_units import TritonKernel
+    from stage4_runtime.tests.fake_cupy import FakeCupy, array
+    from stage4_runtime.tests.programs import chain, python_kernels
+    from stage_contracts.device import Device
+
+    of = chain(3)
+    python = python_kernels(of)
+    fake = FakeCupy({name: (python[name], 2) for name in of.kernels})
+    driver = fake.launch_for_c()
+    monkeypatch.setitem(sys.modules, "cupy", fake)
+    monkeypatch.setattr(issue, "driver_launch", lambda cp: ctypes.cast(driver, ctypes.c_void_p).value)
+    kernels = {n: TritonKernel(b"", "", n, 0, 4, 0, ("*fp32",) * 2, (2, 1, 1)) for n in of.kernels}
+    run = launch(plan_memory(of.with_(device=Device("cuda"))), kernels, {})
+    recorder = Recorder()
+    recorder.gpu = SimpleNamespace(begins=lambda: None)
+    x = array(np.zeros(64))
+    for observed in (False, True, False):
+        undo = observe_launches(run, recorder) if observed else lambda: None
+        before = fake.from_c
+        np.testing.assert_array_equal(run(x)[0], np.full(64, 3))
+        assert fake.from_c - before == (0 if observed else 3)
+        undo()
+    assert [e.name for e in recorder.events] == ["kernel0", "kernel1", "kernel2"]
