@@ -32,6 +32,7 @@ OURS = PEER == "cutaway"
 PROFILER = real_torch() if OURS and DEVICE == "cuda" and importlib.util.find_spec("torch") else None
 if OURS:
     from cutaway import torch_api
+    from cutaway.distributed.buckets import in_buckets
 
     torch_api.be_torch()
     if DEVICE == "cpu":
@@ -126,12 +127,15 @@ def gradients(training: Training) -> list[int]:
 
 def buckets(training: Training) -> list[int]:
     """Bytes of each bucket of gradients, as the backward makes them: the last parameter's first."""
+    if OURS:
+        made = in_buckets([*training.start.parameters()])
+        return [sum(p.numel() * p.element_size() for p in bucket) for bucket in made]
     found, most = [0], 1 << 20
-    for nbytes in reversed(gradients(training)):
-        if found[-1] and found[-1] + nbytes > most:
+    for size in reversed(gradients(training)):
+        if found[-1] and found[-1] + size > most:
             found.append(0)
             most = 25 << 20
-        found[-1] += nbytes
+        found[-1] += size
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from cutaway.compiler import compile, disable
 from cutaway.distributed.agreement import agree
-from cutaway.distributed.buckets import BYTES, FIRST_BYTES, in_buckets
+from cutaway.distributed.buckets import BYTES, SMALL_BYTES, in_buckets
 from cutaway.distributed.coalesced import from_rank_0
 from cutaway.distributed.group import ProcessGroup, resolve
 from cutaway.distributed.reducer import Reducer
@@ -66,7 +66,7 @@ class DistributedDataParallel(nn.Module):
         if init_sync:
             self._from_rank_0([*module.parameters(), *module.buffers()])
         limit = BYTES if bucket_cap_mb is None else int(bucket_cap_mb * (1 << 20))
-        buckets = in_buckets([p for _, p in named], limit, min(FIRST_BYTES, limit))
+        buckets = in_buckets([p for _, p in named], limit, min(SMALL_BYTES, limit))
         self.reducer = Reducer(buckets, self.process_group, find_unused_parameters)
         self.reducer.names = {id(p): name for name, p in named}
         self.bucket_bytes, self.find_unused_parameters = limit, find_unused_parameters
