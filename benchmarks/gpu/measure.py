@@ -179,6 +179,8 @@ def main(name: str, peer: str, sources: str) -> None:
     m.manual_seed(0)
     given = inputs(m, row)
     function = lambda *tensors: row.function(m, f, *tensors)  # noqa: E731
+    if row.torch and peer == "torch":
+        function = row.torch(m, given)
     compiled = m.compile(function, fullgraph=True, mode=mode or None)
     found: dict[str, Any] = {}
     events = CupyEvents() if peer == "cutaway" else TorchEvents()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.gpu import flex
 from benchmarks.gpu.images import CLASSES, SIDE, resnet, resnet_parameters, vit, vit_parameters
 from benchmarks.gpu.transformer import parameters, transformer
 
@@ -24,6 +25,9 @@ class Row:
     wanted: float = 1.0  # torch.compile's time over ours: at least
     scale: float = 1.0  # of the inputs' normal values
     moves: int = 0  # bytes that any program must read and write; 0: arithmetic decides
+    torch: Callable[..., Any] | None = (
+        None  # (torch, inputs) -> the function that torch's users write instead
+    )
 
 
 def sin_cos(m: Any, f: Any, x: Any) -> Any:
@@ -157,6 +161,11 @@ ROWS = (
     Row("causal attention bfloat16", causal, (HEADS, HEADS, HEADS), "bfloat16", wanted=4.0),
     Row("attention bfloat16, window of 256", window, (HEADS, HEADS, HEADS), "bfloat16", wanted=4.0),
     Row("attention bfloat16, ALiBi", alibi, (HEADS, HEADS, HEADS), "bfloat16", wanted=4.0),
+    Row("causal attention, flex", causal, (HEADS, HEADS, HEADS), "bfloat16", wanted=1.1, torch=flex.causal),
+    Row("attention, window of 256, flex", window, (HEADS, HEADS, HEADS), "bfloat16", wanted=1.1, torch=flex.window),
+    Row("attention, ALiBi, flex", alibi, (HEADS, HEADS, HEADS), "bfloat16", wanted=1.1, torch=flex.alibi),
+    Row("causal attention, flex, backward", causal, (HEADS, HEADS, HEADS), "bfloat16", gradients=3, wanted=1.1,
+        torch=flex.causal),
     Row("attention bfloat16, SDPA causal", sdpa, (HEADS, HEADS, HEADS), "bfloat16", wanted=0.95),
     Row("softmax 8192x8192, backward", softmax, ((8192, 8192),), gradients=1),
     Row("layer norm 16384x4096, backward", layer_norm, ((16384, 4096), (4096,), (4096,)), gradients=3),
