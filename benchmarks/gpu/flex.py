@@ -1,4 +1,4 @@
-"""What users of torch write for a mask or a bias in attention: flex_attention, with the blocks that it empties left out.
+"""What users of torch write for a mask or a bias in attention: flex_attention, without the blocks that a mask empties.
 
 Input: torch on a GPU. Each maker takes (torch, the row's tensors) and gives a function for torch.compile; the blocks
 are found before that, once, as its guide does. Ours is plain code: rows.py.
