@@ -212,10 +212,12 @@ def train(
             print(f"{peer:<8} first step and build {found['cold']:.1f} s, first loss {found['loss']:.4f}"
                   if "cold" in found else f"{peer:<8} {found['error']}", flush=True)  # fmt: skip
         times: dict[str, list[float]] = {peer: [] for peer in peers}
+        alone: dict[str, list[float]] = {peer: [] for peer in peers}
         for turn in range(rounds):
             for peer in peers[:: 1 if turn % 2 == 0 else -1]:
-                found = pairs[peer].ask("step", clock.left(30))
-                times[peer] += [found["seconds"]] if "seconds" in found else []
+                for what, seen in (("step", times[peer]), ("alone", alone[peer])):
+                    found = pairs[peer].ask(what, clock.left(30))
+                    seen += [found["seconds"]] if "seconds" in found else []
         middle = {peer: statistics.median(seen) for peer, seen in times.items() if seen}
         for peer, seen in times.items():
             if seen:
@@ -226,7 +228,7 @@ def train(
             ratio = middle["cutaway"] / middle["torch"]
             print(f"step over torch's: {ratio:.2f} (at most {RATIO}: {verdict(ratio <= RATIO)})", flush=True)
         for peer in middle:
-            communication(peer, pairs[peer], middle[peer], clock)
+            communication(peer, pairs[peer], middle[peer], statistics.median(alone[peer] or [0.0]), clock)
         if memory:
             sharded(memory, job.ranks)
         if profiled and "cutaway" in middle:
@@ -236,24 +238,26 @@ def train(
             pair.close()
 
 
-def communication(peer: str, pair: Pair, step: float, clock: Clock) -> None:
+def communication(peer: str, pair: Pair, step: float, alone: float, clock: Clock) -> None:
     """How much of the communication is hidden, and for ours what the model of cost predicts."""
-    found = {what: pair.ask(what, clock.left(30)) for what in ("moved", "alone", "beside")}
+    found = {what: pair.ask(what, clock.left(30)) for what in ("moved", "beside")}
     errors = [answer["error"] for answer in found.values() if "error" in answer]
     if errors:
         print(f"{peer:<8} communication: {errors[0]}", flush=True)
         return
-    moved, alone, beside, ranks = found["moved"], found["alone"], found["beside"], pair.job.ranks
+    moved, beside, ranks = found["moved"], found["beside"], pair.job.ranks
     rate = 2 * (ranks - 1) / ranks * moved["bytes"] / moved["seconds"] / 1e9
     last = moved["buckets"][-1]
     most = 1 - last / moved["bytes"]
-    print(f"{peer:<8} step in a group of one rank {ms(alone['seconds'])}; {moved['bytes'] / 1e6:.0f} MB of gradients "
+    print(f"{peer:<8} step in a group of one rank {ms(alone)}; {moved['bytes'] / 1e6:.0f} MB of gradients "
           f"by themselves {ms(moved['seconds'])} ({rate:.0f} GB/s)", flush=True)  # fmt: skip
-    if "hidden" in beside:
-        total, hidden = beside["communication"], beside["hidden"] / beside["communication"]
-        print(f"{peer:<8} collectives in a step {ms(total)}, of which {ms(beside['hidden'])} beside other kernels: "
+    if "ran" in beside:
+        hidden = 1 - beside["waited"] / beside["ran"]
+        ran, waited = ms(beside["ran"]), ms(beside["waited"])
+        print(f"{peer:<8} collectives in a step {ran}, of which the step waits for {waited}: "
               f"hidden {hidden:.0%} (80 %, or nine tenths of the {most:.0%} that are there before the backward's last "
-              f"bucket, {last / 1e6:.0f} MB: {verdict(hidden >= min(HIDDEN, NEARLY * most))})", flush=True)  # fmt: skip
+              f"bucket, {last / 1e6:.0f} MB: {verdict(hidden >= min(HIDDEN, NEARLY * most))}); "
+              f"launches known of {beside['known']:.0%} of the kernels", flush=True)  # fmt: skip
     if peer != "cutaway":
         return
     measured = pair.ask("link", clock.left(30))
@@ -262,7 +266,7 @@ def communication(peer: str, pair: Pair, step: float, clock: Clock) -> None:
         return
     link = fitted([(n, s) for n, s in measured["samples"]], ranks)
     print("link, all_reduce of " + ", ".join(f"{n:,} B {s * 1e6:.0f} us" for n, s in measured["samples"]))
-    predicted(link, moved["buckets"], alone["seconds"], step, ranks)
+    predicted(link, moved["buckets"], alone, step, ranks)
 
 
 def predicted(link: Link, sizes: list[int], alone: float, step: float, ranks: int) -> None:
@@ -284,7 +288,7 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=float, default=220, help="for each number of ranks")
     parser.add_argument("--models", nargs="*", default=["gpt2", "resnet50"])
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument(
         "--dry", action="store_true", help="on the CPU, with the stand-in for NCCL and small models"
     )

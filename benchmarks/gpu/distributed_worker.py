@@ -3,7 +3,7 @@
 Input: `PEER MODEL DEVICE` and torchrun's variables. Each line that it reads is a measurement's name; it answers each
 with a line of JSON. `step`: DistributedDataParallel; `alone`: the same step in a group of this rank alone; `moved`: the
 gradients' bytes by themselves; `link`: all_reduces of many sizes; `memory`: bytes per GPU of a sharded
-model, and the formula's; `beside`: what of the collectives' time runs beside other kernels.
+model, and the formula's; `beside`: for what of the collectives' time the step waits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.gpu.timeline import overlap, real_torch, recorded
+from benchmarks.gpu.timeline import of_the_last, real_torch, recorded, waits
 
 PEER, MODEL, DEVICE = sys.argv[1:4]
 STEPS = 10 if DEVICE == "cuda" else 3  # in one round
@@ -154,14 +154,17 @@ def moved(training: Training) -> dict[str, Any]:
 
 
 def beside(training: Training) -> dict[str, Any]:
-    """Seconds of a step's collectives on this GPU, and of these the ones beside other kernels, if torch can tell."""
+    """Seconds of a step's collectives, and of these the ones for which a step waited, if torch can tell."""
     if DEVICE != "cuda" or (OURS and PROFILER is None):
         return {}
     call = training.step(True)
     dist.barrier()
     spans = recorded(PROFILER or torch, call, STEPS)
-    communication, hidden = (us / 1e6 / STEPS for us in overlap(spans))
-    return {"communication": communication, "hidden": hidden}
+    ranks: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(ranks, waits(spans))
+    ran, waited = (us / 1e6 / STEPS for us in of_the_last(ranks))
+    known = sum(span.issued > 0 for span in spans) / len(spans)
+    return {"ran": ran, "waited": waited, "known": known}
 
 
 def link(training: Training) -> dict[str, Any]:

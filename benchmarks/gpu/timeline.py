@@ -1,17 +1,32 @@
 """How much of a program's communication runs beside its computation, from the timeline of the GPU.
 
 Input: spans of kernels, as torch's profiler records them (CUPTI sees each kernel of the process, whoever launched it).
-What trace analysers call communication-computation overlap: the share of the collectives' time in which another kernel
-runs on the same GPU (Holistic Trace Analysis, https://hta.readthedocs.io).
+A collective is hidden unless the computation waits for it: at its end nothing else ran on the GPU, and the next kernel
+had been issued. (Trace analysers count each moment without another kernel, also where the host has issued none:
+communication-computation overlap of Holistic Trace Analysis, https://hta.readthedocs.io.)
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
-Span = tuple[float, float, str]  # begin, end, in microseconds; the kernel's name
+
+class Span(NamedTuple):
+    """A kernel on the GPU, in microseconds; `issued`: when the host had launched it, where that is known."""
+
+    begin: float
+    end: float
+    name: str
+    issued: float = 0.0
+
+
+class Wait(NamedTuple):
+    """Microseconds of a collective, and of these the ones for which the computation waited."""
+
+    ran: float
+    waited: float
 
 
 def real_torch() -> Any:
@@ -36,10 +51,11 @@ def recorded(torch: Any, call: Callable[[], Any], count: int) -> list[Span]:
             for _ in range(count):
                 call()
             torch.cuda.synchronize()
-        cuda = torch.autograd.DeviceType.CUDA
+        cuda, events = torch.autograd.DeviceType.CUDA, profile.events()
+        issued = {event.id: event.time_range.end for event in events if event.device_type != cuda}
         return [
-            (event.time_range.start, event.time_range.end, event.name)
-            for event in profile.events()
+            Span(event.time_range.start, event.time_range.end, event.name, issued.get(event.id, 0.0))
+            for event in events
             if event.device_type == cuda
         ]
     finally:
@@ -48,31 +64,36 @@ def recorded(torch: Any, call: Callable[[], Any], count: int) -> list[Span]:
         sys.modules.update(replaced)
 
 
-def overlap(spans: Iterable[Span]) -> tuple[float, float]:
-    """Microseconds of collectives, and of these the ones in which another kernel ran.
+def waits(spans: Iterable[Span]) -> list[Wait]:
+    """Of each collective, in order: how long it ran, and how long, at its end, the computation waited for it.
 
-    >>> overlap([(0, 10, "matmul"), (8, 14, "ncclDevKernel"), (13, 20, "add")])
-    (6.0, 3.0)
+    >>> matmul, all_reduce = Span(0, 10, "matmul"), Span(8, 14, "ncclDevKernel")
+    >>> waits([matmul, all_reduce, Span(14, 20, "add", issued=2)])  # nothing ran from 10 on
+    [Wait(ran=6.0, waited=4.0)]
+    >>> waits([matmul, all_reduce, Span(14, 20, "add", issued=13)])  # until 13 there was nothing to run
+    [Wait(ran=6.0, waited=1.0)]
+    >>> waits(
+    ...     [matmul, all_reduce, Span(13, 20, "add", issued=2)]
+    ... )  # it began before the end: it waited for something else
+    [Wait(ran=6.0, waited=0.0)]
     """
-    spans = list(spans)
-    collectives = united(span for span in spans if "nccl" in span[2].lower())
-    others = united(span for span in spans if "nccl" not in span[2].lower())
-    return length(collectives), sum(
-        length([(max(begin, b), min(end, e)) for b, e in others if b < end and begin < e])
-        for begin, end in collectives
-    )
-
-
-def united(spans: Iterable[Span]) -> list[tuple[float, float]]:
-    """The stretches in which at least one of the spans runs, in order."""
-    found: list[tuple[float, float]] = []
-    for begin, end, _ in sorted(spans):
-        if found and begin <= found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], end)
-        else:
-            found.append((begin, end))
+    collectives, others = [], []
+    for span in sorted(spans):
+        (collectives if "nccl" in span.name.lower() else others).append(span)
+    found = []
+    for begin, end, *_ in collectives:
+        before = [other for other in others if other.begin < end]
+        after = others[len(before) : len(before) + 1]
+        idle = max([begin, *(other.end for other in before), *(other.issued for other in after)])
+        found.append(Wait(float(end - begin), float(max(0, end - idle))))
     return found
 
 
-def length(stretches: Iterable[tuple[float, float]]) -> float:
-    return float(sum(end - begin for begin, end in stretches))
+def of_the_last(ranks: Iterable[list[Wait]]) -> Wait:
+    """The sums over all collectives, each as on the rank that came last to it: what the others' take is waiting for it.
+
+    >>> of_the_last([[Wait(9, 8), Wait(2, 1)], [Wait(3, 2), Wait(5, 4)]])
+    Wait(ran=5, waited=3)
+    """
+    shortest = [min(same) for same in zip(*ranks, strict=True)]
+    return Wait(sum(one.ran for one in shortest), sum(one.waited for one in shortest))
