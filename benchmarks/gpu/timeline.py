@@ -56,7 +56,7 @@ def recorded(torch: Any, call: Callable[[], Any], count: int) -> list[Span]:
         return [
             Span(event.time_range.start, event.time_range.end, event.name, issued.get(event.id, 0.0))
             for event in events
-            if event.device_type == cuda
+            if event.device_type == cuda and not event.is_user_annotation  # a range around kernels
         ]
     finally:
         for name in ASIDE:
