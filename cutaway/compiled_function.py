@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cutaway.artifacts import ArtifactList, Artifacts
 from cutaway.backends import Backend
@@ -33,6 +33,9 @@ from stage_contracts.controls import Rule, rule_of
 from stage_contracts.pipeline import Entry, Pipeline
 from stage_contracts.report import report_once
 from stage_contracts.sizes import SizePolicy
+
+if TYPE_CHECKING:
+    from cutaway.saved_functions import AOTCompiledFunction
 
 # The function transforms (func.grad, ...) under which compiled code runs. Any other one batches the function, or may
 # differentiate it twice, and then the plain function runs.
@@ -141,6 +144,13 @@ class CompiledFunction:
         from cutaway.explorer import explain_html
 
         return explain_html(self, Path(path))
+
+    def aot_compile(self, example_inputs: tuple[tuple, dict[str, Any]]) -> AOTCompiledFunction:
+        """Compile for one call, `((args...), {kwargs})`, without making it: as torch.compile(fn).aot_compile. The result
+        can be saved to a file; see AOTCompiledFunction."""
+        from cutaway.saved_functions import aot_compile  # imported here: few programs save functions
+
+        return aot_compile(self, example_inputs)
 
     def run_only(self, *args: Any, **kwargs: Any) -> Any:
         """A call that never compiles: it uses an entry that fits, or runs eagerly."""
