@@ -15,6 +15,7 @@ import re
 import sys
 import types
 import zipfile
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +23,7 @@ from cutaway import saved_programs
 from cutaway.artifacts import Artifacts
 from cutaway.backends import BACKENDS
 from cutaway.debug.graph_json import as_json
+from cutaway.residual import guard_names
 from cutaway.saved_values import NotSayable, Writer, global_root, tensor_record
 from cutaway.version import __version__
 from stage0_eager.nn.module import structure_epoch
@@ -37,7 +39,7 @@ FORMAT = 1
 HEADER = "header.json"
 # Settings that change what is compiled, and so belong to the function; the others are the loading process's own.
 SECTIONS = ("autograd", "lowering")
-OF_RUNTIME = ("cxx_flags", "cuda_graphs", "cudnn_benchmark", "deterministic")
+OF_RUNTIME = ("cxx_flags", "cuda_graphs", "cudnn_benchmark", "cudnn_allow_tf32", "deterministic")
 BUILT = ("inductor", "cudagraphs")  # backends that make programs; others run the captured graph
 Parts = dict[str, bytes]
 
@@ -124,10 +126,12 @@ def _parts(saved: Saved) -> Parts:
 def _behind_globals(frame: CapturedFrame, fn: types.FunctionType) -> dict[int, Source]:
     """Objects that guards are about and that live behind a global, with the source that leads there."""
     found: dict[int, Source] = {}
+    _, names = guard_names(fn)
     for guard in frame.guards:
         if guard.source is not None and guard.kind in ("IDENTITY", "TENSOR", "TYPE") and global_root(guard.source):
-            value = eval(guard.source.expression(), {"G": fn.__globals__})
-            found.setdefault(id(value), guard.source)
+            with suppress(AttributeError, LookupError, TypeError):  # the program has changed it since
+                value = eval(guard.source.expression(), names)
+                found.setdefault(id(value), guard.source)
     return found
 
 

@@ -81,8 +81,10 @@ def restored(parts: Parts, f_globals: dict[str, Any] | None) -> Saved:
         note, run = _backend(parts, frame, fn.__qualname__)
     except (NotThere, CompilerMissing) as error:
         raise RuntimeError(f"the saved function {record['qualname']} cannot be loaded here: {error}") from None
-    residual: Any = residual_function(frame, fn, run)
-    residual.__globals__["__kept_alive__"] = reader  # the objects behind registered numbers
+    residual: Any = fn  # which computes nothing on tensors: its own code runs
+    if frame.residual is not None:
+        residual = residual_function(frame, fn, run)
+        residual.__globals__["__kept_alive__"] = reader  # the objects behind registered numbers
     artifacts = Artifacts(fn.__qualname__, frame, frame.graph, backend=note.backend)
     entry = Entry(
         frame.guards, guard_function(frame.guards, fn), residual, frame, {"artifacts": artifacts}
@@ -123,7 +125,8 @@ def _namespace(record: dict[str, Any], reader: Reader, f_globals: dict[str, Any]
 
 
 def _function(parts: Parts, record: dict[str, Any], reader: Reader) -> types.FunctionType:
-    """The user's function: its code says what its parameters are. It is never called."""
+    """The user's function: its code says what its parameters are. It is called only if nothing was
+    captured."""
     code = marshal.loads(parts["code.marshal"])
     cells = tuple(types.CellType(reader.read(record["cells"][name])) for name in code.co_freevars)
     fn = types.FunctionType(code, reader.globals, record["name"], reader.read(record["defaults"]), cells or None)

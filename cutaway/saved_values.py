@@ -50,7 +50,7 @@ RECORDS: dict[str, type] = {
         ArrayMeta,
     )
 }
-NAMED = (types.FunctionType, types.ModuleType, type)  # what an import finds first
+NAMED = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type)  # what an import finds first
 METHODS = (types.MethodType, types.BuiltinMethodType)
 _NUMBER = re.compile(r"\bregistered\((\d+)\)")
 _INDEX = re.compile(r"\bregistered\(#(\d+)\)")
