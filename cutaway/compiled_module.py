@@ -70,7 +70,7 @@ def _class_with_call(cls: type, module: Module, call: CompiledFunction) -> type:
 
 def _no_aot_compile(*_: Any) -> None:
     raise RuntimeError(
-        "aot_compile compiles functions, and this is a module, whose guards are about that one object. Write a function "
+        "aot_compile compiles functions, and this is a module, and its guards are about that object. Write a function "
         "that reads the module from a global, `def f(x): return model(x)`, and compile that"
     )
 

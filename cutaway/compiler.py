@@ -177,7 +177,7 @@ __all__ = [
     "RecompileError", "allow_in_graph", "assume_constant_result", "compile", "compiled_function_of",
     "cudagraph_mark_step_begin", "disable", "disallow_in_graph", "error_on_graph_break", "forbid_in_graph",
     "graph_break", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "load_cache",
-    "load_compiled_function", "lookup_backend", "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic",
-    "nested_compile_region", "nonstrict_trace", "register_backend", "reset", "run", "save_cache", "set_stance",
-    "substitute_in_graph", "wrap_numpy",
+    "load_compiled_function", "lookup_backend", "mark_dynamic", "mark_static", "mark_static_address",
+    "maybe_mark_dynamic", "nested_compile_region", "nonstrict_trace", "register_backend", "reset", "run", "save_cache",
+    "set_stance", "substitute_in_graph", "wrap_numpy",
 ]  # fmt: skip

@@ -42,7 +42,7 @@ from stage_contracts.tensor_meta import TensorMeta
 if TYPE_CHECKING:
     from stage_contracts.joint import FunctionalGraph
     from stage_contracts.pipeline import Pipeline
-    from stage_contracts.program import Program
+    from stage_contracts.program import Program, Target
 
 # (name, stage, result). Logs, timings and artifacts use these names. `decompose` has a table of passes of its own.
 STEPS: tuple[tuple[str, int, str], ...] = (

@@ -90,7 +90,7 @@ def _parts(saved: Saved) -> Parts:
     artifacts: Artifacts = saved.entry.artifacts["artifacts"]
     if note.backend not in BACKENDS or artifacts.parts:
         raise NotSayable(
-            f"{fn.__qualname__} cannot be saved: a file holds programs of the backends {', '.join(BACKENDS)}, but it was "
+            f"{fn.__qualname__} cannot be saved: a file holds what the backends {', '.join(BACKENDS)} make, but it was "
             f"compiled by {note.backend!r}{' in parts' if artifacts.parts else ''}"
         )
     writer = Writer(fn.__module__, _behind_globals(frame, fn))
@@ -99,10 +99,10 @@ def _parts(saved: Saved) -> Parts:
         graph = None if frame.graph is None else as_json(frame.graph)
     except (NotSayable, ValueError) as error:
         raise NotSayable(
-            f"{fn.__qualname__} cannot be saved: a file cannot hold {error}. It holds numbers, texts, tensors, and what "
-            "can be imported by its name; pass the rest as an argument, or let a global have it"
+            f"{fn.__qualname__} cannot be saved: a file cannot hold {error}. It holds numbers, texts, tensors, and "
+            "what can be imported by its name; pass the rest as an argument, or let a global have it"
         ) from None
-    objects = []
+    objects: list[Any] = []
     while len(objects) < len(writer.objects):  # an object may lead to others
         objects.append(writer.write(writer.objects[len(objects)]))
     parts = {
@@ -128,7 +128,11 @@ def _behind_globals(frame: CapturedFrame, fn: types.FunctionType) -> dict[int, S
     found: dict[int, Source] = {}
     _, names = guard_names(fn)
     for guard in frame.guards:
-        if guard.source is not None and guard.kind in ("IDENTITY", "TENSOR", "TYPE") and global_root(guard.source):
+        if (
+            guard.source is not None
+            and guard.kind in ("IDENTITY", "TENSOR", "TYPE")
+            and global_root(guard.source)
+        ):
             with suppress(AttributeError, LookupError, TypeError):  # the program has changed it since
                 value = eval(guard.source.expression(), names)
                 found.setdefault(id(value), guard.source)
@@ -198,8 +202,8 @@ def _globals(writer: Writer, fn: types.FunctionType, frame: CapturedFrame) -> di
 def _residual_globals(writer: Writer, frame: CapturedFrame) -> dict[str, Any]:
     named = frame.residual_globals
     keeps = any(value is structure_epoch for value in named.values())
-    special = {"__function__": {"function": []}, "registered": {"registered": []}}
-    written = {}
+    special: dict[str, Any] = {"__function__": {"function": []}, "registered": {"registered": []}}
+    written: dict[str, Any] = {}
     for name, value in named.items():
         if keeps and type(value) is list:  # the parameters that were read at an epoch: none yet
             written[name] = {"kept": []}
@@ -224,10 +228,6 @@ def note_sizes(note: Note, env: ShapeEnv) -> None:
     """What is known of open sizes now: their ranges at first, and the facts in order."""
     note.sizes = [[str(symbol), env.hints[symbol], *env.first_ranges[symbol]] for symbol in env.hints]
     note.facts = [str(fact.condition) for fact in env.assumptions]
-
-
-def python_here() -> str:
-    return f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def python_here() -> str:

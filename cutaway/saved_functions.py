@@ -11,16 +11,16 @@ import types
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cutaway.artifacts import Artifacts
 from cutaway.backends import Backend
 from cutaway.compile_frame import compile_frame
-from cutaway.compiled_function import RUNS_COMPILED, CompiledFunction
 from cutaway.full_collections import put_off
 from cutaway.residual import guard_names
 from cutaway.saved_file import Note, Saved, note_sizes, write_file
 from cutaway.saved_reading import read_file, restored
+from cutaway.stances import RUNS_COMPILED
 from stage0_eager.nn.module import Module
 from stage0_eager.serialization import write_whole
 from stage0_eager.state import STATE
@@ -31,6 +31,9 @@ from stage_contracts.pipeline import Entry, Pipeline
 from stage_contracts.sizes import SizePolicy
 from stage_contracts.symbol_bindings import open_sizes_in
 
+if TYPE_CHECKING:
+    from cutaway.compiled_function import CompiledFunction
+
 
 class AOTCompiledFunction:
     """One entry of a function, compiled ahead of time. A call that its guards do not fit raises RuntimeError: it never
@@ -40,19 +43,19 @@ class AOTCompiledFunction:
 
     def __init__(self, fn: types.FunctionType, entry: Entry, note: Note) -> None:
         functools.update_wrapper(self, fn)
-        self._fn, self._entry, self._note = fn, entry, note
+        self._fn, self._entry, self._note, self._name = fn, entry, note, fn.__qualname__
         self._guarded = True
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if STATE.transforms not in RUNS_COMPILED:
             inside = ", ".join(STATE.transforms)
             raise RuntimeError(
-                f"{self.__qualname__} was compiled ahead of time, for plain tensors, but is called inside of {inside}; "
+                f"{self._name} was compiled ahead of time, for plain tensors, but is called inside of {inside}; "
                 "transform the function itself, and compile the result"
             )
         if self._guarded and not self._entry.check(*args, **kwargs):
             raise RuntimeError(
-                f"{self.__qualname__} was compiled ahead of time for another call. The guard that fails (compiled for "
+                f"{self._name} was compiled ahead of time for another call. The guard that fails (compiled for "
                 f"-> seen): {self._why(args, kwargs)}. Call aot_compile with arguments like these too, or leave the "
                 "size open there: mark_dynamic, or dynamic=True"
             )
@@ -74,10 +77,11 @@ class AOTCompiledFunction:
     def save_compiled_function(self, path: Any) -> None:
         """Write one file, from which `cutaway.compiler.load_compiled_function` makes the function again. The file is
         written completely or not at all. Raises RuntimeError for what a file cannot hold, and names it."""
-        write_whole(Path(path), [write_file(Saved(self._fn, self._entry, self._note))])
+        with config.patch(self._note.settings):  # what the kernels are called in the cache depends on them
+            write_whole(Path(path), [write_file(Saved(self._fn, self._entry, self._note))])
 
     def __repr__(self) -> str:
-        return f"<{self.__qualname__}, compiled ahead of time: {len(self._entry.guards)} guards>"
+        return f"<{self._name}, compiled ahead of time: {len(self._entry.guards)} guards>"
 
 
 def aot_compile(compiled: CompiledFunction, example_inputs: Any) -> AOTCompiledFunction:
@@ -91,8 +95,8 @@ def aot_compile(compiled: CompiledFunction, example_inputs: Any) -> AOTCompiledF
     for name, value in (*enumerate(args), *kwargs.items()):
         if isinstance(value, Module):
             raise RuntimeError(
-                f"argument {name!r} of {compiled.name} is a module ({type(value).__name__}), and guards on a module are "
-                "about that one object; let the function read it from a global instead"
+                f"argument {name!r} of {compiled.name} is a module ({type(value).__name__}), and guards on a module "
+                "are about that one object; let the function read it from a global instead"
             )
     note = Note(compiled._backend.name)
     with config.patch(compiled._options), config.patch({"runtime.background": False}), put_off():
@@ -146,8 +150,8 @@ def load_compiled_function(
     """See cutaway.compiler.load_compiled_function."""
     if trust is not True:
         raise PermissionError(
-            f"load_compiled_function({str(getattr(file, 'name', file))!r}): the file holds native code that will run as "
-            "you; pass trust=True if you know who made it"
+            f"load_compiled_function({str(getattr(file, 'name', file))!r}): the file holds native code that will run "
+            "as you; pass trust=True if you know who made it"
         )
     with events.timed("pass", "load_compiled_function"):
         saved = restored(read_file(file), f_globals)

@@ -37,6 +37,19 @@ def place_of(value: Any) -> tuple[str, str] | None:
 
 
 def _candidates(value: Any) -> Iterator[tuple[str, str]]:
+    yield from _by_name(value)
+    kind = type(value).__module__
+    homes = (
+        (kind,) if kind != "builtins" else (kind, *(m for m in sys.modules if m.partition(".")[0] in OURS))
+    )
+    for home in homes:
+        for name, found in list(vars(sys.modules[home]).items()) if home in sys.modules else ():
+            if found is value:
+                yield home, name
+
+
+def _by_name(value: Any) -> Iterator[tuple[str, str]]:
+    """Where the names that an object has of itself lead."""
     name = getattr(value, "qualname", None)
     if isinstance(name, str) and (TABLE.get(name) is value or OPAQUE.get(name) is value):
         yield "operators", name
@@ -47,12 +60,6 @@ def _candidates(value: Any) -> Iterator[tuple[str, str]]:
             if isinstance(module, str) and module in sys.modules:
                 yield module, name
             yield "numpy", name
-    kind = type(value).__module__
-    homes = (kind,) if kind != "builtins" else (kind, *(m for m in sys.modules if m.partition(".")[0] in OURS))
-    for home in homes:
-        for name, found in list(vars(sys.modules[home]).items()) if home in sys.modules else ():
-            if found is value:
-                yield home, name
 
 
 def the_object_at(module: str, path: str, own: Mapping[str, Any] | None = None) -> Any:

@@ -90,7 +90,9 @@ def compiled(graph: Graph, files: Files, pipeline: Pipeline, artifacts: Artifact
 
 
 def _key(core: Graph, updates: Any, target: Target) -> str:
-    return _digest(f"{core}\n{[*updates]}\n{target.name} {target.device} {target.arch} {dict(target.options)}")
+    return _digest(
+        f"{core}\n{[*updates]}\n{target.name} {target.device} {target.arch} {dict(target.options)}"
+    )
 
 
 def _unit_key(unit: SourceUnit) -> str:

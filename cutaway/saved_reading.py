@@ -41,8 +41,8 @@ from stage_contracts.symbolic import ShapeEnv
 
 
 def read_file(file: Any) -> Parts:
-    """The parts of a file, each as it was written. Raises ValueError for a damaged file, RuntimeError for one of another
-    version."""
+    """The parts of a file, each as it was written. Raises ValueError for a damaged file, RuntimeError for one of
+    another version."""
     name = getattr(file, "name", file)
     data = file.read() if hasattr(file, "read") else Path(file).read_bytes()
     versions = {"format": FORMAT, "cutaway": __version__, "python": python_here()}
@@ -80,15 +80,15 @@ def restored(parts: Parts, f_globals: dict[str, Any] | None) -> Saved:
         frame = _frame(parts, record, reader, fn)
         note, run = _backend(parts, frame, fn.__qualname__)
     except (NotThere, CompilerMissing) as error:
-        raise RuntimeError(f"the saved function {record['qualname']} cannot be loaded here: {error}") from None
+        raise RuntimeError(
+            f"the saved function {record['qualname']} cannot be loaded here: {error}"
+        ) from None
     residual: Any = fn  # which computes nothing on tensors: its own code runs
     if frame.residual is not None:
         residual = residual_function(frame, fn, run)
         residual.__globals__["__kept_alive__"] = reader  # the objects behind registered numbers
     artifacts = Artifacts(fn.__qualname__, frame, frame.graph, backend=note.backend)
-    entry = Entry(
-        frame.guards, guard_function(frame.guards, fn), residual, frame, {"artifacts": artifacts}
-    )
+    entry = Entry(frame.guards, guard_function(frame.guards, fn), residual, frame, {"artifacts": artifacts})
     return Saved(fn, entry, note)
 
 
@@ -129,7 +129,9 @@ def _function(parts: Parts, record: dict[str, Any], reader: Reader) -> types.Fun
     captured."""
     code = marshal.loads(parts["code.marshal"])
     cells = tuple(types.CellType(reader.read(record["cells"][name])) for name in code.co_freevars)
-    fn = types.FunctionType(code, reader.globals, record["name"], reader.read(record["defaults"]), cells or None)
+    fn = types.FunctionType(
+        code, reader.globals, record["name"], reader.read(record["defaults"]), cells or None
+    )
     fn.__kwdefaults__ = reader.read(record["keyword_defaults"])
     fn.__qualname__, fn.__module__ = record["qualname"], record["module"]
     return fn
@@ -197,7 +199,9 @@ def _backend(parts: Parts, frame: CapturedFrame, name: str) -> tuple[Note, Calla
         with set_grad_enabled(frame.graph_grad_mode), ordinary_modes():
             if note.backend not in BUILT:
                 return note, BACKENDS[note.backend].compile(frame.graph, [], default_pipeline(), artifacts)
-            return note, saved_programs.compiled(frame.graph, _own_programs(parts), default_pipeline(), artifacts)
+            return note, saved_programs.compiled(
+                frame.graph, _own_programs(parts), default_pipeline(), artifacts
+            )
 
 
 def _own_programs(parts: Parts) -> Parts:

@@ -64,7 +64,9 @@ class Writer:
     module: str
     found: Mapping[int, Source] = field(default_factory=dict)
     tensors: list[Tensor] = field(default_factory=list)
-    objects: list[Any] = field(default_factory=list)  # behind `registered(number)`, in the order of their first use
+    objects: list[Any] = field(
+        default_factory=list
+    )  # behind `registered(number)`, in the order of their first use
     numbers: dict[int, int] = field(default_factory=dict)
 
     def write(self, value: Any) -> Any:
@@ -95,7 +97,7 @@ class Writer:
         return {name: self.write(value) for name, value in values.items()}
 
     def text(self, code: str) -> str:
-        """Python text, with the places of registered objects instead of their numbers, which another process has not."""
+        """Python text, with the places of registered objects for their numbers, which another process lacks."""
         return _NUMBER.sub(lambda m: f"registered(#{self.index(int(m[1]))})", code)
 
     def index(self, number: int) -> int:
@@ -306,4 +308,8 @@ READS: dict[str, Callable[[Any, Reader], Any]] = {
 
 def _shown(value: Any) -> str:
     name = getattr(value, "__qualname__", None)
-    return f"{type(value).__name__} {name}" if name else f"an object of {type(value).__module__}.{type(value).__qualname__}"
+    return (
+        f"{type(value).__name__} {name}"
+        if name
+        else f"an object of {type(value).__module__}.{type(value).__qualname__}"
+    )

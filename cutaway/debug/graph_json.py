@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-import cutaway
 from cutaway.debug.runnable import known_operators
+from stage0_eager.functions.creation import from_numpy
+from stage0_eager.tensor import Tensor
 from stage_contracts.device import Device, device_of
 from stage_contracts.dtype import DTYPES, DType
 from stage_contracts.graph import Graph, Node
@@ -137,7 +138,7 @@ def _written(value: Any) -> Any:
 def _attribute(name: str, value: Any) -> dict[str, Any]:
     if isinstance(value, GraphModule):
         return {"graph": as_json(value)}
-    if isinstance(value, cutaway.Tensor):
+    if isinstance(value, Tensor):
         array = np.ascontiguousarray(value.detach().numpy())
         data = base64.b64encode(array.tobytes()).decode()
         return {"dtype": value.dtype.name, "shape": list(value.shape), "base64": data}
@@ -159,27 +160,29 @@ def of_json(record: dict[str, Any], sizes: ShapeEnv | None = None) -> GraphModul
     graph.attributes = {name: _read_attribute(value, env) for name, value in record["attributes"].items()}
     nodes: dict[str, Node] = {}
     for row in record["nodes"]:
-        args = tuple(_read(value, nodes) for value in row["args"])
-        kwargs = {name: _read(value, nodes) for name, value in row["kwargs"].items()}
-        match row["op"]:
-            case "placeholder":
-                node = graph.placeholder(row["name"])
-            case "get_attr":
-                node = Graph.get_attr(graph, row["target"], graph.attributes[row["target"]])
-            case "call_function":
-                if row["target"] not in operators:
-                    raise ValueError(
-                        f"unknown operator {row['target']!r} at {row['name']}; import what defines it"
-                    )
-                node = graph.call_function(operators[row["target"]], args, kwargs, name=row["name"])
-            case _:
-                node = graph.output(args[0])
-        nodes[row["name"]] = node
+        nodes[row["name"]] = node = _read_node(graph, row, nodes, operators)
         node.meta |= {key: PRINTED[key](text) for key, text in row["meta"].items()}
         node.meta |= dict.fromkeys(row.get("marks", ()), True)
         node.meta["val"] = _read_type(row["type"], env)
         node.meta["origins"] = tuple(Origin(*line) for line in row["lines"])
     return GraphModule(graph)
+
+
+def _read_node(graph: Graph, row: dict[str, Any], nodes: dict[str, Node], operators: dict[str, Any]) -> Node:
+    args = tuple(_read(value, nodes) for value in row["args"])
+    kwargs = {name: _read(value, nodes) for name, value in row["kwargs"].items()}
+    match row["op"]:
+        case "placeholder":
+            return graph.placeholder(row["name"])
+        case "get_attr":
+            return Graph.get_attr(graph, row["target"], graph.attributes[row["target"]])
+        case "call_function":
+            if row["target"] not in operators:
+                raise ValueError(
+                    f"unknown operator {row['target']!r} at {row['name']}; import what defines it"
+                )
+            return graph.call_function(operators[row["target"]], args, kwargs, name=row["name"])
+    return graph.output(args[0])
 
 
 def _read_type(text: Any, env: ShapeEnv) -> Any:
@@ -215,7 +218,7 @@ def _read_attribute(record: dict[str, Any], env: ShapeEnv) -> Any:
         return of_json(record["graph"], env)
     dtype = DTYPES[record["dtype"]]
     array = np.frombuffer(base64.b64decode(record["base64"]), dtype.numpy).reshape(record["shape"])
-    return cutaway.from_numpy(array.copy())
+    return from_numpy(array.copy())
 
 
 # class -> (key in JSON, how it is written, how it is read)

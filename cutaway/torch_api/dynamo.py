@@ -32,20 +32,22 @@ class OptimizedModule:
 def _load_compiled_function(
     file: Any, *, f_globals: dict[str, Any] | None = None, external_data: dict[str, Any] | None = None
 ) -> Any:
-    """As cutaway.compiler.load_compiled_function, with torch's parameters. These have no `trust`: that you know who made
-    the file, you say by the setting runtime.trust_saved_functions (CUTAWAY_RUNTIME_TRUST_SAVED_FUNCTIONS=1), or else it
-    raises PermissionError. There is no external data: saving a function refuses what a file cannot hold."""
+    """As cutaway.compiler.load_compiled_function, with torch's parameters. These have no `trust`: that you know who
+    made the file, you say by the setting runtime.trust_saved_functions (CUTAWAY_RUNTIME_TRUST_SAVED_FUNCTIONS=1), or
+    else it raises PermissionError. There is no external data: saving a function refuses what a file cannot hold."""
     if external_data:
         raise RuntimeError(
-            f"load_compiled_function got external_data ({', '.join(external_data)}), but expects none: a saved function "
-            "reads such objects from its globals; pass them in f_globals"
+            f"load_compiled_function got external_data ({', '.join(external_data)}), but expects none: a saved "
+            "function reads such objects from its globals; pass them in f_globals"
         )
     trust = config.current().runtime.trust_saved_functions
     try:
         return compiler.load_compiled_function(file, f_globals=f_globals, trust=trust)
     except PermissionError as error:
         if not trust:
-            error.add_note("or set CUTAWAY_RUNTIME_TRUST_SAVED_FUNCTIONS=1, since torch's signature has no trust")
+            error.add_note(
+                "or set CUTAWAY_RUNTIME_TRUST_SAVED_FUNCTIONS=1, since torch's signature has no trust"
+            )
         raise
 
 
@@ -65,9 +67,7 @@ def compiler_modules(make: Any) -> dict[str, ModuleType]:
         name: getattr(compiler, name) for name in "list_backends lookup_backend register_backend".split()
     }
     return {
-        "torch.compiler": make(
-            "torch.compiler", compiler, load_compiled_function=_load_compiled_function
-        ),
+        "torch.compiler": make("torch.compiler", compiler, load_compiled_function=_load_compiled_function),
         "torch._dynamo": make(
             "torch._dynamo",
             **shared,

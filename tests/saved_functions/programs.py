@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from cutaway.nn import functional as F
 
 import cutaway
 from cutaway.compiler import load_compiled_function, mark_dynamic
-from cutaway.nn import functional as F
 from stage_contracts import events
 
 WEIGHT = cutaway.arange(12, dtype=cutaway.float32).reshape(3, 4) / 7
@@ -73,7 +73,9 @@ def a_global(x):
 
 
 def a_constant(x):
-    return x @ cutaway.tensor([[1.0, 2.0], [3.0, 4.0], [float("inf"), -0.0]]) + cutaway.tensor(np.float64(2.5))
+    return x @ cutaway.tensor([[1.0, 2.0], [3.0, 4.0], [float("inf"), -0.0]]) + cutaway.tensor(
+        np.float64(2.5)
+    )
 
 
 def open_sizes(x):
@@ -186,7 +188,9 @@ def observed(run, call):
     cutaway.manual_seed(7)
     args, kwargs = call()
     found = leaves([run(*args, **kwargs), list(args), kwargs])
-    roots = [t.float().sum() for t in found if isinstance(t, cutaway.Tensor) and t.requires_grad and not t.is_leaf]
+    roots = [
+        t.float().sum() for t in found if isinstance(t, cutaway.Tensor) and t.requires_grad and not t.is_leaf
+    ]
     if roots:
         sum(roots).backward()
     weights = [p for model in (MODEL, TRAINED) for p in model.parameters()]
@@ -233,14 +237,22 @@ def compared(name, loaded):
 def state():
     """A copy of what a call may change for the next."""
     rows = [OPTIMIZER.state[p] for p in TRAINED.parameters()]
-    tensors = [*MODEL.parameters(), *TRAINED.parameters(), *(row[name] for row in rows for name in ("exp_avg", "exp_avg_sq"))]
+    tensors = [
+        *MODEL.parameters(),
+        *TRAINED.parameters(),
+        *(row[name] for row in rows for name in ("exp_avg", "exp_avg_sq")),
+    ]
     return [*(t.detach().clone() for t in tensors), *(row["step"] for row in rows)]
 
 
 def restore(kept):
     """Put such a copy back."""
     rows = [OPTIMIZER.state[p] for p in TRAINED.parameters()]
-    tensors = [*MODEL.parameters(), *TRAINED.parameters(), *(row[name] for row in rows for name in ("exp_avg", "exp_avg_sq"))]
+    tensors = [
+        *MODEL.parameters(),
+        *TRAINED.parameters(),
+        *(row[name] for row in rows for name in ("exp_avg", "exp_avg_sq")),
+    ]
     with cutaway.no_grad():
         for tensor, value in zip(tensors, kept, strict=False):
             tensor.copy_(value)

@@ -8,9 +8,10 @@ import sys
 import pytest
 
 import cutaway
-from cutaway.compiler import load_compiled_function
 from tests.saved_functions import programs
 from tests.saved_functions.programs import CASES
+
+QUICK = {"runtime.cxx_flags": "-O0 -march=native -fopenmp -ffp-contract=off"}  # to build, not to run
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +20,7 @@ def loaded(tmp_path_factory):
     folder = tmp_path_factory.mktemp("saved")
     programs.begin()
     for name, (function, call, _) in CASES.items():
-        compiled = cutaway.compile(function, fullgraph=True).aot_compile(call())
+        compiled = cutaway.compile(function, fullgraph=True, options=QUICK).aot_compile(call())
         compiled.save_compiled_function(folder / name)
     environment = {
         **os.environ,
