@@ -213,15 +213,15 @@ def reduce_in_pairs(interpreter: Any) -> None:
 
 
 def check_bounds(interpreter: Any, ranges: list[tuple[int, int]]) -> None:
-    """Every lane of a load or store that its mask leaves on must lie inside one of the launch's arrays."""
+    """Every lane of a load, a store or an addition that its mask leaves on must lie inside one of the launch's arrays."""
 
-    def guarded(name: str, mask_at: int) -> None:
+    def guarded(name: str, pointer_at: int, mask_at: int) -> None:
         original = getattr(interpreter.InterpreterBuilder, name)
 
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            pointers, mask = np.atleast_1d(args[0].data), np.atleast_1d(args[mask_at].data)
+            pointers, mask = np.atleast_1d(args[pointer_at].data), np.atleast_1d(args[mask_at].data)
             active = pointers[np.broadcast_to(mask, pointers.shape)].astype(np.uint64)
-            width = max(1, args[0].get_element_ty().primitive_bitwidth // 8)
+            width = max(1, args[pointer_at].get_element_ty().primitive_bitwidth // 8)
             inside = np.zeros(active.shape, bool)
             for low, high in ranges:
                 inside |= (active >= low) & (active + np.uint64(width) <= high)
@@ -231,8 +231,9 @@ def check_bounds(interpreter: Any, ranges: list[tuple[int, int]]) -> None:
 
         setattr(interpreter.InterpreterBuilder, name, call)
 
-    guarded("create_masked_load", 1)
-    guarded("create_masked_store", 2)
+    guarded("create_masked_load", 0, 1)
+    guarded("create_masked_store", 0, 2)
+    guarded("create_atomic_rmw", 1, 3)
 
 
 class Interpreter:
