@@ -119,7 +119,8 @@ def body(nest):
     for k, instr in enumerate(nest.body):
         box = instr.name or f"store{k}"
         shown = ", ".join(map(str, instr.args))
-        kind = {"load": "input", "store": "output", "atomic_add": "output", "reduction": "backward"}.get(instr.op, "kernel")
+        kinds = {"load": "input", **dict.fromkeys(WRITES, "output"), "reduction": "backward"}
+        kind = kinds.get(instr.op, "kernel")
         found[box] = (kind, f"{instr.name} =\n{instr.op} {shown}" if instr.name else f"{instr.op} {shown}")
         # the name of a buffer is no value, also where a value has the same name
         values = instr.args[1:] if instr.op in ("load", *WRITES, "reduction") else instr.args

@@ -39,7 +39,7 @@ def compile_kernel(
     asserts: bool = False,
     fp_fusion: bool = False,
 ) -> dict:
-    """Compile for `sm_<arch>`: how much shared memory it needs, and the length of its PTX."""
+    """Compile for `sm_<arch>`, pointers aligned as the runtime's are: how much shared memory it needs, and its PTX."""
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.backends.nvidia.compiler import CUDABackend
@@ -48,7 +48,10 @@ def compile_kernel(
     CUDABackend.make_cubin = lambda *_: b""  # PTX is enough, and the rest takes as long again
     function = load_kernel(text, name)
     types = {a: "constexpr" if a in constants else signature[a] for a in function.arg_names}
-    source = ASTSource(fn=function, signature=types, constexprs=constants)
+    aligned = {
+        (k,): [["tt.divisibility", 16]] for k, n in enumerate(function.arg_names) if types[n].startswith("*")
+    }
+    source = ASTSource(fn=function, signature=types, constexprs=constants, attrs=aligned)
     options = {"num_warps": num_warps, "enable_fp_fusion": fp_fusion}
     options |= {"debug": asserts, "sanitize_overflow": False}
     compiled = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=options)
@@ -213,7 +216,7 @@ def reduce_in_pairs(interpreter: Any) -> None:
 
 
 def check_bounds(interpreter: Any, ranges: list[tuple[int, int]]) -> None:
-    """Every lane of a load, a store or an addition that its mask leaves on must lie inside one of the launch's arrays."""
+    """Every lane of an access that its mask leaves on must lie inside one of the launch's arrays."""
 
     def guarded(name: str, pointer_at: int, mask_at: int) -> None:
         original = getattr(interpreter.InterpreterBuilder, name)

@@ -132,7 +132,9 @@ class Kernel:
                     buffer, at = instr.args[0], print_index(instr.args[1])
                     there = places[buffer]
                     how = "added to by any point" if there is None else f"written at [{print_index(there)}]"
-                    raise GraphError(f"kernel {self.name}: {nest.name} reads {buffer}[{at}], but {buffer} is {how}")
+                    raise GraphError(
+                        f"kernel {self.name}: {nest.name} reads {buffer}[{at}], but {buffer} is {how}"
+                    )
         return self
 
     def _verify_table(self) -> None:

@@ -30,8 +30,8 @@ LOOP_OPS = {
     "load": "(buffer, index) or (buffer, index, mask): the element of a buffer at an index, in elements from its "
     "start; where the mask is false nothing is read, and the value is not used",
     "store": "(buffer, index, value): write it; yields nothing",
-    "atomic_add": "(buffer, index, value, start): the buffer is `start` with each point's value added at its index, in any "
-    "order; where both are one buffer, to what is there; yields nothing",
+    "atomic_add": "(buffer, index, value, start): the buffer is `start` with each point's value added at its index, in "
+    "any order; where both are one buffer, to what is there; yields nothing",
     "constant": "(value,): a Python number, of the instruction's dtype",
     "index_expr": "(index,): an index as a value of the instruction's dtype",
     "indirect_index": "(value, size): an int64 value made usable in indices: negatives wrap, out of range raises",

@@ -160,9 +160,7 @@ def spoken_names(lowered: LoweredGraph) -> dict[str, str]:
     found: dict[str, str] = {}
     for node in lowered.nodes:
         if isinstance(node, LoopNest):
-            found |= {
-                i.args[0]: re.sub(r"_val(_\d+)?$", "", i.args[2]) for i in node.body if i.op in WRITES
-            }
+            found |= {i.args[0]: re.sub(r"_val(_\d+)?$", "", i.args[2]) for i in node.body if i.op in WRITES}
         else:
             found |= dict.fromkeys(node.writes, str(getattr(node, "target", node.name)))
     times = Counter(found.values())

@@ -1,7 +1,7 @@
-"""The last pass of `fuse`: what a kernel adds to at places is the memory of its result, which another kernel fills first.
+"""The last pass of `fuse`: what a kernel adds to at places is the memory of its result, which another kernel fills.
 
-Input: a Program in which each buffer has one maker: the zeros that are added to, and beside them the sums. No other step
-reads those zeros, so their kernel writes them where the sums will be, and two steps write one buffer from here on.
+Input: a Program in which each buffer has one maker: the zeros that are added to, and beside them the sums. No other
+step reads those zeros, so their kernel writes them where the sums will be; from here on two steps write that buffer.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def _check(program: Program, sums: Mapping[str, str]) -> None:
         launches = [isinstance(step, Launch) and not program.kernels[step.kernel].rows for step in uses[name]]
         if launches != [True, True] or program.buffers[name].role != "temporary" or not alike:
             raise GraphError(
-                f"program {program.name}: {out} is {name} with more added, so {name} has to be a temporary that is laid "
-                f"out alike, that one kernel writes and no other step reads; its steps are {uses[name]}"
+                f"program {program.name}: {out} is {name} with more added, so {name} has to be a temporary that is "
+                f"laid out alike, that one kernel writes and no other step reads; its steps are {uses[name]}"
             )
 
 

@@ -70,8 +70,8 @@ def _inlines(user: Node) -> bool:
 
 
 def adds_in_a_kernel(node: Node) -> bool:
-    """Whether, on a GPU, a kernel of its own adds at places: into a tensor that is new, by atomic additions, whose order
-    differs from run to run. Everything else is a call, which may add to a tensor where it is."""
+    """Whether, on a GPU, a kernel of its own adds at places: to a tensor that is new, by atomic additions, in
+    another order at each run. Everything else is a call, which may add to a tensor where it is."""
     if not _named(node, "scatter_add") or node.val.device == CPU or len(node.args) != 4:
         return False
     start, _, index, source = node.args

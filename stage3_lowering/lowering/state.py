@@ -141,9 +141,7 @@ class State:
         body.store(name, dot(meta.strides, index), value)
         return self._ended(name, origins, meta, body, ranges, reduction_ranges)
 
-    def added(
-        self, node: Node, start: Lazy, body: Body, ranges: tuple, index: Index, value: Value
-    ) -> Lazy:
+    def added(self, node: Node, start: Lazy, body: Body, ranges: tuple, index: Index, value: Value) -> Lazy:
         """End `body` by adding `value` at `index` of a new buffer, which begins as `start`: a buffer of this nest's
         own, laid out alike."""
         meta = dense(self.meta(node))

@@ -156,8 +156,8 @@ class Statements:
         """Each point adds once, so the places are a whole block also where the index varies along fewer axes."""
         if start != buffer:
             raise ValueError(
-                f"kernel {self.kernel.name} adds to {start} and gives the sum as {buffer}, and Triton adds in place: call "
-                "the seam `fuse`, whose last pass is additions_in_place"
+                f"kernel {self.kernel.name} adds to {start} and gives the sum as {buffer}, and Triton adds in place: "
+                "call the seam `fuse`, whose last pass is additions_in_place"
             )
         block, axes = ("[XBLOCK, RBLOCK]", "xr") if self.columns else ("[XBLOCK]", "x")
         place, mask = print_index(index), self._mask(axes)
