@@ -13,6 +13,7 @@ import pytest
 
 from stage3_lowering.interpret import interpret_lowered, interpret_program
 from stage3_lowering.lowering.additions_in_place import additions_in_place
+from stage3_lowering.lowering.merge import build_kernel
 from stage3_lowering.tests.graphs import TRITON, meta_of_array, trace
 from stage3_lowering.verify import verify_pass
 from stage_contracts import config
@@ -25,6 +26,8 @@ from stage_contracts.loop_text import parse_nest, print_nest
 from stage_contracts.program import Launch
 from stage_contracts.program_json import program_of, record_of
 from stage_contracts.program_text import parse_program, print_program
+from stage_contracts.symbolic import ShapeEnv
+from stage_contracts.tensor_meta import TensorMeta
 
 CUDA = Device("cuda", 0)
 HAS_TRITON = importlib.util.find_spec("triton") is not None
@@ -231,7 +234,9 @@ def test_what_stays_a_call(seam, case):
 
 def test_on_the_cpu_it_is_a_call(seam):
     function, arrays, _ = CASES["a place for each element"]
-    graph = trace(lambda c, s, p: c.scatter_add(c.full((40, 24), 0.0, dt.float32, s.val.device), 0, p, s), *arrays)
+    graph = trace(
+        lambda c, s, p: c.scatter_add(c.full((40, 24), 0.0, dt.float32, s.val.device), 0, p, s), *arrays
+    )
     assert calls(seam("fuse")(seam("lower")(graph))) == ["scatter_add"]
 
 
@@ -256,7 +261,10 @@ def nest_of(*body):
 
 I0 = symbol("i0")
 LOADED = Instr("v", "load", ("x", I0), dt.float32)
-PLACE = [Instr("p", "load", ("y", I0), dt.int64), Instr("k", "indirect_index", (Value("p"), symbol("n")), dt.int64)]
+PLACE = [
+    Instr("p", "load", ("y", I0), dt.int64),
+    Instr("k", "indirect_index", (Value("p"), symbol("n")), dt.int64),
+]
 
 
 def test_a_kernel_may_not_read_what_it_adds_to():
@@ -266,6 +274,34 @@ def test_a_kernel_may_not_read_what_it_adds_to():
     Kernel("k", (nest_of(LOADED, *PLACE, added_to),), ("x", "y", "out")).verify()
     with pytest.raises(GraphError, match="out is added to by any point"):
         Kernel("k", (nest_of(LOADED, *PLACE, added_to, read, kept),), ("x", "y", "out", "z")).verify()
+
+
+def test_twice_is_twice():
+    """Two equal instructions that add are not one, as two that compute are."""
+    added_to = Instr("", "atomic_add", ("out", symbol("k"), Value("v"), "zeros"), None)
+    kernel = build_kernel(0, [nest_of(LOADED, *PLACE, added_to, added_to)], {"out"}, {})
+    assert [i.op for i in kernel.nests[0].body].count("atomic_add") == 2
+    assert (kernel.name, kernel.params) == ("fused_atomic_add_0", ("x", "y", "zeros", "out"))
+
+
+def test_open_sizes(seam):
+    """One text for any number of rows and of columns; the call needs them known."""
+    env = ShapeEnv()
+    s, t = env.dimension("s0", 5), env.dimension("s1", 7)
+    metas = [TensorMeta((s, t), dt.float32, None, CUDA), TensorMeta((s, t), dt.int64, None, CUDA)]
+    graph = trace(
+        lambda c, x, p: c.scatter_add(c.full((s, t), 0.0, dt.float32, CUDA), 0, p, c.mul(x, 2.0)), *metas
+    )
+    _, program, emitted = programs(seam, graph)
+    assert len(adding(program)) == 1 and not calls(program)
+    for rows, columns in ((5, 7), (1, 1), (13, 2), (64, 40)):
+        x, p = whole(rows, columns), at(rows, rows, columns)
+        want = added((rows, columns), 0, p, x * 2)
+        np.testing.assert_array_equal(interpret_program(program, [x, p])[0], want)
+        if HAS_TRITON:
+            from stage3_lowering.triton_interpreter import run_in_interpreter
+
+            np.testing.assert_array_equal(run_in_interpreter(emitted, [x, p])[0], want)
 
 
 def test_what_is_added_to_has_no_other_reader(seam):
@@ -288,12 +324,15 @@ def test_what_is_added_to_has_no_other_reader(seam):
 def apart_again(program, start, out):
     """The program as it was before its last pass: two buffers."""
     fill, add = (program.kernels[step.kernel] for step in program.steps[:2])
-    to_start = lambda nest: replace(  # noqa: E731
-        nest, name=start, body=tuple(replace(i, args=tuple(start if a == out else a for a in i.args)) for i in nest.body)
-    )
-    from_start = lambda nest: replace(  # noqa: E731
-        nest, body=(*nest.body[:-1], replace(nest.body[-1], args=(*nest.body[-1].args[:3], start)))
-    )
+
+    def to_start(nest):
+        body = (replace(i, args=tuple(start if a == out else a for a in i.args)) for i in nest.body)
+        return replace(nest, name=start, body=tuple(body))
+
+    def from_start(nest):
+        *before, last = nest.body
+        return replace(nest, body=(*before, replace(last, args=(*last.args[:3], start))))
+
     fill = replace(fill, nests=tuple(map(to_start, fill.nests)), params=(start,))
     add = replace(add, nests=tuple(map(from_start, add.nests)), params=(*add.params[:-1], start, out))
     return program.with_(

@@ -138,7 +138,9 @@ def test_rows_of_a_table_have_one_place_each(dtype):
     if dtype == "float32":
         assert launched(program) == ["loops", "loops"]
         _, kernel = program.kernels.values()
-        assert [str(i.args[1]) for i in kernel.nests[0].body if i.op == "load" and i.dtype is cutaway.int64] == ["i0"]
+        assert [
+            str(i.args[1]) for i in kernel.nests[0].body if i.op == "load" and i.dtype is cutaway.int64
+        ] == ["i0"]
     else:
         (rows,) = (step for step in program.steps if getattr(step, "target", "") == "scatter_add")
         assert program.buffers[rows.args[2].name].meta.numel == 5 and rows.args[2].strides[1] == 0
