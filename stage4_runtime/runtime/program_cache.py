@@ -40,7 +40,8 @@ def program_key(name: str, parts: Mapping[str, str], target: Target) -> cache.Ke
         {
             **parts,
             "target": f"{target.name} {target.device} {target.arch} {dict(target.options)}",
-            "settings": f"{settings.lowering} {settings.runtime.cxx_flags} {settings.runtime.cuda_graphs}",
+            "settings": f"{settings.lowering} {settings.runtime.cxx_flags} {settings.runtime.cuda_graphs} "
+            f"{settings.runtime.deterministic}",
             "versions": f"python {sys.version} numpy {np.__version__} {_system()}",
             "software": _software(),
             "compiler": find_compiler().identity if target.name == "cpp" else "",
