@@ -151,22 +151,25 @@ def _walks(load: Instr, nest: LoopNest, walked: str, stepped: str) -> bool:
 def _written_along(kernel: Kernel, name: str, schedule: KernelSchedule) -> bool:
     """Whether the only access to the parameter is one store, element after element in the loop that runs by blocks."""
     accesses = [
-        (nest, i) for nest in kernel.nests for i in nest.body if name in i.args and i.op in ("load", "store")
+        (nest, i)
+        for nest in kernel.nests
+        for i in nest.body
+        if i.op in ("load", "store") and i.args[0] == name
     ]
     if len(accesses) != 1 or kernel.rows or schedule.split or schedule.pieces:
         return False
     ((nest, instr),) = accesses
-    if nest.reduction_ranges:
-        loops = list(map(str, nest.reduction_variables))
-        along = len(loops) == 1 and instr in nest.body[: nest.split] and not schedule.tiles
-    else:
-        loops = list(schedule.order[-1:])
-        along = (
-            bool(loops)
-            and loops[-1] in dict(schedule.tiles)
-            and not any(n.reduction_ranges for n in kernel.nests)
-        )
-    return along and instr.op == "store" and instr.args[1].coeff(symbol(loops[-1])) == 1
+    loop = _by_blocks(kernel, nest, instr, schedule)
+    return bool(loop) and instr.op == "store" and instr.args[1].coeff(symbol(loop)) == 1
+
+
+def _by_blocks(kernel: Kernel, nest: LoopNest, instr: Instr, schedule: KernelSchedule) -> str:
+    """The loop around the instruction that runs by blocks: the last one, tiled; or the only one that reduces."""
+    tiled, last = dict(schedule.tiles), schedule.order[-1] if schedule.order else ""
+    if not any(n.reduction_ranges for n in kernel.nests):
+        return last if last in tiled else ""
+    alone = len(nest.reduction_ranges) == 1 and not tiled and instr in nest.body[: nest.split]
+    return str(nest.reduction_variables[0]) if alone else ""
 
 
 _WORD = re.compile(r"(order|tiles|vector|parallel|split|scratch|table|pieces|prefetch|turned|streamed)=(\S*)")

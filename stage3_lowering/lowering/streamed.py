@@ -7,7 +7,7 @@ copy takes .6 of its time, layer norm .7, a copy whose result is read right afte
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import replace
 
 from stage3_lowering.lowering.accesses import stride
@@ -37,22 +37,13 @@ def with_streamed(kernel: Kernel, results: Collection[str]) -> Kernel:
     """The kernel, its schedule naming those results that it writes past the caches, and with a tile for them."""
     schedule = kernel.schedule
     assert schedule is not None
-    if kernel.rows or kernel.sizes or schedule.split or schedule.pieces or not schedule.order:
-        return kernel
-    found = [
-        store.args[0]
-        for nest, store in _stores(kernel)
-        if store.args[0] in results and _by_lines(nest, store, kernel)
+    stores = [
+        (nest, i) for nest in kernel.nests for i in nest.body if i.op == "store" and i.args[0] in results
     ]
-    reduces, tiles = any(nest.reduction_ranges for nest in kernel.nests), schedule.tiles
-    if not found or len(set(found)) < len(found) or (reduces and tiles):
+    found = tuple(store.args[0] for nest, store in stores if _by_lines(nest, store, kernel))
+    if len(set(found)) < len(stores) or not found:  # some is written twice, or otherwise
         return kernel
-    if not reduces and not tiles:
-        nest, last = kernel.nests[0], schedule.order[-1]
-        if column_values(nest, schedule.order):
-            return kernel
-        tiles = ((last, min(TILE, _sizes(nest)[last])),)
-    made = replace(schedule, tiles=tiles, streamed=tuple(found))
+    made = replace(schedule, tiles=schedule.tiles or _tiles(kernel), streamed=found)
     return replace(kernel, schedule=made.verify(kernel))
 
 
@@ -61,8 +52,8 @@ def streamed_stores(nest: LoopNest, streamed: tuple[str, ...]) -> list[Instr]:
     return [i for i in nest.body if i.op == "store" and i.args[0] in streamed]
 
 
-def _stores(kernel: Kernel) -> Iterator[tuple[LoopNest, Instr]]:
-    return ((nest, i) for nest in kernel.nests for i in nest.body if i.op == "store")
+def _reduces(kernel: Kernel) -> bool:
+    return any(nest.reduction_ranges for nest in kernel.nests)
 
 
 def _sizes(nest: LoopNest) -> dict[str, int]:
@@ -70,33 +61,40 @@ def _sizes(nest: LoopNest) -> dict[str, int]:
     return dict(zip(variables, (*nest.ranges, *nest.reduction_ranges), strict=True))
 
 
-def _by_lines(nest: LoopNest, store: Instr, kernel: Kernel) -> bool:
-    """Whether the last loop writes the result's elements one after the other, each row from where a line begins.
-
-    A sum that is not taken in blocks would change with them.
-    """
+def _tiles(kernel: Kernel) -> tuple[tuple[str, int], ...]:
+    """A pointwise kernel's last loop runs tile by tile; one over a row runs by blocks as it is."""
     assert kernel.schedule is not None
-    width = next(i.dtype.itemsize for i in nest.body if i.name == store.args[2] and i.dtype)
-    if nest.reduction_ranges:
-        if len(nest.reduction_ranges) > 1 or store not in nest.body[: nest.split]:
-            return False
-        if any(i.op == "reduction" for i in nest.body):
-            return False
-        last = str(nest.reduction_variables[0])
-    elif any(n.reduction_ranges for n in kernel.nests):
+    last = kernel.schedule.order[-1]
+    return () if _reduces(kernel) else ((last, min(TILE, _sizes(kernel.nests[0])[last])),)
+
+
+def _last_loop(nest: LoopNest, store: Instr, kernel: Kernel) -> str:
+    """The loop around the store that runs by blocks; "" if there is none. A sum would change with them."""
+    schedule = kernel.schedule
+    assert schedule is not None
+    if kernel.rows or kernel.sizes or schedule.split or schedule.pieces or not schedule.order:
+        return ""
+    if not _reduces(kernel):
+        columns = not schedule.tiles and column_values(nest, schedule.order)
+        return "" if columns else schedule.order[-1]
+    alone = len(nest.reduction_ranges) == 1 and not any(i.op == "reduction" for i in nest.body)
+    in_row = alone and not schedule.tiles and store in nest.body[: nest.split]
+    return str(nest.reduction_variables[0]) if in_row else ""
+
+
+def _by_lines(nest: LoopNest, store: Instr, kernel: Kernel) -> bool:
+    """Whether such a loop writes the result's elements one after the other, each row from where a line begins."""
+    assert kernel.schedule is not None
+    if not (last := _last_loop(nest, store, kernel)):
         return False
-    else:
-        last = kernel.schedule.order[-1]
-    index = store.args[1]
-    first = index.subs({symbol(v): 0 for v in _sizes(nest)})
-    apart = [first, *(stride(index, v) for v in _sizes(nest) if v != last)]
-    tile = dict(kernel.schedule.tiles).get(last, TILE)
-    return (
-        stride(index, last) == 1
-        and _sizes(nest)[last] * width >= SHORTEST
-        and tile * width % CACHE_LINE == 0
-        and all(
-            step is not None and getattr(step, "is_number", True) and int(step) * width % CACHE_LINE == 0
-            for step in apart
-        )
-    )
+    index, sizes = store.args[1], _sizes(nest)
+    width = next(i.dtype.itemsize for i in nest.body if i.name == store.args[2] and i.dtype)
+    first = index.subs({symbol(v): 0 for v in sizes})
+    apart = [
+        first,
+        *(stride(index, v) for v in sizes if v != last),
+        dict(kernel.schedule.tiles).get(last, TILE),
+    ]
+    whole = all(isinstance(step, int) or getattr(step, "is_Integer", False) for step in apart)
+    in_order = stride(index, last) == 1 and sizes[last] * width >= SHORTEST
+    return whole and in_order and all(int(step) * width % CACHE_LINE == 0 for step in apart)
