@@ -99,7 +99,7 @@ def calls(row: Row, m: Any, f: Any, run: Any, given: list[Any]) -> Any:
     if not row.gradients:
         return lambda: [run(*given)]
     leaves = given[: row.gradients]
-    weight = run(*given).detach()
+    weight = run(*given).detach().clone()  # a CUDA graph writes its outputs again
 
     def step() -> list[Any]:
         for leaf in leaves:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from sympy import Symbol
+
 from stage3_lowering.lowering.triton_blocks import Blocks
 from stage3_lowering.lowering.triton_ops import ASK_DTYPE, EXCEPTIONS, REDUCTIONS, TRITON_OPS, TRITON_TYPES
 from stage3_lowering.lowering.values import dot
@@ -30,7 +32,7 @@ class Statements:
 
     def __init__(self, kernel: Kernel, blocks: Blocks) -> None:
         self.kernel = kernel
-        self.columns = blocks.rblock > 0
+        self.columns, self.rblock, self.whole_row = blocks.rblock > 0, blocks.rblock, blocks.whole_row
         self.axis = {f"i{blocks.across}": "r"}
         self.partial = _partial(kernel, blocks)
         both = [name for axis, name in (("x", "xmask"), ("r", "rmask")) if self.partial[axis]]
@@ -136,7 +138,31 @@ class Statements:
             place = print_index(index)
             place = place if axes else f"tl.where({where}, {place}, 0)"
             return [f"{instr.name} = tl.load({buffer} + {place}, {both}, 0)"]
+        if (axis := self._only_row_axis(index)) is not None:
+            return self._load_along(instr.name, buffer, index, axis, mask)
         return [f"{instr.name} = tl.load({buffer} + {print_index(index)}{', ' * bool(mask)}{mask})"]
+
+    def _only_row_axis(self, index: Any) -> int | None:
+        """The one of several reduced axes along which an index varies, if blocks hold all points of each."""
+        sizes = self.nest.reduction_ranges
+        if not self.whole_row or math.prod(sizes) != self.rblock:
+            return None
+        along = {str(s) for s in index.free_symbols if "r" in self._axes(s)}
+        found = [k for k, variable in enumerate(self.nest.reduction_variables) if along == {str(variable)}]
+        return found[0] if found and sizes[found[0]] < self.rblock else None
+
+    def _load_along(self, name: str, buffer: str, index: Any, axis: int, mask: str) -> list[str]:
+        """A load of one of the reduced axes, spread over the others: each value is loaded once by a thread."""
+        sizes, variable = self.nest.reduction_ranges, self.nest.reduction_variables[axis]
+        rows = "XBLOCK" if "x" in self._axes(index) else "1"
+        place = print_index(index.xreplace({variable: Symbol(f"{variable}_alone")}))
+        along = ", ".join(":" if k == axis else "None" for k in range(len(sizes)))
+        return [
+            f"{variable}_alone = tl.arange(0, {sizes[axis]})[None, :]",
+            f"{name}_alone = tl.load({buffer} + {place}{', ' * bool(mask)}{mask})",
+            f"{name} = tl.broadcast_to({name}_alone[:, {along}], [{rows}, {', '.join(map(str, sizes))}])",
+            f"{name} = tl.reshape({name}, [{rows}, RBLOCK])",
+        ]
 
     def _store(self, instr: Instr, buffer: str, index: Any, value: str) -> list[str]:
         if not (self.loop and self.inner):

@@ -58,6 +58,14 @@ ROWS = {
     "everything, in two levels": (
         lambda c, x: c.sum(c.mul(x, x), (0, 1)), [values(64, 1024)], lambda x: (x * x).sum(), (2, 1, 2048, True)
     ),
+    "an outer product's sum": (
+        lambda c, x, y: c.sum(c.mul(c.reshape(x, (37, 8, 1)), c.reshape(y, (37, 1, 16))), (1, 2)),
+        [values(37, 8), values(37, 16)], lambda x, y: x.sum(1) * y.sum(1), (1, 8, 128, True),
+    ),
+    "three axes, each value along one": (
+        lambda c, x, y, z: c.sum(c.mul(c.mul(c.reshape(x, (5, 4, 1, 1)), c.reshape(y, (1, 1, 2, 1))), z), (1, 2, 3)),
+        [values(5, 4), values(2), values(8)], lambda x, y, z: x.sum(1) * y.sum() * z.sum(), (1, 8, 64, True),
+    ),
     "a transposition": (
         lambda c, x, y: c.add(c.permute(x, (1, 0)), y), [values(100, 130), values(130, 100)],
         lambda x, y: x.T + y, (1, TILE, TILE, False),
@@ -88,6 +96,7 @@ def test_each_way_to_cut_a_kernel(seam, name):
     assert len(program.kernels) == kernels
     assert [made.xblock, made.rblock, made.whole_row] == blocks
     program = seam("emit")(program, TRITON)
+    assert ("_alone" in program.units[0].text) == ("outer product" in name or "along one" in name)
     (got,) = run_in_interpreter(program, arrays)
     wide = [a.astype(np.float64) if a.dtype == F else a for a in arrays]
     np.testing.assert_allclose(got, numpy(*wide), rtol=2e-5, atol=5e-4)
