@@ -257,11 +257,11 @@ def _told(rule: Callable[..., Any], default: DType, *args: Any) -> Any:
 
 
 # typed=True tells 1 from 1.0 and True, but not inside a tuple
-_PLAIN = frozenset((int, float, bool, complex, str, type(None), DType, Device))
-_IN_TUPLES = frozenset((int, str, type(None), DType, Device))
+_PLAIN: frozenset[Any] = frozenset((int, float, bool, complex, str, type(None), DType, Device))
+_IN_TUPLES: frozenset[Any] = frozenset((int, str, type(None), DType, Device))
 
 
-def _are_known(args: tuple, plain: frozenset[type] = _PLAIN) -> bool:
+def _are_known(args: tuple, plain: frozenset[Any] = _PLAIN) -> bool:
     for arg in args:
         kind = type(arg)
         if kind is TensorMeta:
