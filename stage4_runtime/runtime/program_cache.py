@@ -120,9 +120,9 @@ def _sources(place: Path) -> list[tuple[str, State]]:
     found, folders = [], [str(place)]
     for folder in folders:
         with os.scandir(folder) as inside:
-            for entry in sorted(inside, key=lambda entry: entry.name):
+            for entry in inside:
                 if entry.name.endswith(".py"):
                     found.append((entry.path, state_of(entry.stat())))
                 elif entry.name not in ("tests", "__pycache__") and entry.is_dir():
                     folders.append(entry.path)
-    return found
+    return sorted(found)
