@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from stage_contracts.loop_ir import Instr, LoopNest
     from stage_contracts.program import Kernel
 
+CACHE_LINE = 64  # bytes
+# Bytes of a result that is written past the caches, and whose memory begins with a line. Half of a last-level cache of
+# 32 MiB: from here on a plain store waits for the line that it will overwrite, and who reads the result soon waits too.
+FROM_MEMORY = 16 << 20
+
 
 @dataclass(frozen=True)
 class KernelSchedule:
@@ -46,6 +51,8 @@ class KernelSchedule:
     prefetch: tuple[str, ...] = ()  # of a kernel that reduces rows: inputs it asks for one row ahead
     # of a kernel with two tiled loops: loads of a matrix whose tiles are turned in registers before the loops read them
     turned: tuple[str, ...] = ()
+    # results that are written past the caches, by lines, each through an array of a tile's, or a block's, size
+    streamed: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         words = {
@@ -59,6 +66,7 @@ class KernelSchedule:
             "pieces": ":".join(map(str, (self.pieces[0], *self.pieces[1]))) if self.pieces else "",
             "prefetch": ",".join(self.prefetch),
             "turned": ",".join(self.turned),
+            "streamed": ",".join(self.streamed),
         }
         return " ".join(f"{key}={value}" for key, value in words.items() if value or key == "order")
 
@@ -121,6 +129,10 @@ class KernelSchedule:
             check(name in loads and _walks(loads[name], kernel.nests[0], *self.order[-2:]),
                   f"turned must be of loads without a mask, which walk along the first of the two tiled loops and step "
                   f"evenly along the second; {name} is none")  # fmt: skip
+        for name in self.streamed:
+            check(name in kernel.params and _written_along(kernel, name, self),
+                  f"streamed must be of parameters that one nest writes, and none reads, along its last loop, which is "
+                  f"tiled or the only one that it reduces; {name} is none")  # fmt: skip
         check(set(self.scratch) <= set(kernel.internal), "scratch must be of internal buffers")
         return self
 
@@ -136,7 +148,31 @@ def _walks(load: Instr, nest: LoopNest, walked: str, stepped: str) -> bool:
     return steps[0] == 1 and steps[1] != 0 and even and not placed and buffer not in nest.writes
 
 
-_WORD = re.compile(r"(order|tiles|vector|parallel|split|scratch|table|pieces|prefetch|turned)=(\S*)")
+def _written_along(kernel: Kernel, name: str, schedule: KernelSchedule) -> bool:
+    """Whether the only access to the parameter is one store, element after element in the loop that runs by blocks."""
+    accesses = [
+        (nest, i)
+        for nest in kernel.nests
+        for i in nest.body
+        if i.op in ("load", "store") and i.args[0] == name
+    ]
+    if len(accesses) != 1 or kernel.rows or schedule.split or schedule.pieces:
+        return False
+    ((nest, instr),) = accesses
+    loop = _by_blocks(kernel, nest, instr, schedule)
+    return bool(loop) and instr.op == "store" and instr.args[1].coeff(symbol(loop)) == 1
+
+
+def _by_blocks(kernel: Kernel, nest: LoopNest, instr: Instr, schedule: KernelSchedule) -> str:
+    """The loop around the instruction that runs by blocks: the last one, tiled; or the only one that reduces."""
+    tiled, last = dict(schedule.tiles), schedule.order[-1] if schedule.order else ""
+    if not any(n.reduction_ranges for n in kernel.nests):
+        return last if last in tiled else ""
+    alone = len(nest.reduction_ranges) == 1 and not tiled and instr in nest.body[: nest.split]
+    return str(nest.reduction_variables[0]) if alone else ""
+
+
+_WORD = re.compile(r"(order|tiles|vector|parallel|split|scratch|table|pieces|prefetch|turned|streamed)=(\S*)")
 
 
 def parse_schedule(text: str) -> KernelSchedule:
@@ -158,4 +194,5 @@ def parse_schedule(text: str) -> KernelSchedule:
         (loop, tuple(map(int, cuts))) if loop else None,
         names.get("prefetch", ()),
         names.get("turned", ()),
+        names.get("streamed", ()),
     )

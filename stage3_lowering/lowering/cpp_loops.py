@@ -16,11 +16,13 @@ from stage3_lowering.lowering.column_values import ColumnValues, column_values
 from stage3_lowering.lowering.cpp_columns import in_groups, rows_in_groups, rows_in_parts
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES, REDUCTIONS
 from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_index, nested, rows_of_floats
+from stage3_lowering.lowering.cpp_streamed import through_lines, with_fence
 from stage3_lowering.lowering.gathers import Gathers, gathers
 from stage3_lowering.lowering.index_set_splitting import in_piece
 from stage3_lowering.lowering.long_chains import Stage, long_chains
 from stage3_lowering.lowering.prefetch import asking
 from stage3_lowering.lowering.schedule_kernels import PARALLEL_WORK, work_of
+from stage3_lowering.lowering.streamed import streamed_stores
 from stage3_lowering.lowering.turned_tiles import turned_loads
 from stage3_lowering.lowering.values import dot
 from stage_contracts import config
@@ -95,6 +97,9 @@ class KernelText:
         return declared
 
     def lines(self) -> list[str]:
+        return with_fence(self._loops()) if self.schedule.streamed else self._loops()
+
+    def _loops(self) -> list[str]:
         if not self.inner:
             return self._pointwise(self.kernel.nests[0]) if not self.schedule.pieces else self._pieces()
         order = self.schedule.order
@@ -150,6 +155,7 @@ class KernelText:
             writer.elsewhere = found.only
             writer.gathered = {i.name: self.fresh(f"{i.name}_tile") for i in found.loads}
         writer.tile_starts += self._turned(writer, names)
+        lines, streams = self._streamed(writer, order, names)
         stages = self._stages(writer)
         levels = self._levels(writer, nest, 0, len(nest.body), len(order))
         if not order:
@@ -183,9 +189,19 @@ class KernelText:
                 writer.tile_starts += self._stage(writer, stage, heads[-1])
             inside = [*[[]] * (tiled - 1), writer.tile_starts]
             levels = levels[: len(plain) + 1] + inside + levels[len(plain) + 1 :]
+            levels[-2] = [*levels[-2], *lines]
             if plain:
                 threads = self._threads(min(perfect, len(plain)))
-        return nested(heads, levels, threads | {len(heads) - 1: simd})
+        return nested(heads, levels, threads | {len(heads) - 1: simd}, {len(heads) - 1: streams})
+
+    def _streamed(
+        self, writer: Statements, order: tuple[str, ...], names: dict[str, str]
+    ) -> tuple[list[str], list[str]]:
+        """What stands before the last loop and behind it, where results are written past the caches."""
+        if not self.schedule.streamed:
+            return [], []
+        last = order[-1]
+        return through_lines(self, writer, writer.nest, last, names[last], dict(self.schedule.tiles)[last])
 
     def _with_columns(self, nest: LoopNest, loops: dict[str, int], found: ColumnValues) -> list[str]:
         """The values of each column, in a loop before the others, and the loops that read them."""
@@ -278,6 +294,9 @@ class KernelText:
         writer = Statements(nest, self, {v: depth for depth, v in enumerate(inner, 1)})
         if not loops:
             return self._after(writer, self._levels(writer, nest, 0, len(nest.body), len(inner)))
+        if streamed_stores(nest, self.schedule.streamed):
+            writer.block = self.fresh("r0_block")
+            writer.streams = through_lines(self, writer, nest, "r0", writer.block, self._step(nest))
         levels = self._levels(writer, nest, 0, nest.split, len(inner))
         heads, before = [self._head(v) for v in loops], list(writer.accumulators)
         if self.column:
@@ -370,12 +389,11 @@ class KernelText:
         first: str, last: str,
     ) -> list[str]:  # fmt: skip
         """The reduction loops from `first` to `last`, in blocks where float sums ask for it."""
-        if not writer.parts:
+        if not (writer.parts or writer.block):
             whole = f"for (int64_t r0 = {first}; r0 < {last}; ++r0) {{"
             return nested([whole if self.schedule.split else heads[0], *heads[1:]], levels, pragma)
-        size = writer.nest.reduction_ranges[0]
-        step = SHORT_BLOCK if isinstance(size, int) and size < LONG else BLOCK
-        block = self.fresh("r0_block")
+        size, step = writer.nest.reduction_ranges[0], self._step(writer.nest)
+        block = writer.block or self.fresh("r0_block")
         head = f"for (int64_t {block} = {first}; {block} < {last}; {block} += {step}) {{"
         end, stop = f"{block} + {step}", list[str]()
         if self.schedule.split or not isinstance(size, int) or size % step:
@@ -384,8 +402,14 @@ class KernelText:
         loop = nested([f"for (int64_t r0 = {block}; r0 < {end}; ++r0) {{"], levels, pragma)
         count = f"{end} - {block}" if stop else str(step)
         starts = [*self._next_row(writer, block, count), *(start for start, _ in writer.parts)]
-        inside = [*stop, *starts, *loop, *(add for _, add in writer.parts)]
+        lines, streams = writer.streams
+        inside = [*stop, *lines, *starts, *loop, *streams, *(add for _, add in writer.parts)]
         return [head, *(INDENT + line for line in inside), "}"]
+
+    def _step(self, nest: LoopNest) -> int:
+        """The elements of a block of a row."""
+        size = nest.reduction_ranges[0]
+        return SHORT_BLOCK if isinstance(size, int) and size < LONG else BLOCK
 
     def _next_row(self, writer: Statements, block: str, count: str) -> list[str]:
         """Asks memory for the same block of the next row, where this is the pass that does."""

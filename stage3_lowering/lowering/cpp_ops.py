@@ -297,6 +297,33 @@ template <class T> struct Row {  // memory of a thread's own, for a row too long
 template <class T> void prefetch(const T* from, int64_t count) {  // a wish: past the end of memory it does nothing
     for (int64_t at = 0; at < count; at += 64 / sizeof(T)) __builtin_prefetch(from + at, 0, 2);
 }""",
+    "stream": """\
+#if defined(__clang__)
+#define CUTAWAY_STREAM(to, lanes) __builtin_nontemporal_store(lanes, to)
+#elif defined(__AVX__)
+#define CUTAWAY_STREAM(to, lanes) __builtin_ia32_movntps256((float*)to, lanes)
+#else
+#define CUTAWAY_STREAM(to, lanes) *to = lanes
+#endif
+template <class T, int most> void stream(T* to, const T (&from)[most], int64_t left) {  // past the caches, by lines
+    typedef float Lanes __attribute__((vector_size(32), may_alias));
+    constexpr int64_t lanes = 32 / sizeof(T);
+    const int64_t count = left < most ? left : most, lines = uintptr_t(to) % 64 ? 0 : count - count % (2 * lanes);
+    for (int64_t at = 0; at < lines; at += lanes) {
+        Lanes given;
+        __builtin_memcpy(&given, from + at, 32);
+        CUTAWAY_STREAM((Lanes*)(to + at), given);
+    }
+    for (int64_t at = lines; at < count; ++at) to[at] = from[at];
+}""",
+    "streamed": """\
+inline void streamed() {  // other threads see all that this one wrote past the caches
+#if defined(__SSE__)
+    __builtin_ia32_sfence();
+#else
+    __sync_synchronize();
+#endif
+}""",
     "larger": """\
 template <class T> bool larger(T a, T b) { return (a > b || a != a) && b == b; }  // the first NaN wins""",
     "smaller": """\

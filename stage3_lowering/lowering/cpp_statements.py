@@ -53,6 +53,16 @@ class Statements:
         self.parts: list[tuple[str, str]] = []  # of sums in blocks: before a block's loop, and after it
         self.gathered: dict[str, str] = {}  # load -> the tile of elements that a loop before has loaded
         self.turned: dict[str, str] = {}  # load -> its element in a tile that is turned before the loops
+        self.streamed: dict[
+            str, str
+        ] = {}  # buffer -> the element of the array that is then written past the caches
+        self.block = (
+            ""  # where they are written by a loop over a row: the name of where its block starts, and
+        )
+        self.streams: tuple[list[str], list[str]] = (
+            [],
+            [],
+        )  # what stands before the loop over a block, and behind it
         self.elsewhere: frozenset[str] = frozenset()  # values that only such a loop needs
 
     def depth_of(self, instr: Instr) -> int:
@@ -111,6 +121,8 @@ class Statements:
         return [self._declare(instr, f"{mask} ? {element} : 0" if mask else element)]
 
     def _store(self, instr: Instr, buffer: str, index: Any, value: str) -> list[str]:
+        if buffer in self.streamed:
+            return [f"{self.streamed[buffer]} = {value};"]
         if buffer not in self.kernel.kernel.internal:
             return [f"{buffer}[{cpp_index(index)}] = {value};"]
         if buffer in self.kernel.float_rows:
@@ -266,15 +278,25 @@ class Statements:
         ]
 
 
-def nested(heads: list[str], levels: list[list[str]], pragma: dict[int, str]) -> list[str]:
-    """Loops inside one another; `levels[k]` stands inside k of them, before the next; a pragma above its loop."""
+def nested(
+    heads: list[str],
+    levels: list[list[str]],
+    pragma: dict[int, str],
+    after: dict[int, list[str]] | None = None,
+) -> list[str]:
+    """Loops inside one another; `levels[k]` stands inside k of them, before the next, and `after[k]` behind it.
+
+    A pragma stands above its loop.
+    """
     lines = [*levels[0]]
     for depth, head in enumerate(heads):
         if depth in pragma:
             lines.append(INDENT * depth + pragma[depth])
         lines.append(INDENT * depth + head)
         lines += [INDENT * (depth + 1) + line for line in levels[depth + 1]]
-    return lines + [INDENT * depth + "}" for depth in reversed(range(len(heads)))]
+    for depth in reversed(range(len(heads))):
+        lines += [INDENT * depth + line for line in ["}", *(after or {}).get(depth, ())]]
+    return lines
 
 
 def rows_of_floats(kernel: Kernel) -> set[str]:

@@ -32,6 +32,7 @@ from stage3_lowering.lowering.register_products import register_products
 from stage3_lowering.lowering.row_blocks import row_blocks
 from stage3_lowering.lowering.row_values import row_values
 from stage3_lowering.lowering.split_reductions import split_reductions
+from stage3_lowering.lowering.streamed import results_alone, with_streamed
 from stage3_lowering.lowering.triton_blocks import holds_rows
 from stage3_lowering.lowering.turned_tiles import with_turned_tiles
 from stage3_lowering.verify import verify_pass
@@ -65,6 +66,9 @@ def kernel_schedules(program: Program, target: Target) -> Program:
     }
     if target.name == "cpp":
         kernels = {n: with_prefetch(_in_tiles(with_turned_tiles(k))) for n, k in kernels.items()}
+        results = results_alone(program)
+        launched = {step.kernel for step in program.steps if isinstance(step, Launch)} if results else ()
+        kernels |= {n: with_streamed(kernels[n], results) for n in launched if not kernels[n].template}
     blocks = (step for step in program.steps if isinstance(step, RowBlocks))
     for name in (step.kernel for block in blocks for step in block.steps if isinstance(step, Launch)):
         kernel = kernels[name]

@@ -48,6 +48,11 @@ def turnable(kernel, order):
             and stride(i.args[1], order[-1]) not in (None, 0) and not {str(s) for s in i.args[1].free_symbols} & names]  # fmt: skip
 
 
+def along(kernel, loop):
+    """What a pointwise kernel writes one after the other in the loop."""
+    return [i.args[0] for i in kernel.nests[0].body if i.op == "store" and stride(i.args[1], loop) == 1]
+
+
 @st.composite
 def schedules(draw, kernel):
     """Any schedule that verify() lets pass."""
@@ -60,7 +65,11 @@ def schedules(draw, kernel):
         tiles = tuple((v, draw(size)) for v in order[draw(st.integers(0, len(order))) :])
         loads = turnable(kernel, order) if len(tiles) == 2 else []
         turned = draw(st.lists(st.sampled_from(loads), unique=True)) if loads else []
-        return KernelSchedule(order, tiles, order[-1] if order else "", parallel, turned=tuple(turned))
+        last = bool(tiles) and draw(st.booleans())
+        streamed = tuple(along(kernel, order[-1])) if last else ()
+        return KernelSchedule(
+            order, tiles, order[-1] if order else "", parallel, turned=tuple(turned), streamed=streamed
+        )
     across = draw(st.booleans()) and outer and not kernel.row_buffers
     if across:
         return KernelSchedule(order, ((order[-1], draw(size)),), order[-1], parallel)
@@ -173,6 +182,7 @@ def test_a_wrong_schedule_is_refused(seam):
     for wrong in ("order=i0", "order=i0,i1,i2 vector=r0", "order=i0,i1,i2 parallel=i1", "order=i0,i1,i2 split=4",
                   "order=i0,i1,i2 tiles=i0:4 vector=i2", "order=i0,i1,i2 scratch=buf9", "order=i0,i1,i2 prefetch=x",
                   "order=i0,i1,i2 tiles=i1:4,i2:4 turned=x_val", "order=i2,i1,i0 tiles=i0:4 turned=x_val",
-                  "order=i1,i2,i0 tiles=i2:4,i0:4 turned=buf0"):  # fmt: skip
+                  "order=i1,i2,i0 tiles=i2:4,i0:4 turned=buf0", "order=i0,i1,i2 streamed=buf0",
+                  "order=i0,i1,i2 tiles=i2:4 streamed=x", "order=i2,i1,i0 tiles=i0:4 streamed=buf0"):  # fmt: skip
         with pytest.raises(GraphError, match="schedule `"):
             replace(kernel, schedule=parse_schedule(wrong)).verify()

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from stage4_runtime.runtime.layout import byte_strides, slot_alignment, span
+from stage4_runtime.runtime.lent_memory import is_large, result_memory
 from stage_contracts.device import CPU
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -71,6 +72,8 @@ def allocate(nbytes: int) -> tuple[np.ndarray, int]:
 
 
 def empty(meta: TensorMeta) -> np.ndarray:
+    if is_large(meta.nbytes) and meta.is_contiguous:
+        return np.ndarray(meta.shape, meta.dtype.numpy, result_memory(meta.nbytes))
     if meta.is_contiguous:
         return np.empty(meta.shape, meta.dtype.numpy)
     return np.ndarray(meta.shape, meta.dtype.numpy, np.empty(span(meta), np.uint8), 0, byte_strides(meta))

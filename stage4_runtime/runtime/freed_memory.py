@@ -23,9 +23,14 @@ VARIABLES = ("GLIBC_TUNABLES", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_
 
 def keep_freed_memory() -> None:
     """Tell the C library, the first time a program is made ready to run."""
-    kept = config.current().runtime.keep_freed
-    if kept and not any(name in os.environ for name in VARIABLES):
+    if kept := may_keep():
         _tell(kept)
+
+
+def may_keep() -> int:
+    """Bytes of freed memory; 0 where somebody told the C library by its own variables."""
+    decided = any(name in os.environ for name in VARIABLES)
+    return 0 if decided else config.current().runtime.keep_freed
 
 
 @cache

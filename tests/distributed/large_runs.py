@@ -37,6 +37,8 @@ Part = Callable[..., Iterator[Row]]  # of a `seed`
 LATEST = 10.0  # seconds until all ranks have ended
 GRAPH_FAULTS, PROGRAMS, EACH, STEPS = 40, 200, 10, 5
 LIMIT = 1500  # seconds of one start
+# What models.py says of each way. Another rank's line may stand before or behind it on the same line.
+LOSSES = re.compile(r"(?:language model|ResNet), float.*?\(rows reversed: .*?\)")
 MARK = "== "  # begins a section, and its last line
 RESULT = re.compile(rf"^{MARK}(.*)\n(?:(?!{MARK}).*\n)*{MARK}(\d+ of \d+ .*)", re.M)
 
@@ -84,7 +86,7 @@ def script(processes: int, name: str, *words: str, seeds: int | None = None, see
     run = (name, *words, *drawn)
     ended = start_one(*run, processes=processes, limit=LIMIT)
     wrong = missing([run], ended, processes)
-    lines = [line for line in ended[1].splitlines() if " apart" in line and "rank " not in line]
+    lines = LOSSES.findall(ended[1])
     yield from ((not wrong, line) for line in lines)
     if wrong or not lines:
         yield not wrong, f"{' '.join(w for w in run if '/' not in w)}, {processes} ranks: {wrong or 'equal'}"

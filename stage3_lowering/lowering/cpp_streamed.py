@@ -1,0 +1,53 @@
+"""C++ that writes a result past the caches: into an array on the stack, and from there by whole lines.
+
+Input: a nest of a kernel whose schedule names such results (streamed.py), and the loop that runs by blocks. The array
+keeps the loop as it is, in plain SIMD code; it costs nothing, since the memory is what the loop waits for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stage3_lowering.lowering.cpp_ops import CPP_TYPES
+from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_index
+from stage3_lowering.lowering.streamed import streamed_stores
+from stage_contracts.index_expr import symbol
+from stage_contracts.loop_ir import LoopNest
+
+if TYPE_CHECKING:
+    from stage3_lowering.lowering.cpp_loops import KernelText
+
+TEAM, SHARED = "#pragma omp parallel for", "#pragma omp for"
+
+
+def through_lines(
+    text: KernelText, writer: Statements, nest: LoopNest, loop: str, block: str, size: int
+) -> tuple[list[str], list[str]]:
+    """What stands before the loop that runs over a block, and what behind it. The writer's stores go to the arrays."""
+    before, behind = [], []
+    types = {i.name: i.dtype for i in nest.body}
+    left = f"{cpp_index(text.sizes[loop])} - {block}"
+    for store in streamed_stores(nest, text.schedule.streamed):
+        buffer, index, value = store.args
+        dtype, lines = types[value], text.fresh(f"{buffer}_lines")
+        assert dtype is not None
+        before.append(f"{CPP_TYPES[dtype.name]} {lines}[{size}];")
+        writer.streamed[buffer] = f"{lines}[{loop} - {block}]"
+        start = cpp_index(index.subs(symbol(loop), symbol(block)))
+        behind.append(f"cutaway::stream(&{buffer}[{start}], {lines}, {left});")
+    return before, behind
+
+
+def with_fence(lines: list[str]) -> list[str]:
+    """The kernel's loops, after which each thread waits until what it wrote so is in memory."""
+    fence = "cutaway::streamed();"
+    team = next((k for k, line in enumerate(lines) if line.startswith("#pragma omp parallel")), None)
+    if team is None:
+        return [*lines, fence]
+    head, rest = lines[team], lines[team + 1 :]
+    if not head.startswith(TEAM):  # a team already, in braces
+        return [*lines[:-1], INDENT + fence, lines[-1]]
+    collapse = head.partition(" collapse(")[2].partition(")")[0]
+    shared = f"{SHARED}{f' collapse({collapse})' if collapse else ''} nowait"
+    alone = head.replace(TEAM, "#pragma omp parallel", 1).replace(f" collapse({collapse})", "")
+    return [*lines[:team], alone, "{", *(INDENT + line for line in [shared, *rest, fence]), "}"]
