@@ -40,8 +40,7 @@ def versions() -> str:
 
 def known_operators() -> dict[str, Any]:
     """Every operator that a file can name, by its printed name."""
-    rows = [row.op for row in numpy_api.ROWS.values()]
-    return {op.qualname: op for op in (*rows, *TABLE.values(), *OPAQUE.values())}
+    return {op.qualname: op for op in (*numpy_api.OPERATORS.values(), *TABLE.values(), *OPAQUE.values())}
 
 
 def can_be_named(graph: Graph) -> bool:

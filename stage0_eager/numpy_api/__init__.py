@@ -17,9 +17,9 @@ from stage0_eager.numpy_api import (
     ufuncs,
 )
 from stage0_eager.numpy_api.promotion import ARRAY_DTYPES, can_cast_same_kind, result_type
-from stage0_eager.numpy_api.rows import ROWS, NotHere, Row, make_operator
+from stage0_eager.numpy_api.rows import OPERATORS, ROWS, NotHere, Row
 
 __all__ = [
-    "ARRAY_DTYPES", "ROWS", "NotHere", "Row", "can_cast_same_kind", "creation", "indexing", "joining", "linear",
-    "make_operator", "reductions", "result_type", "shapes", "sorting", "statistics", "ufuncs",
+    "ARRAY_DTYPES", "OPERATORS", "ROWS", "NotHere", "Row", "can_cast_same_kind", "creation", "indexing", "joining",
+    "linear", "reductions", "result_type", "shapes", "sorting", "statistics", "ufuncs",
 ]  # fmt: skip

@@ -46,6 +46,8 @@ class Row:
 
 
 ROWS: dict[str, Row] = {}  # by the name below `np`: "add", "linalg.norm"
+# Those of ROWS, and those that only methods and subscripts call, by the name that graphs print: "numpy.getitem".
+OPERATORS: dict[str, Operator] = {}
 
 
 @cache
@@ -87,6 +89,7 @@ def make_operator(name: str, body: Callable, mutates: tuple[str, ...] = ()) -> O
     space, _, leaf = f"numpy.{name}".rpartition(".")
     op = Operator(leaf, "", body=body, mutates=mutates)
     op.namespace = op.__module__ = space
+    OPERATORS[op.qualname] = op
     return op
 
 

@@ -10,7 +10,16 @@ from typing import Any
 from stage0_eager.functions import indexing
 from stage0_eager.numpy_api import promotion, reductions
 from stage0_eager.numpy_api.creation import shape_of
-from stage0_eager.numpy_api.rows import NotHere, array, axes_of, axis_of, cast, flat, numpy_function
+from stage0_eager.numpy_api.rows import (
+    NotHere,
+    array,
+    axes_of,
+    axis_of,
+    cast,
+    flat,
+    make_operator,
+    numpy_function,
+)
 from stage0_eager.table.core import core as c
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import DType
@@ -41,6 +50,9 @@ def flatten(a, order="C"):
     if order not in ("C", "A"):
         raise NotHere(f"order={order!r}")
     return c.clone(flat(a))
+
+
+flatten_operator = make_operator("flatten", flatten)
 
 
 @numpy_function("transpose", "permute_dims", scalar=False, view=True)
@@ -288,6 +300,9 @@ def astype(x, dtype, copy=True):
     """The array in another dtype."""
     assert isinstance(dtype, DType)
     return cast(x, dtype) if x.dtype is not dtype else c.clone(x) if copy else x
+
+
+astype_operator = make_operator("astype", astype)
 
 
 @numpy_function("real", scalar=False, view=True)

@@ -12,7 +12,7 @@ import pytest
 
 import cutaway
 from cutaway.backends import run_backend
-from cutaway.debug.graph_json import load_graph, save_graph
+from cutaway.debug.graph_json import MARKS, load_graph, save_graph
 from stage_contracts.graph_text import print_graph
 from tests.models.cases import TINY, load_file, tensors
 
@@ -35,6 +35,8 @@ PROGRAMS = {
     "a branch": lambda x: cutaway.cond(x.sum() > 0, lambda y: y.sin(), lambda y: y.cos() * 2, (x,)),
     "random numbers": lambda x: cutaway.nn.functional.dropout(x, 0.5),
     "a layer": layer,
+    "computed sizes": lambda x: x[: x.shape[0] // 2].sum() + x.reshape(x.shape[0] * 3)[: max(x.shape[0], 3)],
+    "arrays": lambda x: cutaway.from_numpy(x.numpy()[1:].astype("float64").flatten()),
 }
 
 
@@ -63,6 +65,26 @@ def test_a_loaded_graph_is_the_graph(name, dynamic, tmp_path):
     assert len(texts) == 2 and texts[0] == texts[1]
     for wanted, got in zip(expected, found, strict=True):
         assert got.dtype is wanted.dtype and cutaway.allclose(got, wanted, equal_nan=True)
+
+
+def test_marks_that_do_not_print_are_kept(tmp_path):
+    """A write under no_grad in a graph that has gradients: without its mark, stage 2 would let a gradient through it."""
+    marks = []
+
+    def silent(x, y):
+        with cutaway.no_grad():
+            y.mul_(2)
+        return x * y
+
+    def backend(graph_module, inputs):
+        save_graph(graph_module, tmp_path / "graph.json")
+        for of in (graph_module, load_graph(tmp_path / "graph.json")):
+            marks.append([{k for k in MARKS if node.meta.get(k)} for node in of.graph.nodes])
+        return run_backend("inductor", load_graph(tmp_path / "graph.json"), inputs)
+
+    x, y = cutaway.ones(3, requires_grad=True), cutaway.ones(3)
+    cutaway.compile(silent, backend=backend, fullgraph=True)(x, y).sum().backward()
+    assert marks[0] == marks[1] and any(marks[0]) and x.grad.tolist() == [2.0] * 3
 
 
 @pytest.mark.parametrize("case", TINY, ids=lambda case: case.name)

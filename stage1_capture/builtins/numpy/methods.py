@@ -141,8 +141,8 @@ def _copy(tx: Tx, array: NumpyNdarrayVariable, order: Variable | None = None) ->
     return made
 
 
-_FLATTEN = numpy_api.make_operator("flatten", numpy_api.shapes.flatten)
-_ASTYPE = numpy_api.make_operator("astype", numpy_api.shapes.astype)
+_FLATTEN = numpy_api.shapes.flatten_operator
+_ASTYPE = numpy_api.shapes.astype_operator
 
 
 @method("flatten")
