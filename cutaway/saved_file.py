@@ -32,7 +32,7 @@ from stage_contracts.capture import CapturedFrame
 from stage_contracts.graph import Graph
 from stage_contracts.pipeline import Entry
 from stage_contracts.signature import signature_text
-from stage_contracts.source import Source
+from stage_contracts.source import ItemSource, Source
 from stage_contracts.symbolic import ShapeEnv
 
 FORMAT = 1
@@ -128,14 +128,14 @@ def _behind_globals(frame: CapturedFrame, fn: types.FunctionType) -> dict[int, S
     found: dict[int, Source] = {}
     _, names = guard_names(fn)
     for guard in frame.guards:
-        if (
-            guard.source is not None
-            and guard.kind in ("IDENTITY", "TENSOR", "TYPE")
-            and global_root(guard.source)
-        ):
+        source = guard.source
+        if source is None or not global_root(source):
+            continue
+        if guard.kind == "ITEMS":
+            found.update({id(item): ItemSource(source, k) for k, item in enumerate(guard.expected)})
+        elif guard.kind in ("IDENTITY", "TENSOR", "TYPE"):
             with suppress(AttributeError, LookupError, TypeError):  # the program has changed it since
-                value = eval(guard.source.expression(), names)
-                found.setdefault(id(value), guard.source)
+                found.setdefault(id(eval(source.expression(), names)), source)
     return found
 
 
