@@ -1,7 +1,7 @@
 """The first training step of the language model in a process: compiled, from the disk cache, and from saved functions.
 
-`python -m benchmarks.saved_functions`: three fresh processes, then two more pairs of the last two; imports apart. The
-loss (with its backward) and AdamW's step are saved as two files.
+`python -m benchmarks.saved_functions`: three fresh processes, then two more pairs of the last two. The time includes
+imports of the stages: a load needs half of them. The loss (with its backward) and AdamW's step are two files.
 """
 
 import os
@@ -37,7 +37,7 @@ def step(forward, after, x, y):
 
 
 def one(way, folder):
-    """In a process of its own: seconds until the first step has its result, and the loss of the second step."""
+    """In a process of its own: seconds until the first step has its result, and the losses of two steps."""
     global MODEL, OPTIMIZER
     with as_torch():
         MODEL = cpu_models.language_model(cutaway)
@@ -45,7 +45,7 @@ def one(way, folder):
     rng = np.random.default_rng(0)
     x, y = (cutaway.from_numpy(rng.integers(0, 256, (4, 128))) for _ in range(2))
     step(loss_of, update, x, y)  # an optimizer has a state from its first step on
-    started = time.perf_counter()
+    started, used = time.perf_counter(), time.process_time()
     if way == "load":
         forward, after = (
             cutaway.compiler.load_compiled_function(Path(folder) / name, trust=True)
@@ -54,8 +54,9 @@ def one(way, folder):
     else:
         forward, after = cutaway.compile(loss_of, fullgraph=True), cutaway.compile(update, fullgraph=True)
     found = step(forward, after, x, y)
-    seconds = time.perf_counter() - started
-    print(way, round(seconds, 3), found, step(forward, after, x, y), flush=True)
+    seconds, used = time.perf_counter() - started, time.process_time() - used
+    losses = f"losses {found:.6f} {step(forward, after, x, y):.6f}"
+    print(f"{way:7} {seconds:6.2f} s, of this process's CPU {used:6.2f} s; {losses}", flush=True)
     if way == "first":
         OPTIMIZER.zero_grad()
         forward.aot_compile(((x, y), {})).save_compiled_function(Path(folder) / "loss")

@@ -6,6 +6,7 @@ stage 2 makes anew from the captured graph. What was built for another machine i
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import sys
@@ -18,14 +19,16 @@ import numpy as np
 from cutaway.artifacts import Artifacts, HalfArtifacts
 from cutaway.building import emitted_program
 from cutaway.inductor import inductor
+from cutaway.pipelines import default_pipeline
 from cutaway.saved_values import tensor_of, tensor_record
 from stage0_eager.tensor import Tensor
 from stage_contracts.graph import Graph
-from stage_contracts.pipeline import Pipeline
+from stage_contracts.pipeline import DEFAULT_SEAMS, Pipeline, load_seam
 from stage_contracts.program import Program, SourceUnit, Target
 from stage_contracts.program_json import program_of, record_of
 
 Files = dict[str, bytes]
+NOT_NEEDED = ("capture", "lower", "fuse", "schedule", "emit")
 
 
 def machine() -> dict[str, str]:
@@ -65,12 +68,14 @@ def _built(unit: SourceUnit) -> Mapping[str, bytes]:
     return files_of(unit)
 
 
-def compiled(graph: Graph, files: Files, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
+def compiled(graph: Graph, files: Files, artifacts: Artifacts) -> Callable[..., tuple]:
     """The captured graph, running the programs of these files. A graph that they lack is lowered and built."""
+    pipeline = artifacts.pipeline = loading_pipeline()
 
     def emitted(half: HalfArtifacts, target: Target) -> tuple[Program, dict[str, Any]]:
         place = f"programs/{_key(half.core, half.updates, target)}"
         if f"{place}.json" not in files:
+            half.pipeline = default_pipeline()
             return emitted_program(half, target)
         record = json.loads(files[f"{place}.json"])
         program = half.emitted[target.name] = program_of(record["program"])
@@ -87,6 +92,18 @@ def compiled(graph: Graph, files: Files, pipeline: Pipeline, artifacts: Artifact
         return load_files(unit, own) if own else pipeline.build(unit)
 
     return inductor(graph, [], replace(pipeline, build=build), artifacts, emitted)
+
+
+@functools.cache
+def loading_pipeline() -> Pipeline:
+    """The default seams. Those that a load does not need are imported at their first call: they are half of the
+    modules."""
+
+    def late(path: str) -> Callable[..., Any]:
+        return lambda *args: load_seam(path)(*args)
+
+    seams = {name: (late if name in NOT_NEEDED else load_seam)(path) for name, path in DEFAULT_SEAMS.items()}
+    return Pipeline(**seams)
 
 
 def _key(core: Graph, updates: Any, target: Target) -> str:

@@ -195,13 +195,12 @@ def _backend(parts: Parts, frame: CapturedFrame, name: str) -> tuple[Note, Calla
         note = Note(record["backend"], config.current(), frame.graph)
         if frame.graph is None or frame.residual is None:
             return note, None
-        artifacts = Artifacts(name, frame, frame.graph, backend=note.backend, pipeline=default_pipeline())
+        artifacts = Artifacts(name, frame, frame.graph, backend=note.backend)
         with set_grad_enabled(frame.graph_grad_mode), ordinary_modes():
-            if note.backend not in BUILT:
-                return note, BACKENDS[note.backend].compile(frame.graph, [], default_pipeline(), artifacts)
-            return note, saved_programs.compiled(
-                frame.graph, _own_programs(parts), default_pipeline(), artifacts
-            )
+            if note.backend in BUILT:
+                return note, saved_programs.compiled(frame.graph, _own_programs(parts), artifacts)
+            artifacts.pipeline = default_pipeline()
+            return note, BACKENDS[note.backend].compile(frame.graph, [], artifacts.pipeline, artifacts)
 
 
 def _own_programs(parts: Parts) -> Parts:
