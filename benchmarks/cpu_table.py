@@ -200,8 +200,8 @@ def table(rows: list[Row], found: dict[str, dict[str, Found]]) -> str:
         "of its bandwidth. For a sum it only reads as many bytes. Rows with gradients give the result and every\n"
         "gradient in each framework, from a tangent that is made for each call.\n"
         "`in BLAS`: the part of our compiled program's time that NumPy's BLAS takes, on one thread.\n"
-        "Each row and framework is a process of its own, forked after the imports; `-`: not run. Geometric means\n"
-        "leave out models, the integer chain and the tiny call."
+        "Each row and framework is a process of its own, forked after the imports, its pages its own; `-`: not run.\n"
+        "Geometric means leave out models, the integer chain and the tiny call."
     ]
     if plain:
         timed = {setting: of_rows for setting, of_rows in found.items() if setting != "first calls"}

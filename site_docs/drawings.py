@@ -12,7 +12,7 @@ import subprocess
 
 from cutaway.debug.diagram import boxes as program_boxes
 from cutaway.debug.diagram import laid_out
-from stage_contracts.loop_ir import ExternCall
+from stage_contracts.loop_ir import WRITES, ExternCall
 from stage_contracts.program import Allocate, External, Free, Launch, step_accesses
 
 SETTINGS = "bgcolor=transparent, rankdir=TB, nodesep=0.2, ranksep=0.3, margin=0.05"
@@ -119,10 +119,11 @@ def body(nest):
     for k, instr in enumerate(nest.body):
         box = instr.name or f"store{k}"
         shown = ", ".join(map(str, instr.args))
-        kind = {"load": "input", "store": "output", "reduction": "backward"}.get(instr.op, "kernel")
+        kinds = {"load": "input", **dict.fromkeys(WRITES, "output"), "reduction": "backward"}
+        kind = kinds.get(instr.op, "kernel")
         found[box] = (kind, f"{instr.name} =\n{instr.op} {shown}" if instr.name else f"{instr.op} {shown}")
         # the name of a buffer is no value, also where a value has the same name
-        values = instr.args[1:] if instr.op in ("load", "store", "reduction") else instr.args
+        values = instr.args[1:] if instr.op in ("load", *WRITES, "reduction") else instr.args
         edges += [(str(arg), box, "") for arg in values if isinstance(arg, str) and str(arg) in found]
     return found, edges
 

@@ -164,6 +164,15 @@ class _NumpyOps:
             self.storage[buffer] = np.zeros(count, dtype)
         self.storage[buffer][places] = np.broadcast_to(value, self.full_shape)
 
+    def atomic_add(self, buffer: str, index: Any, value: np.ndarray, start: str) -> None:
+        if buffer not in self.storage:
+            self.storage[buffer] = self.storage[start].copy()
+        elif buffer != start:
+            self.storage[buffer][...] = self.storage[start]
+        places = np.broadcast_to(self.at(index), self.full_shape)
+        with np.errstate(all="ignore"):
+            np.add.at(self.storage[buffer], places, np.broadcast_to(value, self.full_shape))
+
     def constant(self, value: Any) -> np.ndarray:
         return np.full((1,) * len(self.sizes), value, self.dtype.numpy)
 

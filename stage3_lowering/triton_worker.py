@@ -39,7 +39,7 @@ def compile_kernel(
     asserts: bool = False,
     fp_fusion: bool = False,
 ) -> dict:
-    """Compile for `sm_<arch>`: how much shared memory it needs, and the length of its PTX."""
+    """Compile for `sm_<arch>`, pointers aligned as the runtime's are: how much shared memory it needs, and its PTX."""
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.backends.nvidia.compiler import CUDABackend
@@ -48,7 +48,10 @@ def compile_kernel(
     CUDABackend.make_cubin = lambda *_: b""  # PTX is enough, and the rest takes as long again
     function = load_kernel(text, name)
     types = {a: "constexpr" if a in constants else signature[a] for a in function.arg_names}
-    source = ASTSource(fn=function, signature=types, constexprs=constants)
+    aligned = {
+        (k,): [["tt.divisibility", 16]] for k, n in enumerate(function.arg_names) if types[n].startswith("*")
+    }
+    source = ASTSource(fn=function, signature=types, constexprs=constants, attrs=aligned)
     options = {"num_warps": num_warps, "enable_fp_fusion": fp_fusion}
     options |= {"debug": asserts, "sanitize_overflow": False}
     compiled = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=options)
@@ -213,15 +216,15 @@ def reduce_in_pairs(interpreter: Any) -> None:
 
 
 def check_bounds(interpreter: Any, ranges: list[tuple[int, int]]) -> None:
-    """Every lane of a load or store that its mask leaves on must lie inside one of the launch's arrays."""
+    """Every lane of an access that its mask leaves on must lie inside one of the launch's arrays."""
 
-    def guarded(name: str, mask_at: int) -> None:
+    def guarded(name: str, pointer_at: int, mask_at: int) -> None:
         original = getattr(interpreter.InterpreterBuilder, name)
 
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            pointers, mask = np.atleast_1d(args[0].data), np.atleast_1d(args[mask_at].data)
+            pointers, mask = np.atleast_1d(args[pointer_at].data), np.atleast_1d(args[mask_at].data)
             active = pointers[np.broadcast_to(mask, pointers.shape)].astype(np.uint64)
-            width = max(1, args[0].get_element_ty().primitive_bitwidth // 8)
+            width = max(1, args[pointer_at].get_element_ty().primitive_bitwidth // 8)
             inside = np.zeros(active.shape, bool)
             for low, high in ranges:
                 inside |= (active >= low) & (active + np.uint64(width) <= high)
@@ -231,8 +234,9 @@ def check_bounds(interpreter: Any, ranges: list[tuple[int, int]]) -> None:
 
         setattr(interpreter.InterpreterBuilder, name, call)
 
-    guarded("create_masked_load", 1)
-    guarded("create_masked_store", 2)
+    guarded("create_masked_load", 0, 1)
+    guarded("create_masked_store", 0, 2)
+    guarded("create_atomic_rmw", 1, 3)
 
 
 class Interpreter:

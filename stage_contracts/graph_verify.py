@@ -9,7 +9,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from stage_contracts import config
@@ -169,19 +168,7 @@ def promised_val(node: Node) -> Any:
     if envs := {id(env): env for n in (node, *node.all_input_nodes) for env in envs_of(n.val)}:
         with assuming_nothing(list(envs.values())):
             return node.target.meta(*args, **kwargs)
-    if getattr(node.target, "core", None) is None or kwargs:
-        return node.target.meta(*args, **kwargs)
-    try:
-        return _core_rule(node.target, *args)
-    except TypeError:  # an argument is a list
-        return node.target.meta(*args)
-
-
-@lru_cache(maxsize=4096, typed=True)
-def _core_rule(op: Any, *args: Any) -> Any:
-    """The rule of a core operator, cached, because it depends only on its arguments, and passes copy most of a
-    graph."""
-    return op.meta(*args)
+    return node.target.meta(*args, **kwargs)
 
 
 def _agree(val: Any, promised: Any) -> bool:

@@ -14,7 +14,7 @@ from stage_contracts.checked_once import checked_once
 from stage_contracts.graph import GraphError
 from stage_contracts.index_expr import print_index
 from stage_contracts.kernel_schedule import KernelSchedule
-from stage_contracts.loop_ir import LoopNest, accesses_of
+from stage_contracts.loop_ir import WRITES, LoopNest, accesses_of
 from stage_contracts.origin import Origin
 
 
@@ -107,7 +107,8 @@ class Kernel:
     def verify(self) -> Kernel:
         """Check that points of the loops do not depend on one another. Raises GraphError.
 
-        Points run in any order, so a kernel may read a buffer that it writes only at the index of the write.
+        Points run in any order, so a kernel may read a buffer that it writes only at the index of the write, and one
+        that it adds to nowhere.
         """
         if self.schedule is not None:
             self.schedule.verify(self)
@@ -116,7 +117,9 @@ class Kernel:
             for nest in self.nests:
                 nest.verify()
             return self
-        places = {i.args[0]: i.args[1] for nest in self.nests for i in nest.body if i.op == "store"}
+        writes = [i for nest in self.nests for i in nest.body if i.op in WRITES]
+        # what is added to has no index that reads may have: None
+        places = {i.args[0]: i.args[1] if i.op == "store" else None for i in writes}
         for nest in self.nests:
             nest.verify()
             if nest.ranges != self.nests[0].ranges:
@@ -126,10 +129,11 @@ class Kernel:
                 )
             for instr in nest.body:
                 if instr.op == "load" and instr.args[1] != places.get(instr.args[0], instr.args[1]):
-                    at, there = print_index(instr.args[1]), print_index(places[instr.args[0]])
-                    buffer = instr.args[0]
+                    buffer, at = instr.args[0], print_index(instr.args[1])
+                    there = places[buffer]
+                    how = "added to by any point" if there is None else f"written at [{print_index(there)}]"
                     raise GraphError(
-                        f"kernel {self.name}: {nest.name} reads {buffer}[{at}], but {buffer} is written at [{there}]"
+                        f"kernel {self.name}: {nest.name} reads {buffer}[{at}], but {buffer} is {how}"
                     )
         return self
 

@@ -30,6 +30,8 @@ LOOP_OPS = {
     "load": "(buffer, index) or (buffer, index, mask): the element of a buffer at an index, in elements from its "
     "start; where the mask is false nothing is read, and the value is not used",
     "store": "(buffer, index, value): write it; yields nothing",
+    "atomic_add": "(buffer, index, value, start): the buffer is `start` with each point's value added at its index, in "
+    "any order; where both are one buffer, to what is there; yields nothing",
     "constant": "(value,): a Python number, of the instruction's dtype",
     "index_expr": "(index,): an index as a value of the instruction's dtype",
     "indirect_index": "(value, size): an int64 value made usable in indices: negatives wrap, out of range raises",
@@ -37,6 +39,7 @@ LOOP_OPS = {
     "scan": "(kind, value): the reduction over the points so far, this one included, in their order",
     "random_bits": "(seed, counter, index): the Philox word of core.random_bits, from int64 values and an index",
 }
+WRITES = ("store", "atomic_add")
 SCAN_KINDS = ("sum",)
 REDUCTION_KINDS = ("sum", "prod", "amax", "amin", "any", "all", "argmax", "argmin")
 
@@ -123,11 +126,12 @@ class LoopNest:
 
     @cached_property
     def reads(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(i.args[0] for i in self.body if i.op == "load"))
+        places = {"load": 0, "atomic_add": 3}
+        return tuple(dict.fromkeys(i.args[places[i.op]] for i in self.body if i.op in places))
 
     @cached_property
     def writes(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(i.args[0] for i in self.body if i.op == "store"))
+        return tuple(dict.fromkeys(i.args[0] for i in self.body if i.op in WRITES))
 
     def __str__(self) -> str:
         return printed("LoopNest", self)
@@ -335,7 +339,7 @@ class LoweredGraph:
 
 
 __all__ = [
-    "LOOP_OPS", "REDUCTION_KINDS", "BufferRef", "ExternCall", "Instr", "LoopNest", "LoweredGraph", "SizeVar",
-    "SubgraphRef", "Value",
+    "LOOP_OPS", "REDUCTION_KINDS", "WRITES", "BufferRef", "ExternCall", "Instr", "LoopNest", "LoweredGraph",
+    "SizeVar", "SubgraphRef", "Value",
     "buffer_refs", "parse_index", "print_index", "print_sizes", "run", "symbol",
 ]  # fmt: skip

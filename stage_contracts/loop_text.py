@@ -20,7 +20,14 @@ from stage_contracts.loop_ir import BufferRef, ExternCall, Instr, LoopNest, Lowe
 from stage_contracts.origin import Origin
 
 # The position of an op's index expression. A name in any other argument is a value.
-INDEX_ARGUMENTS = {"load": 1, "store": 1, "index_expr": 0, "indirect_index": 1, "random_bits": 2}
+INDEX_ARGUMENTS = {
+    "load": 1,
+    "store": 1,
+    "atomic_add": 1,
+    "index_expr": 0,
+    "indirect_index": 1,
+    "random_bits": 2,
+}
 
 
 # ---- printing ------------------------------------------------------------------------------------------------

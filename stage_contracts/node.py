@@ -71,28 +71,31 @@ def map_args(tree: Any, function: Callable[[Node], Any]) -> Any:
 def nodes_in(tree: Any) -> list[Node]:
     """Every Node in nested tuples, lists, dicts and slices, in order, repeats included."""
     found: list[Node] = []
-    _collect(tree, found)
+    _collect((tree,), found)
     return found
 
 
 _TREES = (Node, tuple, list, dict, slice)
 
 
-def _collect(tree: Any, found: list[Node]) -> None:
-    if isinstance(
-        tree, (tuple, list)
-    ):  # first what is most frequent: this runs for every node that is made or checked
-        for item in tree:
-            if type(item) is Node:
-                found.append(item)
-            elif isinstance(item, _TREES):
+def _collect(items: Iterable[Any], found: list[Node]) -> None:
+    """Add the nodes among these items, and inside them. First what is most frequent: this runs for every node that is
+    made or checked."""
+    for item in items:
+        kind = type(item)
+        if kind is Node:
+            found.append(item)
+        elif kind is tuple or kind is list:
+            if item:
                 _collect(item, found)
-    elif isinstance(tree, Node):
-        found.append(tree)
-    elif isinstance(tree, dict):
-        _collect(list(tree.values()), found)
-    elif isinstance(tree, slice):
-        _collect((tree.start, tree.stop, tree.step), found)
+        elif isinstance(item, _TREES):
+            _collect(_parts(item), found)
+
+
+def _parts(tree: Any) -> Iterable[Any]:
+    if isinstance(tree, dict):
+        return tree.values()
+    return (tree.start, tree.stop, tree.step) if isinstance(tree, slice) else tree
 
 
 def meta_of(value: Any) -> TensorMeta:

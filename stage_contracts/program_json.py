@@ -31,7 +31,7 @@ from stage_contracts.scheduler_ir import FusionDecision
 from stage_contracts.size_vars import plain
 from stage_contracts.tensor_meta import TensorMeta, parse_meta
 
-FORMAT = 2
+FORMAT = 3
 _SUFFIX = {"cpp": ".cpp", "triton": ".py"}
 
 # The dataclasses that are written as {"<name>": {field: value}}.
@@ -170,14 +170,15 @@ def _once_read(method: Any) -> Any:
 
 
 class _StoredNest(LoopNest):
-    """A nest that stays text until an attribute other than `reads`, `writes` and `origins` is used. A cached program
-    runs without them, and reading an index expression imports half of sympy."""
+    """A nest that stays text until something else than its reads, writes, sizes and origins is asked for. A cached
+    program runs with these, and reading an index expression imports half of sympy."""
 
     def __init__(self, record: dict[str, Any]) -> None:
         self.__dict__["_record"] = record
 
     reads = property(lambda self: tuple(self._record["reads"]))
     writes = property(lambda self: tuple(self._record["writes"]))
+    sizes = property(lambda self: tuple(self._record["sizes"]))
     # a field with a default: found on the class, it would never reach __getattr__
     origins = property(lambda self: tuple(decode(o) for o in self._record["origins"]))
 
@@ -196,8 +197,8 @@ class _StoredNest(LoopNest):
 
 
 def _stored(nest: LoopNest) -> dict[str, Any]:  # because the text has no columns
-    lines, origins = print_nest(nest).splitlines(), [encode(o) for o in nest.origins]
-    return {"text": lines, "origins": origins, "reads": list(nest.reads), "writes": list(nest.writes)}
+    asked = {name: list(getattr(nest, name)) for name in ("reads", "writes", "sizes")}
+    return {"text": print_nest(nest).splitlines(), "origins": [encode(o) for o in nest.origins], **asked}
 
 
 # (key, type, function that writes it, function that reads it back, given the symbols). The first that fits is used.

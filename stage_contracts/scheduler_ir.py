@@ -64,6 +64,7 @@ REFUSALS = {
     "nothing_shared": "they touch no element at the same point of their loops, so fusing saves no load",
     "little_shared": "on a GPU: what they share is little beside what each of them reads and writes alone",
     "unit_stride": "together no loop walks through memory one by one, as it does in each of them alone",
+    "added_to": "one adds to a tensor that has to be whole before, and is whole only after all of its points",
     "large": "together they are so many instructions that compiling them takes longer than they save",
     "only_numbers": "all they share are numbers that every point reads alike, so fusing saves no load",
     "depth": "they do the same work, but one has to wait for more steps than the other",

@@ -95,6 +95,11 @@ class TensorMeta:
             for size, stride, want in zip(self.shape, self.strides, wanted, strict=True)
         ) or _empty(self.shape)
 
+    @cached_property
+    def is_known(self) -> bool:
+        """Whether every size and stride is a number."""
+        return _KNOWN.issuperset(map(type, (*self.shape, *self.strides)))
+
     def with_(self, **changes: Any) -> TensorMeta:
         """A copy with some fields changed. A new shape without strides is row-major."""
         strides = None if "shape" in changes else self.strides

@@ -20,7 +20,7 @@ from cutaway.page.panes import hue_class, marked
 from stage_contracts.events import Event
 from stage_contracts.graph import Node
 from stage_contracts.joint import Partition
-from stage_contracts.loop_ir import LoopNest, LoweredGraph
+from stage_contracts.loop_ir import WRITES, LoopNest, LoweredGraph
 from stage_contracts.program import Allocate, Free, Kernel, Program
 
 # ---- the cut -----------------------------------------------------------------------------------
@@ -160,9 +160,7 @@ def spoken_names(lowered: LoweredGraph) -> dict[str, str]:
     found: dict[str, str] = {}
     for node in lowered.nodes:
         if isinstance(node, LoopNest):
-            found |= {
-                i.args[0]: re.sub(r"_val(_\d+)?$", "", i.args[-1]) for i in node.body if i.op == "store"
-            }
+            found |= {i.args[0]: re.sub(r"_val(_\d+)?$", "", i.args[2]) for i in node.body if i.op in WRITES}
         else:
             found |= dict.fromkeys(node.writes, str(getattr(node, "target", node.name)))
     times = Counter(found.values())

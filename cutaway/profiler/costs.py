@@ -14,7 +14,7 @@ from typing import Any
 from cutaway.profiler.events import ProfilerEvent
 from stage4_runtime.runtime.layout import span
 from stage_contracts.blas import contraction
-from stage_contracts.loop_ir import BufferRef, LoopNest, buffer_refs
+from stage_contracts.loop_ir import WRITES, BufferRef, LoopNest, buffer_refs
 from stage_contracts.program import External, Kernel, Launch, Product, Program, RowBlocks, step_accesses
 from stage_contracts.size_values import value_at
 
@@ -105,12 +105,13 @@ def _touched(kernel: Kernel, sizes: Sizes) -> dict[tuple[str, str], int]:
         loops = dict(zip(map(str, nest.loop_variables), nest.ranges, strict=True))
         loops |= dict(zip(map(str, nest.reduction_variables), nest.reduction_ranges, strict=True))
         for instr in nest.body:
-            if instr.op not in ("load", "store") or instr.args[0] not in kernel.params:
+            if instr.op not in ("load", *WRITES) or instr.args[0] not in kernel.params:
                 continue
             used = {str(s) for s in getattr(instr.args[1], "free_symbols", ())}
             known = used <= {*loops, *sizes}
             ranges = [n for name, n in loops.items() if name in used or not known]
-            found.setdefault((instr.op, instr.args[0]), {})[instr.args[1]] = _points(ranges, sizes)
+            for kind in ("load", "store") if instr.op == "atomic_add" else (instr.op,):
+                found.setdefault((kind, instr.args[0]), {})[instr.args[1]] = _points(ranges, sizes)
     return {what: sum(indices.values()) for what, indices in found.items()}
 
 

@@ -198,6 +198,7 @@ def _special_method(name: str, op: Operator) -> Any:
             return op(self, creation.from_numpy(other)) if isinstance(other, np.ndarray) else NotImplemented
 
     method.__name__, method.__doc__ = name, op.__doc__
+    method.operator = op  # type: ignore[attr-defined]  # for capture, which need not follow it
     return method
 
 

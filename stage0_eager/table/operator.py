@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable
-from functools import cache, update_wrapper
+from functools import cache, lru_cache, update_wrapper
 from typing import Any
 
 from stage0_eager.amp.autocast import autocast_off, call_with_casts
@@ -24,6 +24,8 @@ from stage0_eager.table.registry import TABLE, find, register
 from stage0_eager.tensor import Tensor, made_in_inference
 from stage0_eager.transforms.trace import run_on_metas
 from stage_contracts.core_ops import CoreOp
+from stage_contracts.device import Device
+from stage_contracts.dtype import DEFAULT_DTYPE, DType
 from stage_contracts.tensor_meta import TensorMeta
 
 # NumPy's names of arguments, which torch accepts in every function. A is torch.linalg's.
@@ -209,7 +211,7 @@ class Operator:
                 returned = next((i for i, tensor in enumerate(tensors) if tensor is out), None)
             return out
 
-        result = run_on_metas(run, args) if self.core is None else self.core.meta(*args)
+        result = run_on_metas(run, args) if self.core is None else _core_meta(self.core.meta, args)
         grad = STATE.grad_enabled and self.name != "detach" and any(m.requires_grad for m in metas_in(args))
         return _with_grad(result, grad), returned
 
@@ -241,6 +243,36 @@ class Derivative:
         if name in op.params:
             return "value", op.params.index(name)
         return "meta", op.params.index(name.removesuffix("_meta"))
+
+
+def _core_meta(rule: Callable[..., Any], args: tuple) -> Any:
+    """The rule's answer. Without open sizes, which it may make assumptions about, it depends on the arguments and the
+    default dtype only; each stage asks it of most of a graph again."""
+    return _told(rule, DEFAULT_DTYPE.dtype, *args) if _are_known(args) else rule(*args)
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _told(rule: Callable[..., Any], default: DType, *args: Any) -> Any:
+    return rule(*args)
+
+
+# typed=True tells 1 from 1.0 and True, but not inside a tuple
+_PLAIN: frozenset[Any] = frozenset((int, float, bool, complex, str, type(None), DType, Device))
+_IN_TUPLES: frozenset[Any] = frozenset((int, str, type(None), DType, Device))
+
+
+def _are_known(args: tuple, plain: frozenset[Any] = _PLAIN) -> bool:
+    for arg in args:
+        kind = type(arg)
+        if kind is TensorMeta:
+            if not arg.is_known:
+                return False
+        elif kind is tuple:
+            if not _are_known(arg, _IN_TUPLES):
+                return False
+        elif kind not in plain:
+            return False
+    return True
 
 
 def metas_in(tree: Any) -> list[TensorMeta]:

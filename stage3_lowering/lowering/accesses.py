@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from stage_contracts.index_expr import FloorDiv, Mod, symbol
+from stage_contracts.loop_ir import WRITES
 from stage_contracts.program import Kernel
 
 SCATTERED = 8  # what an access costs that is not to the next element, in accesses that are
@@ -20,7 +21,7 @@ def access_steps(kernel: Kernel) -> list[dict[str, Any]]:
     for nest in kernel.nests:
         names = [str(v) for v in (*nest.loop_variables, *nest.reduction_variables)]
         for instr in nest.body[: nest.split]:
-            if instr.op in ("load", "store") and instr.args[0] not in kernel.internal:
+            if instr.op in ("load", *WRITES) and instr.args[0] not in kernel.internal:
                 found.append({name: stride(instr.args[1], name) for name in names})
     return found
 

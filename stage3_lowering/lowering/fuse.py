@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from stage3_lowering.lowering.additions_in_place import additions_in_place
 from stage3_lowering.lowering.collectives import called, overlap
 from stage3_lowering.lowering.legality import nests_of, read_by, scheduler_node, written_by
 from stage3_lowering.lowering.merge import build_kernel
@@ -167,12 +168,17 @@ FUSE = PassTable(
             "side_by_side", unless_off(side_by_side), "kernels that do the same work become one, over a table"
         ),
         Pass("overlap", overlap, "collectives start early and are awaited late, in one order"),
+        Pass(
+            "additions_in_place", additions_in_place, "what is added to is the result's memory", needed=True
+        ),
     ),
     (
         ("unused_nests", "groups", "a nest that nothing reads would draw others into its group"),
         ("common_loops", "groups", "only loops written alike are seen to be equal"),
         ("groups", "kernels", "a kernel is a group"),
         ("kernels", "side_by_side", "a row of a table is a kernel"),
+        ("side_by_side", "additions_in_place", "it asks which step makes a buffer, and two do then"),
+        ("overlap", "additions_in_place", "it asks which step makes a buffer, and two do then"),
         ("side_by_side", "overlap", "a table stands where the last of its rows stood, which may be late"),
     ),
 )

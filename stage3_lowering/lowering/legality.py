@@ -43,6 +43,11 @@ class _Dependencies:
     def store(self, buffer: str, index: Any, value: None) -> None:
         self.writes.append(MemoryDep(buffer, index, self.sizes))
 
+    def atomic_add(self, buffer: str, index: Any, value: None, start: str) -> None:
+        """All of both: which elements, the data decides."""
+        self.reads.append(MemoryDep(start, None, ()))
+        self.writes.append(MemoryDep(buffer, None, ()))
+
     def __getattr__(self, op: str) -> Any:
         return lambda *args: None
 
@@ -54,6 +59,11 @@ def nests_of(group: FusedSchedulerNode) -> list[LoopNest]:
 def space(group: FusedSchedulerNode) -> tuple[Sizes, Sizes]:
     nests = nests_of(group)
     return nests[0].ranges, next((n.reduction_ranges for n in nests if n.reduction_ranges), ())
+
+
+def adds(group: FusedSchedulerNode) -> bool:
+    """Whether it adds to a tensor at places that the data decides."""
+    return any(instr.op == "atomic_add" for nest in nests_of(group) for instr in nest.body)
 
 
 def loops(group: FusedSchedulerNode) -> str:

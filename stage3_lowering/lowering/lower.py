@@ -79,5 +79,6 @@ RULES: dict[str, Callable[[State, Node, dict[str, Any]], Lazy | None]] = {
     "cat": masked.cat,
     "constant_pad": masked.constant_pad,
     "gather": placement.gather,
+    "scatter_add": placement.scatter_add,
     "random_bits": placement.random_bits,
 }

@@ -14,7 +14,7 @@ from typing import Any
 import sympy
 
 from stage_contracts.index_expr import symbol
-from stage_contracts.loop_ir import Instr, LoopNest, Value
+from stage_contracts.loop_ir import WRITES, Instr, LoopNest, Value
 from stage_contracts.origin import Origin
 from stage_contracts.program import Kernel
 from stage_contracts.tensor_meta import TensorMeta
@@ -42,7 +42,7 @@ class Section:
 
     def nest(self) -> LoopNest:
         body = tuple(self.body)
-        name = [i.args[0] for i in body if i.op == "store"][-1]
+        name = [i.args[0] for i in body if i.op in WRITES][-1]
         return LoopNest(name, self.ranges, self.reduction_ranges, body, tuple(dict.fromkeys(self.origins)))
 
 
@@ -107,7 +107,7 @@ def _append(section: Section, part: str, instr: Instr, renamed: dict[str, Value]
     if instr.op == "store":
         buffer, index, value = instr.args
         known["load", buffer, index] = value
-    else:
+    elif instr.op != "atomic_add":  # twice is twice
         load = instr.op == "load"
         key = ("load", *instr.args) if load else (instr.op, *map(_key, instr.args), instr.dtype)
         if load and key[:3] in known:  # what is there without a mask will do under one
@@ -154,7 +154,7 @@ def _drop_unread(sections: list[Section], needed: Collection[str]) -> bool:
     used = {v for s in sections for i in s.body for v in _values_read(i)}
     before = sum(len(s.body) for s in sections)
     for part in (part for s in sections for part in (s.inner, s.reductions, s.outer)):
-        part[:] = [i for i in part if (i.args[0] in read if i.op == "store" else i.name in used)]
+        part[:] = [i for i in part if (i.args[0] in read if i.op in WRITES else i.name in used)]
     return sum(len(s.body) for s in sections) < before
 
 

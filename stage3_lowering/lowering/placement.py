@@ -13,7 +13,12 @@ import sympy
 
 from stage3_lowering.lowering.convolution_calls import following_moved
 from stage3_lowering.lowering.pointwise import as_python, begin, operand_element
-from stage3_lowering.lowering.realize import changes_shape, is_reshape, is_written_turned
+from stage3_lowering.lowering.realize import (
+    adds_in_a_kernel,
+    changes_shape,
+    is_reshape,
+    is_written_turned,
+)
 from stage3_lowering.lowering.state import State
 from stage3_lowering.lowering.values import Body, Index, Lazy, computed, dot, is_half, view
 from stage_contracts import core_metas
@@ -133,6 +138,23 @@ def gather(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     body.sizes[symbol(place)] = size
     at = tuple(symbol(place) if d == dim else i for d, i in enumerate(index))
     return state.nest(node, meta, body, ranges, (), index, source.fetch(body, at))
+
+
+def scatter_add(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
+    """On a GPU, what is added and where are computed by the kernel that adds."""
+    if not adds_in_a_kernel(node) or not state.one_device(node):
+        return None
+    meta, places = state.meta(node), args["index"]
+    dim = core_metas.wrap_dim(args["dim"], meta.ndim)
+    shape = places.meta.shape
+    body, ranges, index = begin(state, meta.with_(shape=shape, strides=contiguous_strides(shape)))
+    value, place = args["src"].fetch(body, index), places.fetch(body, index)
+    body.origins = node.origins
+    size = sympy.sympify(meta.shape[dim])
+    place = body.emit("indirect_index", (place, size), dt.int64, f"{node.name}_at")
+    body.sizes[symbol(place)] = meta.shape[dim]
+    at = tuple(symbol(place) if d == dim else i for d, i in enumerate(index))
+    return state.added(node, args["input"], body, ranges, at, value)
 
 
 def random_bits(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from stage3_lowering.lowering.one_hot import only_picked
 from stage3_lowering.lowering.values import Lazy
+from stage_contracts import config
 from stage_contracts import dtype as dt
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.device import CPU
@@ -63,9 +64,26 @@ def _row(node: Node) -> Any:
 def _inlines(user: Node) -> bool:
     """Whether a reader is computed by a nest, so that its operands can be computed inside it."""
     row = _row(user)
-    if row is None or row.name.startswith("scatter"):
+    if row is None or (row.name.startswith("scatter") and not adds_in_a_kernel(user)):
         return False
     return row.kind in INLINED or row.name == "constant_pad" or is_short_cat(user)
+
+
+def adds_in_a_kernel(node: Node) -> bool:
+    """Whether, on a GPU, a kernel of its own adds at places: to a tensor that is new, by atomic additions, in
+    another order at each run. Everything else is a call, which may add to a tensor where it is."""
+    if not _named(node, "scatter_add") or node.val.device == CPU or len(node.args) != 4:
+        return False
+    start, _, index, source = node.args
+    types = node.val.dtype, index.val.dtype, source.val.dtype
+    empty = any(type(n) is int and n == 0 for n in (*node.val.shape, *index.val.shape))
+    return (
+        _named(start, "full")
+        and types == (dt.float32, dt.int64, dt.float32)
+        and node.val.ndim > 0
+        and not empty
+        and not config.current().runtime.deterministic
+    )
 
 
 def is_short_cat(node: Node) -> bool:
@@ -86,7 +104,7 @@ def _is_repeated_for_a_scatter(node: Node, value: Lazy) -> bool:
     if node.val.device == CPU:
         return False
     found = [user for user in _beyond_reshapes(node) if _row(user)]
-    return any(_row(user).name.startswith("scatter") for user in found)
+    return any(_row(user).name.startswith("scatter") and not adds_in_a_kernel(user) for user in found)
 
 
 def _is_output(node: Node, value: Lazy) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from stage3_lowering.lowering.collectives import tokens
 from stage3_lowering.lowering.legality import (
+    adds,
     clash,
     elements,
     loops,
@@ -142,6 +143,8 @@ class Schedule:
                 return None, f"{group.nodes[0].node.target} is a call, not a loop nest", "call"  # type: ignore[union-attr]
         if self._device(a) != self._device(b):
             return None, "they run on different devices", "device"
+        if adds(a) or adds(b):
+            return None, f"{(a if adds(a) else b).name} adds at places that the data decides", "added_to"
         third = self._between(a, b) or self._between(b, a)
         if third is not None:
             between = f"{third.name} has to run between them: it reads one and feeds the other"

@@ -14,7 +14,7 @@ from typing import Any
 import sympy
 
 from stage_contracts.index_expr import print_index, symbol
-from stage_contracts.loop_ir import Instr, LoopNest, Value
+from stage_contracts.loop_ir import WRITES, Instr, LoopNest, Value
 from stage_contracts.program import Buffer, Kernel, Launch, Program, RowBlocks
 
 
@@ -76,8 +76,8 @@ def nest_form(nest: LoopNest, names: Mapping[str, str]) -> tuple[Any, Any]:
 
     def line(instr: Instr) -> Any:
         args = instr.args
-        if instr.op in ("load", "store"):
-            args = (names[args[0]], *args[1:])
+        if instr.op in ("load", *WRITES):
+            args = tuple(names.get(arg, arg) if type(arg) is str else arg for arg in args)
         return instr.op, instr.dtype, tuple(map(word, args))
 
     sizes = tuple(map(word, (*nest.ranges, None, *nest.reduction_ranges)))

@@ -139,6 +139,26 @@ class State:
         if is_half(meta.dtype):
             value = body.narrowed(value, meta.dtype)
         body.store(name, dot(meta.strides, index), value)
+        return self._ended(name, origins, meta, body, ranges, reduction_ranges)
+
+    def added(self, node: Node, start: Lazy, body: Body, ranges: tuple, index: Index, value: Value) -> Lazy:
+        """End `body` by adding `value` at `index` of a new buffer, which begins as `start`: a buffer of this nest's
+        own, laid out alike."""
+        meta = dense(self.meta(node))
+        begun, name = self.copy(start, meta, node.origins).name, self.new_buffer(meta)
+        body.atomic_add(name, dot(meta.strides, index), value, begun)
+        return self._ended(name, node.origins, meta, body, ranges, ())
+
+    def _ended(
+        self,
+        name: str,
+        origins: tuple[Origin, ...],
+        meta: TensorMeta,
+        body: Body,
+        ranges: tuple,
+        reduction_ranges: tuple,
+    ) -> Lazy:
+        """The nest of a finished body, and its buffer."""
         own, origins = origins, tuple(dict.fromkeys((*body.all_origins, *origins)))
         alone = origins == own  # else each instruction says which of them it came from
         instructions = tuple(replace(i, origins=() if alone else i.origins or own) for i in body.instructions)

@@ -13,7 +13,7 @@ from typing import Any
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import DType
 from stage_contracts.index_expr import print_index
-from stage_contracts.loop_ir import Instr, LoopNest, Value
+from stage_contracts.loop_ir import WRITES, Instr, LoopNest, Value
 from stage_contracts.origin import Origin
 
 HALVES = (dt.float16, dt.bfloat16)
@@ -53,6 +53,7 @@ def stored_terms(nests: Iterable[LoopNest], keep_roundings: bool = True) -> Stor
             args: tuple[Any, ...] = tuple(values[a] if isinstance(a, Value) else a for a in instr.args)
             if instr.op == "store":
                 stores[args[0], args[1]] = args[2]
+            if instr.op in WRITES:
                 continue
             if instr.op == "load" and len(args) == 2 and (args[0], args[1]) in stores:
                 values[instr.name] = stores[args[0], args[1]]

@@ -178,6 +178,20 @@ class Statements:
         mask = self._mask(axes)
         return [f"tl.store({buffer} + {place}, {value}{', ' * bool(mask)}{mask})"]
 
+    def _atomic_add(self, instr: Instr, buffer: str, index: Any, value: str, start: str) -> list[str]:
+        """Each point adds once, so the places are a whole block also where the index varies along fewer axes."""
+        if start != buffer:
+            raise ValueError(
+                f"kernel {self.kernel.name} adds to {start} and gives the sum as {buffer}, and Triton adds in place: "
+                "call the seam `fuse`, whose last pass is additions_in_place"
+            )
+        block, axes = ("[XBLOCK, RBLOCK]", "xr") if self.columns else ("[XBLOCK]", "x")
+        place, mask = print_index(index), self._mask(axes)
+        if self._axes(index) != axes:
+            place = f"(tl.zeros({block}, tl.int64) + {place})"
+        words = f"{buffer} + {place}, {self.block_text(instr.args[2])}{', ' * bool(mask)}{mask}"
+        return [f'tl.atomic_add({words}, sem="relaxed")']
+
     # ---- values that are no operator -----------------------------------------------------------------
 
     def _constant(self, instr: Instr, value: Any) -> list[str]:

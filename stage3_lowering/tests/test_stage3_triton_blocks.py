@@ -62,6 +62,10 @@ ROWS = {
         lambda c, x, y: c.sum(c.mul(c.reshape(x, (37, 8, 1)), c.reshape(y, (37, 1, 16))), (1, 2)),
         [values(37, 8), values(37, 16)], lambda x, y: x.sum(1) * y.sum(1), (1, 8, 128, True),
     ),
+    "many outer products' sums": (
+        lambda c, x, y: c.sum(c.mul(c.reshape(x, (4096, 4, 1)), c.reshape(y, (4096, 1, 8))), (1, 2)),
+        [values(4096, 4), values(4096, 8)], lambda x, y: x.sum(1) * y.sum(1), (1, 2, 32, True),
+    ),
     "three axes, each value along one": (
         lambda c, x, y, z: c.sum(c.mul(c.mul(c.reshape(x, (5, 4, 1, 1)), c.reshape(y, (1, 1, 2, 1))), z), (1, 2, 3)),
         [values(5, 4), values(2), values(8)], lambda x, y, z: x.sum(1) * y.sum() * z.sum(), (1, 8, 64, True),

@@ -1,7 +1,8 @@
 """Random core graphs as Triton kernels whose blocks are small: every way to cut rows, columns and tiles, against eager.
 
 Input: a number of programs and a seed. Values are small whole numbers, so every answer is exact. Kernels run in
-Triton's interpreter with bounds checks; of one in `--compile` every kernel is compiled to PTX as well.
+Triton's interpreter with bounds checks; of one in `--compile` every kernel is compiled to PTX as well. Every other
+program is lowered as on a GPU, whose rules differ: there kernels add at places.
     python -m stage3_lowering.tests.triton_fuzz --programs 2000 --seed 0 --jobs 4 --report FILE
 """
 
@@ -23,9 +24,10 @@ import numpy as np
 
 from stage0_eager.core_interpreter import interpreter
 from stage3_lowering.lowering import emit, fuse, lower, schedule
-from stage3_lowering.tests.graphs import TRITON, trace
+from stage3_lowering.tests.graphs import TRITON, meta_of_array, trace
 from stage3_lowering.triton_interpreter import compile_to_ptx, run_in_interpreter
 from stage_contracts import dtype as dt
+from stage_contracts.device import Device
 from stage_contracts.tests.report_heading import heading
 
 # what triton_blocks.py and split_reductions.py decide by, small: arrays of a few hundred elements meet every case
@@ -38,6 +40,7 @@ SMALL = {
     "merge": {"ROW_LIMIT": 32},
     "emit_triton": {"ROW_LIMIT": 32, "LOOP_BLOCK": 16, "POINTWISE_BLOCK": 32},  # the tree before triton_blocks.py
 }  # fmt: skip
+CUDA = Device("cuda", 0)
 SIZES = (1, 2, 3, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40, 64, 65, 130)
 DTYPES = ("float32", "float32", "float32", "float16", "int64")
 LARGEST = 3000  # elements of an input
@@ -104,7 +107,7 @@ class Maker:
         kinds = ["pair", "neg", "limit"]
         if meta.ndim:
             kinds += ["sum", "sum", "amax", "any", "argmax", "cumsum", "cumsum", "permute", "permute", "slice",
-                      "gather", "centre", "normal", "turned", "turned", "weighted"]  # fmt: skip
+                      "gather", "scatter", "centre", "normal", "turned", "turned", "weighted"]  # fmt: skip
         if meta.dtype.name == "bool":
             return c.cast(node, dt.int64)
         kind = choose(kinds)
@@ -143,6 +146,13 @@ class Maker:
             view = tuple(-1 if d == dim else 1 for d in dims)
             at = c.expand(c.reshape(c.sub(-1, at), _sized(view, meta.shape[dim])), tuple(meta.shape))
             return c.gather(node, dim, at)
+        if kind == "scatter":  # each element to its place, counted in halves: two to one
+            size = meta.shape[dim]
+            at = c.bitwise_right_shift(c.iota(size, -size, 1, dt.int64, meta.device), 1)
+            at = c.expand(
+                c.reshape(at, _sized(tuple(-1 if d == dim else 1 for d in dims), size)), tuple(meta.shape)
+            )
+            return c.scatter_add(c.full(tuple(meta.shape), 0, meta.dtype, meta.device), dim, at, small)
         total = (c.amax if kind == "centre" else c.sum)(small, some, True)
         return c.sub(small, total)
 
@@ -160,10 +170,13 @@ def _together(a: Any, b: Any) -> bool:
 
 def run_one(seed: int, compiles: bool = False) -> str:
     """ "" where the program is right, else what is wrong with it."""
-    maker = Maker(seed)
+    maker, again = Maker(seed), Maker(seed)
     arrays = maker.inputs()
     graph = trace(maker.program, *arrays)
     want = interpreter(graph)(*arrays)
+    if seed % 2:
+        metas = [meta_of_array(a).with_(device=CUDA) for a in again.inputs()]
+        graph = trace(again.program, *metas)
     if any(np.abs(w.astype(float)).max(initial=0) > DEEPEST for w in want):
         return ""
     where = f"seed {seed}: {', '.join(f'{a.dtype}{a.shape}' for a in arrays)}: {' '.join(maker.said)}"

@@ -21,7 +21,7 @@ from stage4_runtime.runtime.cuda_tables import TableLauncher
 from stage4_runtime.runtime.issue import Ready, issuer
 from stage4_runtime.runtime.joining import cat_call
 from stage4_runtime.runtime.layout import byte_strides, round_up, slot_alignment, span
-from stage4_runtime.runtime.scatter import scatter_call
+from stage4_runtime.runtime.scatter import say_how_it_adds, scatter_call
 from stage4_runtime.runtime.triton_units import TritonKernel
 from stage_contracts.device import Device
 from stage_contracts.errors import BuildError
@@ -75,6 +75,7 @@ def cupy_library(device: Device, allocate: Callable[[int], Any] | None = None) -
         return lambda: cp.ndarray(shape, dtype, memory(nbytes), strides)
 
     def bind(loaded: TritonKernel, kernel: Kernel) -> Callable[..., None]:
+        say_how_it_adds(kernel)
         with cp.cuda.Device(device.index):
             launch = kernel_launcher(cp.cuda.driver, loaded)
             return TableLauncher(cp, launch, loaded) if loaded.columns else launch

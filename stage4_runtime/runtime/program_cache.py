@@ -40,7 +40,8 @@ def program_key(name: str, parts: Mapping[str, str], target: Target) -> cache.Ke
         {
             **parts,
             "target": f"{target.name} {target.device} {target.arch} {dict(target.options)}",
-            "settings": f"{settings.lowering} {settings.runtime.cxx_flags} {settings.runtime.cuda_graphs}",
+            "settings": f"{settings.lowering} {settings.runtime.cxx_flags} {settings.runtime.cuda_graphs} "
+            f"{settings.runtime.deterministic}",
             "versions": f"python {sys.version} numpy {np.__version__} {_system()}",
             "software": _software(),
             "compiler": find_compiler().identity if target.name == "cpp" else "",
@@ -119,9 +120,9 @@ def _sources(place: Path) -> list[tuple[str, State]]:
     found, folders = [], [str(place)]
     for folder in folders:
         with os.scandir(folder) as inside:
-            for entry in sorted(inside, key=lambda entry: entry.name):
+            for entry in inside:
                 if entry.name.endswith(".py"):
                     found.append((entry.path, state_of(entry.stat())))
                 elif entry.name not in ("tests", "__pycache__") and entry.is_dir():
                     folders.append(entry.path)
-    return found
+    return sorted(found)

@@ -31,7 +31,7 @@ def state_of(found: os.stat_result) -> State:
 def remembered(question: str, files: Iterable[tuple[str, State]], find: Callable[[], str]) -> str:
     """The answer that was found while these files were as they are now; else `find()`, which is kept."""
     known = list(files)
-    state = json.dumps(known)
+    state = hashlib.sha256(json.dumps(known).encode()).hexdigest()
     try:
         root = cache.open_root()
         path, secret = _path(root, question), secret_key(root)

@@ -12,7 +12,7 @@ from typing import Any
 
 from stage_contracts import config, events
 from stage_contracts.loop_ir import BufferRef
-from stage_contracts.program import External, Program
+from stage_contracts.program import External, Kernel, Program
 from stage_contracts.size_vars import is_open
 from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
@@ -234,6 +234,12 @@ def scatter_call(step: External, program: Program, cp: Any) -> Callable[..., Any
         add(stream, x, places + 8 * index[2], source + src[2] * item, result)
 
     return call
+
+
+def say_how_it_adds(kernel: Kernel) -> None:
+    """The event for a kernel that stage 3 made of a scatter_add and of what is added."""
+    if any(instr.op == "atomic_add" for nest in kernel.nests for instr in nest.body):
+        events.record("policy", "scatter_add", kernel=kernel.name, form="by atomic additions")
 
 
 def _by_atomics(module: Any, cp: Any, out: TensorMeta, count: int) -> Callable[..., None]:

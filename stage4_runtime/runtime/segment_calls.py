@@ -38,7 +38,7 @@ def segment_calls(program: Program, kernels: Mapping[str, Any]) -> dict[str, Cal
         for p in found
         for s in p.steps
     )
-    table = host_table()
+    table = host_table(uses_blas)
     if table is None or (uses_blas and not blas()):
         return {}
     return {part.function: builtin(kernels[part.function], table) for part in found}
@@ -90,8 +90,11 @@ def stamped(call: Callable, count: int) -> tuple[Callable, np.ndarray] | None:
 
 
 @cache
-def host_table() -> np.ndarray | None:
-    """The addresses that HOST_FIELDS names; None where objects do not lie in memory as generated code expects."""
+def host_table(with_blas: bool = True) -> np.ndarray | None:
+    """The addresses that HOST_FIELDS names; None where objects do not lie in memory as generated code expects.
+
+    BLAS is loaded and tried only for who calls it.
+    """
     if not (_usual_layout(True) and _usual_layout(False)):
         return None
     python = ctypes.pythonapi
@@ -100,8 +103,7 @@ def host_table() -> np.ndarray | None:
         "from_int64": python.PyLong_FromLongLong,
         "save_thread": python.PyEval_SaveThread,
         "restore_thread": python.PyEval_RestoreThread,
-        **blas(),
-        **blas_threads(),
+        **(blas() | blas_threads() if with_blas else {}),
         **({} if perf_counter_clock() is None else {"clock_gettime": ctypes.CDLL(None).clock_gettime}),
     }
     places = {name: ctypes.cast(function, ctypes.c_void_p).value for name, function in functions.items()}

@@ -8,14 +8,26 @@ import importlib.util
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from stage4_runtime.runtime.scatter import FOUR_AT_ONCE, THREADS, rows_source, scatter_source, whole_rows
+from stage4_runtime.runtime.program_cache import program_key
+from stage4_runtime.runtime.scatter import (
+    FOUR_AT_ONCE,
+    THREADS,
+    rows_source,
+    say_how_it_adds,
+    scatter_source,
+    whole_rows,
+)
+from stage_contracts import config
 from stage_contracts.device import CPU
-from stage_contracts.dtype import DTYPES
+from stage_contracts.dtype import DTYPES, float32
+from stage_contracts.loop_ir import Instr, LoopNest, Value, symbol
+from stage_contracts.program import Kernel, Target
 from stage_contracts.tensor_meta import TensorMeta
 
 CXX = shutil.which("g++") or shutil.which("clang++")
@@ -216,6 +228,28 @@ def test_a_float_becomes_the_nearest_bfloat16(value, tmp_path):
     np.testing.assert_array_equal(np.isnan(got.astype(float)), np.isnan(want.astype(float)))
     if value == value:
         np.testing.assert_array_equal(got.view("uint16"), want.view("uint16"))
+
+
+def test_a_kernel_that_adds_says_so(event_log):
+    """As a call does. A program that has one is not the program that adds in order."""
+    added = Instr("", "atomic_add", ("y", symbol("i0"), Value("v"), "y"), None)
+    kernels = [
+        Kernel(
+            name,
+            (LoopNest("y", (5,), (), (Instr("v", "load", ("x", symbol("i0")), float32), last)),),
+            ("x", "y"),
+        )
+        for name, last in (("adds", added), ("stores", replace(added, op="store", args=added.args[:3])))
+    ]
+    for kernel in kernels:
+        say_how_it_adds(kernel.verify())
+    said = [e.details for e in event_log("policy") if e.name == "scatter_add"]
+    assert said == [{"kernel": "adds", "form": "by atomic additions"}]
+    keys = []
+    for in_order in (False, True):
+        with config.patch({"runtime.deterministic": in_order}):
+            keys.append(program_key("p", {}, Target("triton")).digest)
+    assert keys[0] != keys[1]
 
 
 @needs_compiler

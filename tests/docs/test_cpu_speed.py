@@ -85,3 +85,21 @@ def test_the_share_of_blas_is_that_of_the_products():
 
 def test_names_are_unique():
     assert len({row.name for row in ROWS}) == len(ROWS)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_a_fork_has_its_own_pages_before_it_is_timed():
+    """What it then writes to is copied no more: of 2,000 pages that it shared with its parent."""
+    program = (
+        "import os, resource, numpy as np\n"
+        "from benchmarks.cpu_peers import own_pages\n"
+        "shared = np.ones(2000 * 4096, np.uint8)\n"
+        "if os.fork() == 0:\n"
+        "    own_pages()\n"
+        "    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt\n"
+        "    shared[:] = 2\n"
+        "    copied = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before\n"
+        "    os._exit(0 if copied < 100 else 1)\n"
+        "raise SystemExit(os.waitstatus_to_exitcode(os.wait()[1]))\n"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, timeout=60, check=True)

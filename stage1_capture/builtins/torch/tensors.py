@@ -13,7 +13,7 @@ from stage0_eager import TABLE
 from stage0_eager.functions import creation
 from stage0_eager.tensor import Tensor
 from stage1_capture.builtins.numpy.methods import tensor_of_array
-from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
+from stage1_capture.state.machine import BUILTINS, CALLED_BY_CODE, Args, Kwargs, Tx
 from stage1_capture.variables.base import (
     SEQUENCES,
     NotConstant,
@@ -23,7 +23,7 @@ from stage1_capture.variables.base import (
     realize,
 )
 from stage1_capture.variables.constant import ConstantVariable
-from stage1_capture.variables.function import function_variable
+from stage1_capture.variables.function import UserFunctionVariable, function_variable
 from stage1_capture.variables.number import EXACT, scalar_input, text_of
 from stage1_capture.variables.operators import call_operator
 from stage1_capture.variables.sequence import ListVariable
@@ -99,3 +99,24 @@ def _of_tensors(tx: Tx, data: Variable) -> Variable | None:
 
 
 BUILTINS[TENSOR] = tensor_call
+
+
+_NUMBERS = frozenset((bool, int, float, complex))
+
+
+def _arithmetic(tx: Tx, method: UserFunctionVariable, args: Args, kwargs: Kwargs) -> Variable:
+    """A tensor's method for one of Python's operators. It asks what the other operand is, and calls an operator: for
+    tensors and numbers the answer is known, which saves following it at most lines of a model."""
+    others = [realize(other) for other in args[1:]]
+    if len(others) != 1 or kwargs or not _is_operand(others[0]):
+        return tx.inline(method, args, kwargs)
+    return tx.call(tx.wrap(method.real.operator, None), [args[0], *others], {})
+
+
+def _is_operand(value: Variable) -> bool:
+    if value.is_tensor() or value.is_open():
+        return True
+    return value.is_python_constant() and type(as_constant(value)) in _NUMBERS
+
+
+CALLED_BY_CODE[Tensor.__add__.__code__] = _arithmetic
