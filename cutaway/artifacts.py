@@ -56,6 +56,7 @@ class HalfArtifacts:
     updates: Sequence[tuple[int, int]] = ()
     # by target name: the target that runs, and others if you ask for them
     emitted: dict[str, Program] = field(default_factory=dict)
+    constants: dict[str, Any] = field(default_factory=dict)  # the arrays that the program reads, by name
     # the same for each subgraph, by name
     subgraphs: dict[str, HalfArtifacts] = field(default_factory=dict)
     run: Callable[..., tuple] | None = None  # arrays -> arrays; `run.source_text` is its steps as Python

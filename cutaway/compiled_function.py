@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cutaway.artifacts import ArtifactList, Artifacts
 from cutaway.backends import Backend
@@ -23,7 +23,7 @@ from cutaway.internal_errors import Failures, Fault, reaches_the_user, run_eager
 from cutaway.policies import on_trial
 from cutaway.recompilation import count_compile, forget_counts, within_limits
 from cutaway.residual import guard_names, rebound
-from cutaway.stances import ELSEWHERE, STANCE, may_compile_now, set_stance
+from cutaway.stances import ELSEWHERE, RUNS_COMPILED, STANCE, may_compile_now, set_stance
 from stage0_eager.state import STATE
 from stage0_eager.transforms.vmap import is_transformed
 from stage_contracts import config, events
@@ -34,9 +34,8 @@ from stage_contracts.pipeline import Entry, Pipeline
 from stage_contracts.report import report_once
 from stage_contracts.sizes import SizePolicy
 
-# The function transforms (func.grad, ...) under which compiled code runs. Any other one batches the function, or may
-# differentiate it twice, and then the plain function runs.
-RUNS_COMPILED = ((), ("grad",), ("vjp",))
+if TYPE_CHECKING:
+    from cutaway.saved_functions import AOTCompiledFunction
 
 
 class CompiledFunction:
@@ -141,6 +140,13 @@ class CompiledFunction:
         from cutaway.explorer import explain_html
 
         return explain_html(self, Path(path))
+
+    def aot_compile(self, example_inputs: tuple[tuple, dict[str, Any]]) -> AOTCompiledFunction:
+        """Compile for one call, `((args...), {kwargs})`, without making it, as in torch. The result can be saved
+        to a file: see AOTCompiledFunction."""
+        from cutaway.saved_functions import aot_compile  # imported here: few programs save functions
+
+        return aot_compile(self, example_inputs)
 
     def run_only(self, *args: Any, **kwargs: Any) -> Any:
         """A call that never compiles: it uses an entry that fits, or runs eagerly."""

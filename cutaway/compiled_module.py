@@ -63,8 +63,16 @@ def _class_with_call(cls: type, module: Module, call: CompiledFunction) -> type:
         "compiled": property(lambda self: call),
         "artifacts": property(lambda self: call.artifacts),
         "explain_html": property(lambda self: call.explain_html),
+        "aot_compile": property(lambda self: _no_aot_compile),
     }
     return type(cls.__name__, (cls,), namespace)
+
+
+def _no_aot_compile(*_: Any) -> None:
+    raise RuntimeError(
+        "aot_compile compiles functions, and this is a module, and its guards are about that object. Write a function "
+        "that reads the module from a global, `def f(x): return model(x)`, and compile that"
+    )
 
 
 def _slot_of(module: Module, member: Any) -> property:

@@ -98,6 +98,23 @@ def load_cache(path: Any, *, trust: bool = False) -> int:
     return load(path, trust=trust)
 
 
+def load_compiled_function(file: Any, *, f_globals: dict[str, Any] | None = None, trust: bool = False) -> Any:
+    """The function that `compile(fn, fullgraph=True).aot_compile(...).save_compiled_function(path)` saved: nothing is
+    captured, and nothing is built.
+
+    file: a path, or a binary file. It contains native code and bytecode that will run with your permissions, so this
+        raises PermissionError unless you pass `trust=True` to say that you know who made the file.
+    f_globals: where the function finds its globals; by default in its module, if that can be imported.
+
+    Raises ValueError for a damaged file, and RuntimeError for one of another version of Python or Cutaway, or if
+    something that the function needs is not here.
+    """
+    # imported here, so that `import cutaway` stays quick
+    from cutaway.saved_functions import load_compiled_function as load
+
+    return load(file, f_globals=f_globals, trust=trust)
+
+
 def is_exporting() -> bool:
     """Always False: there is no export."""
     return False
@@ -160,7 +177,7 @@ __all__ = [
     "RecompileError", "allow_in_graph", "assume_constant_result", "compile", "compiled_function_of",
     "cudagraph_mark_step_begin", "disable", "disallow_in_graph", "error_on_graph_break", "forbid_in_graph",
     "graph_break", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "load_cache",
-    "lookup_backend", "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic",
-    "nested_compile_region", "nonstrict_trace", "register_backend", "reset", "run", "save_cache", "set_stance",
-    "substitute_in_graph", "wrap_numpy",
+    "load_compiled_function", "lookup_backend", "mark_dynamic", "mark_static", "mark_static_address",
+    "maybe_mark_dynamic", "nested_compile_region", "nonstrict_trace", "register_backend", "reset", "run", "save_cache",
+    "set_stance", "substitute_in_graph", "wrap_numpy",
 ]  # fmt: skip

@@ -42,7 +42,7 @@ from stage_contracts.tensor_meta import TensorMeta
 if TYPE_CHECKING:
     from stage_contracts.joint import FunctionalGraph
     from stage_contracts.pipeline import Pipeline
-    from stage_contracts.program import Program
+    from stage_contracts.program import Program, Target
 
 # (name, stage, result). Logs, timings and artifacts use these names. `decompose` has a table of passes of its own.
 STEPS: tuple[tuple[str, int, str], ...] = (
@@ -68,6 +68,9 @@ STEPS: tuple[tuple[str, int, str], ...] = (
     ("compile_guards", 1, "the guards as one Python function (compile_frame.py, as the next)"),
     ("check_guards", 4, "that they hold on the call they were made from"),
 )
+
+# (a half, its target) -> the program with source, and its constant arrays by name
+Emitted = Callable[[HalfArtifacts, "Target"], "tuple[Program, dict[str, Any]]"]
 
 BUILDS = 32  # compilers of GPU kernels that run at once, about 300 MB each
 
@@ -99,15 +102,18 @@ def aot_eager_decomp_partition(
         return aot_eager(graph, inputs, pipeline, artifacts)
 
 
-def inductor(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
-    """Run every stage: kernels for the device of the inputs. A tensor without data has nothing to compute."""
+def inductor(
+    graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts, emitted: Emitted = emitted_program
+) -> Callable[..., tuple]:
+    """Run every stage: kernels for the device of the inputs. A tensor without data has nothing to compute. `emitted`
+    gives the program of each half (saved_programs.py has them from a file)."""
     device = device_of_graph(graph)
     if device.type == "meta":
         events.record("fallback", "aot_eager", reason="tensors on the device meta have no data")
         return aot_eager(graph, inputs, pipeline, artifacts)
 
     def compile_half(core: Graph, updates: Updates = ()) -> Finish:
-        built = lower_and_build(core, device, pipeline, updates)
+        built = lower_and_build(core, device, pipeline, updates, emitted)
 
         def finish() -> tuple[Callable[..., tuple], HalfArtifacts]:
             half = built()
@@ -256,7 +262,11 @@ def _updates(functional: FunctionalGraph) -> Updates:
 
 
 def lower_and_build(
-    core: Graph, device: Device, pipeline: Pipeline, updates: Updates = ()
+    core: Graph,
+    device: Device,
+    pipeline: Pipeline,
+    updates: Updates = (),
+    emitted: Emitted = emitted_program,
 ) -> Callable[[], HalfArtifacts]:
     """Stages 3 and 4 for one core-operator graph. Returns a function that waits for the build. Without a C++ compiler,
     the graph itself runs on NumPy.
@@ -265,13 +275,13 @@ def lower_and_build(
     all are built at the same time.
     """
     inner = {
-        name: lower_and_build(value.graph, device, pipeline)
+        name: lower_and_build(value.graph, device, pipeline, emitted=emitted)
         for name, value in core.attributes.items()
         if isinstance(value, GraphModule)
     }
     events.record("phase", f"Step 3: inductor compiling {core.name} of {len(core.calls)} calls for {device}")
     half = HalfArtifacts(core, pipeline, target_for(device), updates)
-    program, constants = emitted_program(half, half.target)
+    program, half.constants = emitted(half, half.target)
     is_built, built = started(build_all, program, pipeline)
 
     def launched() -> Callable[..., tuple]:
@@ -292,7 +302,7 @@ def lower_and_build(
             for name, part in half.subgraphs.items()
             if part.run is not None
         }
-        run = step("launch", pipeline.launch, program, kernels, {**constants, **runs})
+        run = step("launch", pipeline.launch, program, kernels, {**half.constants, **runs})
         events.record("phase", f"Step 3: inductor done compiling {core.name}")
         return run
 

@@ -22,13 +22,12 @@ from stage_contracts.capture import CapturedFrame
 from stage_contracts.controls import registered
 from stage_contracts.guards import Guard, compile_guards
 from stage_contracts.pipeline import Entry
+from stage_contracts.signature import signature_text
 from stage_contracts.source import ArgSource, AttrSource, FunctionSource, ItemSource
 
 
 def guard_names(fn: types.FunctionType) -> tuple[str, dict[str, Any]]:
     """The parameter list of `fn` as text, and the names that guard expressions may use."""
-    from stage1_capture.capture import signature_text
-
     signature, defaults = signature_text(fn)
     cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
     names = {

@@ -19,6 +19,10 @@ from stage_contracts.messages import did_you_mean, say
 if TYPE_CHECKING:
     from cutaway.compiled_function import CompiledFunction
 
+# The function transforms (func.grad, ...) under which compiled code runs. Any other one batches the function, or may
+# differentiate it twice, and then the plain function runs.
+RUNS_COMPILED = ((), ("grad",), ("vjp",))
+
 STANCES: dict[str, str] = {
     "default": "compile what is new",
     "force_eager": "run everything eagerly",

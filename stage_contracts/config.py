@@ -109,6 +109,8 @@ class RuntimeConfig:
     force_disable_caches: bool = False
     cache_dir: str = ""  # "" is the user's cache folder
     cache_bytes: int = 2 << 30  # largest size of the disk cache
+    # torch.compiler.load_compiled_function, whose signature has no `trust`, runs the native code of its files
+    trust_saved_functions: bool = False
     reuse_memory: bool = True  # off: every temporary has bytes of its own
     # Freed memory that the process keeps for the next call's results, in bytes, where glibc allocates; 0 gives it back.
     # It changes malloc for the whole process, and is on because a training step of a six-layer language model asks

@@ -88,6 +88,8 @@ def _collect(items: Iterable[Any], found: list[Node]) -> None:
         elif kind is tuple or kind is list:
             if item:
                 _collect(item, found)
+        elif isinstance(item, Node):  # of cutaway.fx
+            found.append(item)
         elif isinstance(item, _TREES):
             _collect(_parts(item), found)
 

@@ -1,11 +1,14 @@
-"""Open sizes as Python text: how a guard checks them, and how residual code computes one.
+"""Open sizes as Python text: how a guard checks them, how residual code computes one, how a file has them.
 
-Input: a sympy expression or relation over symbols of sizes, and the text that reads each symbol.
+Input: a sympy expression or relation over symbols of sizes, and the text that reads each symbol. `read_size` reads the
+text that sympy prints.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ast
+import operator
+from collections.abc import Callable, Mapping
 from typing import Any
 
 
@@ -61,3 +64,43 @@ _SIGNS = {
     "Add": "+", "Mul": "*", "Mod": "%", "Equality": "==", "Unequality": "!=", "StrictLessThan": "<", "LessThan": "<=",
     "StrictGreaterThan": ">", "GreaterThan": ">=", "And": "and", "Or": "or",
 }  # fmt: skip
+
+
+def read_size(text: str, symbols: Mapping[str, Any]) -> Any:
+    """Read back `str(expr)`, of an expression or a relation; `symbols` by name. Raises ValueError."""
+    import sympy
+
+    names = ("floor", "ceiling", "Max", "Min", "Mod", "Eq", "Ne", "And", "Or", "Not")
+    calls = {name: getattr(sympy, name) for name in names}
+
+    def read(tree: ast.expr) -> Any:
+        match tree:
+            case ast.Constant(value=bool(value)):
+                return sympy.true if value else sympy.false
+            case ast.Constant(value=int(value)):
+                return sympy.Integer(value)
+            case ast.Constant(value=float(value)):
+                return sympy.Float(value)
+            case ast.Name(id=name) if name in symbols:
+                return symbols[name]
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -read(operand)
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+                return _OPERATORS[type(op)](read(left), read(right))
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _RELATIONS:
+                return getattr(sympy, _RELATIONS[type(op)])(read(left), read(right))
+            case ast.Call(func=ast.Name(id=name), args=args) if name in calls:
+                return calls[name](*map(read, args))
+        raise ValueError(f"not a size: {text!r}")
+
+    try:
+        return read(ast.parse(text, mode="eval").body)
+    except SyntaxError as error:
+        raise ValueError(f"not a size: {text!r}") from error
+
+
+_OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+}  # fmt: skip
+_RELATIONS: dict[type, str] = {ast.Lt: "Lt", ast.LtE: "Le", ast.Gt: "Gt", ast.GtE: "Ge"}

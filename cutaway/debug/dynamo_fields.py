@@ -114,8 +114,9 @@ _BY_REASON: dict[str, dict[str, Any]] = {
         "fake_tensor_disable_inference_mode": True,
     },
     "compiled programs are cached on disk; torch.compiler.save_cache writes them into one file": {
-        "caching_precompile": False, "strict_precompile": False, "enable_aot_compile": True,
+        "caching_precompile": False, "strict_precompile": False,
     },
+    "compile(fn, fullgraph=True).aot_compile is always there": {"enable_aot_compile": True},
     "a backward is compiled with its forward": {"compiled_autograd": False, "compiled_autograd_kwargs_override": {}},
     "recomputation happens inside the graph and repeats no side effect": {
         "skip_fwd_side_effects_in_bwd_under_checkpoint": False,

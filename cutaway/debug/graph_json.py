@@ -16,22 +16,25 @@ from typing import Any
 
 import numpy as np
 
-import cutaway
 from cutaway.debug.runnable import known_operators
+from stage0_eager.functions.creation import from_numpy
+from stage0_eager.tensor import Tensor
 from stage_contracts.device import Device, device_of
 from stage_contracts.dtype import DTYPES, DType
 from stage_contracts.graph import Graph, Node
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.graph_text import target_name
-from stage_contracts.index_expr import parse_index
 from stage_contracts.memory_format import FORMATS, MemoryFormat
 from stage_contracts.node_meta import PRINTED
 from stage_contracts.origin import Origin
-from stage_contracts.symbolic import ShapeEnv, SymInt
+from stage_contracts.size_text import read_size
+from stage_contracts.symbolic import ShapeEnv, SymBool, SymInt
 from stage_contracts.tensor_meta import TensorMeta, parse_meta
 
 FORMAT = "cutaway graph 1"
 GETITEM = "operator.getitem"
+# What a node is marked with that its line in the graph's text does not say.
+MARKS = ("no_grad", "writes_silently", "stands_for_no_grad")
 
 
 def save_graph(graph: Any, path: str | Path) -> None:
@@ -88,13 +91,24 @@ def _node(node: Node, known: dict[str, Any]) -> dict[str, Any]:
         "kwargs": {name: _written(value) for name, value in node.kwargs.items()},
         "type": _type(node.val),
         "meta": {key: str(node.meta[key]) for key in PRINTED if node.meta.get(key) is not None},
+        "marks": [key for key in MARKS if node.meta.get(key)],
         "lines": [[o.file, o.line, o.text, o.column, o.end_column] for o in node.origins],
     }
 
 
 def _type(val: Any) -> Any:
-    """`float32[4, s0]`; of several results, a list; of a size or a number, its text."""
-    return [_type(item) for item in val] if isinstance(val, tuple) else None if val is None else str(val)
+    """`float32[4, s0]`; of several results, a list; of a size or a number, its text. A type whose sizes are computed is
+    written field by field: Max(s0, 3) has a comma of its own."""
+    if isinstance(val, tuple):
+        return [_type(item) for item in val]
+    if isinstance(val, TensorMeta) and not all(map(_is_word, (*val.shape, *val.strides))):
+        fields = {"shape": [*map(str, val.shape)], "strides": [*map(str, val.strides)]}
+        return {"scalar": str(val.with_(shape=())), **fields}
+    return None if val is None else str(val)
+
+
+def _is_word(size: Any) -> bool:
+    return isinstance(size, int) or str(size).isidentifier()
 
 
 def _sizes_of(val: Any) -> list[Any]:
@@ -124,7 +138,7 @@ def _written(value: Any) -> Any:
 def _attribute(name: str, value: Any) -> dict[str, Any]:
     if isinstance(value, GraphModule):
         return {"graph": as_json(value)}
-    if isinstance(value, cutaway.Tensor):
+    if isinstance(value, Tensor):
         array = np.ascontiguousarray(value.detach().numpy())
         data = base64.b64encode(array.tobytes()).decode()
         return {"dtype": value.dtype.name, "shape": list(value.shape), "base64": data}
@@ -134,51 +148,60 @@ def _attribute(name: str, value: Any) -> dict[str, Any]:
 # ---- reading -----------------------------------------------------------------------------------------------------
 
 
-def of_json(record: dict[str, Any]) -> GraphModule:
-    """The graph that as_json wrote."""
+def of_json(record: dict[str, Any], sizes: ShapeEnv | None = None) -> GraphModule:
+    """The graph that as_json wrote. `sizes` has its open sizes, if more is known of them than their hints."""
     operators = {**known_operators(), GETITEM: operator.getitem}
-    env = ShapeEnv()
+    env = sizes or ShapeEnv()
+    known = {str(symbol) for symbol in env.hints}
     for name, hint in record["sizes"].items():
-        env.dimension(name, hint)
+        if name not in known:
+            env.dimension(name, hint)
     graph = Graph(record["name"])
-    graph.attributes = {name: _read_attribute(value) for name, value in record["attributes"].items()}
+    graph.attributes = {name: _read_attribute(value, env) for name, value in record["attributes"].items()}
     nodes: dict[str, Node] = {}
     for row in record["nodes"]:
-        args = tuple(_read(value, nodes) for value in row["args"])
-        kwargs = {name: _read(value, nodes) for name, value in row["kwargs"].items()}
-        match row["op"]:
-            case "placeholder":
-                node = graph.placeholder(row["name"])
-            case "get_attr":
-                node = Graph.get_attr(graph, row["target"], graph.attributes[row["target"]])
-            case "call_function":
-                if row["target"] not in operators:
-                    raise ValueError(
-                        f"unknown operator {row['target']!r} at {row['name']}; import what defines it"
-                    )
-                node = graph.call_function(operators[row["target"]], args, kwargs, name=row["name"])
-            case _:
-                node = graph.output(args[0])
-        nodes[row["name"]] = node
+        nodes[row["name"]] = node = _read_node(graph, row, nodes, operators)
         node.meta |= {key: PRINTED[key](text) for key, text in row["meta"].items()}
+        node.meta |= dict.fromkeys(row.get("marks", ()), True)
         node.meta["val"] = _read_type(row["type"], env)
         node.meta["origins"] = tuple(Origin(*line) for line in row["lines"])
     return GraphModule(graph)
 
 
+def _read_node(graph: Graph, row: dict[str, Any], nodes: dict[str, Node], operators: dict[str, Any]) -> Node:
+    args = tuple(_read(value, nodes) for value in row["args"])
+    kwargs = {name: _read(value, nodes) for name, value in row["kwargs"].items()}
+    match row["op"]:
+        case "placeholder":
+            return graph.placeholder(row["name"])
+        case "get_attr":
+            return Graph.get_attr(graph, row["target"], graph.attributes[row["target"]])
+        case "call_function":
+            if row["target"] not in operators:
+                raise ValueError(
+                    f"unknown operator {row['target']!r} at {row['name']}; import what defines it"
+                )
+            return graph.call_function(operators[row["target"]], args, kwargs, name=row["name"])
+    return graph.output(args[0])
+
+
 def _read_type(text: Any, env: ShapeEnv) -> Any:
     if isinstance(text, list):
         return tuple(_read_type(item, env) for item in text)
+    if isinstance(text, dict):
+        shape, strides = (tuple(_size(size, env) for size in text[part]) for part in ("shape", "strides"))
+        return parse_meta(text["scalar"]).with_(shape=shape, strides=strides)
     if text is None or "[" not in text:
-        return None if text is None else _size(parse_index(text), env)
-    meta = parse_meta(text)
-    shape, strides = (tuple(_size(size, env) for size in sizes) for sizes in (meta.shape, meta.strides))
-    return meta.with_(shape=shape, strides=strides)
+        return None if text is None else _size(text, env)
+    return parse_meta(text, {str(symbol): SymInt(symbol, env) for symbol in env.hints})
 
 
-def _size(size: Any, env: ShapeEnv) -> Any:
-    """A number, or an expression of open sizes."""
-    return SymInt(size, env) if getattr(size, "free_symbols", ()) else int(size)
+def _size(text: str, env: ShapeEnv) -> Any:
+    """A number, or an expression of open sizes, or a condition on them."""
+    if text.lstrip("-").isdigit():
+        return int(text)
+    expr = read_size(text, {str(symbol): symbol for symbol in env.hints})
+    return SymBool(expr, env) if expr.is_Boolean else SymInt(expr, env)
 
 
 def _read(value: Any, nodes: dict[str, Node]) -> Any:
@@ -190,12 +213,12 @@ def _read(value: Any, nodes: dict[str, Node]) -> Any:
     return value
 
 
-def _read_attribute(record: dict[str, Any]) -> Any:
+def _read_attribute(record: dict[str, Any], env: ShapeEnv) -> Any:
     if "graph" in record:
-        return of_json(record["graph"])
+        return of_json(record["graph"], env)
     dtype = DTYPES[record["dtype"]]
     array = np.frombuffer(base64.b64decode(record["base64"]), dtype.numpy).reshape(record["shape"])
-    return cutaway.from_numpy(array.copy())
+    return from_numpy(array.copy())
 
 
 # class -> (key in JSON, how it is written, how it is read)

@@ -17,7 +17,7 @@ from cutaway.debug.comptime import ComptimeContext, ComptimeVar, comptime
 from cutaway.debug.counters import counters
 from cutaway.torch_api.config_modules import TorchConfig
 from stage0_eager.functions import unbacked
-from stage_contracts import python_version
+from stage_contracts import config, python_version
 from stage_contracts.breaks import Unsupported
 from stage_contracts.errors import BackendFailed
 from stage_contracts.graph import GraphError
@@ -27,6 +27,28 @@ class OptimizedModule:
     """The class of torch.compile(module) in torch. Here a compiled module has the module's own class, so no object has
     this one. Code that unwraps a module (`m._orig_mod if isinstance(m, OptimizedModule) else m`) gets the module
     itself."""
+
+
+def _load_compiled_function(
+    file: Any, *, f_globals: dict[str, Any] | None = None, external_data: dict[str, Any] | None = None
+) -> Any:
+    """As cutaway.compiler.load_compiled_function, with torch's parameters. These have no `trust`: that you know who
+    made the file, you say by the setting runtime.trust_saved_functions (CUTAWAY_RUNTIME_TRUST_SAVED_FUNCTIONS=1), or
+    else it raises PermissionError. There is no external data: saving a function refuses what a file cannot hold."""
+    if external_data:
+        raise RuntimeError(
+            f"load_compiled_function got external_data ({', '.join(external_data)}), but expects none: a saved "
+            "function reads such objects from its globals; pass them in f_globals"
+        )
+    trust = config.current().runtime.trust_saved_functions
+    try:
+        return compiler.load_compiled_function(file, f_globals=f_globals, trust=trust)
+    except PermissionError as error:
+        if not trust:
+            error.add_note(
+                "or set CUTAWAY_RUNTIME_TRUST_SAVED_FUNCTIONS=1, since torch's signature has no trust"
+            )
+        raise
 
 
 def compiler_modules(make: Any) -> dict[str, ModuleType]:
@@ -45,7 +67,7 @@ def compiler_modules(make: Any) -> dict[str, ModuleType]:
         name: getattr(compiler, name) for name in "list_backends lookup_backend register_backend".split()
     }
     return {
-        "torch.compiler": make("torch.compiler", compiler),
+        "torch.compiler": make("torch.compiler", compiler, load_compiled_function=_load_compiled_function),
         "torch._dynamo": make(
             "torch._dynamo",
             **shared,

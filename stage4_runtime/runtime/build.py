@@ -56,6 +56,18 @@ def at_hand(units: Iterable[SourceUnit]) -> bool:
     return all(key.digest in _BUILT or cache.there(key) for key in keys)
 
 
+def files_of(unit: SourceUnit) -> Mapping[str, bytes]:
+    """What a unit was built into: from the disk cache, or else built once more."""
+    builder = BUILDERS[unit.language]
+    return cache.load(builder.key(unit)) or builder.make(unit)
+
+
+def load_files(unit: SourceUnit, files: Mapping[str, bytes]) -> Mapping[str, Any]:
+    """The kernels of a unit from what it was built into, elsewhere: no compiler is asked. Whoever made the files is
+    trusted."""
+    return BUILDERS[unit.language].load(unit, files)
+
+
 def expect(target: Target) -> None:
     """A program for this target is about to be lowered: what its builder can get ready meanwhile, it does."""
     if target.name in EXPECT:
