@@ -115,7 +115,9 @@ class RuntimeConfig:
     # Freed memory that the process keeps for the next call's results, in bytes, where glibc allocates; 0 gives it back.
     # It changes malloc for the whole process, and is on because a training step of a six-layer language model asks
     # for 18,000 new pages without it, 2 to 11 % of its CPU time (64 MiB are too few for that step). The price is
-    # memory: up to this much stays resident after you drop arrays. `make kept-memory` measures both.
+    # memory: up to this much stays resident after you drop arrays, and as much again of results over 32 MiB, which
+    # glibc would always give back: for one of 64 MiB the system fills pages for 11 to 14 ms of each call. `make
+    # kept-memory` measures both.
     keep_freed: int = 256 << 20
     compile_seconds: float = (
         300.0  # for one source file; a C++ compiler that takes longer is stopped, and the graph runs on NumPy

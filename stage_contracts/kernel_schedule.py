@@ -48,7 +48,8 @@ class KernelSchedule:
     # of a pointwise kernel: a loop, and where its pieces begin and end; each is written apart, with masks that hold
     # all through it left out
     pieces: tuple[str, tuple[int, ...]] | None = None
-    prefetch: tuple[str, ...] = ()  # of a kernel that reduces rows: inputs it asks for one row ahead
+    # inputs that a kernel which reduces rows asks for one row ahead; tables that one with `streamed` loads rows from
+    prefetch: tuple[str, ...] = ()
     # of a kernel with two tiled loops: loads of a matrix whose tiles are turned in registers before the loops read them
     turned: tuple[str, ...] = ()
     # results that are written past the caches, by lines, each through an array of a tile's, or a block's, size
@@ -121,7 +122,8 @@ class KernelSchedule:
                   "only a pointwise kernel without a table or a tile of one loop runs a loop in pieces")  # fmt: skip
             check(len(cuts) > 1 and (cuts[0], cuts[-1]) == (0, size) and list(cuts) == sorted(set(cuts)),
                   f"pieces must lead from 0 to the loop's size, {size}")  # fmt: skip
-        check(set(self.prefetch) <= set(kernel.params) and (not self.prefetch or bool(inner and outer)),
+        by_rows = bool(outer and (inner or self.streamed))
+        check(set(self.prefetch) <= set(kernel.params) and (not self.prefetch or by_rows),
               "prefetch must be of parameters that a kernel reads by rows")  # fmt: skip
         check(not self.turned or len(self.tiles) == 2, "tiles are turned of two tiled loops")
         loads = {i.name: i for i in kernel.nests[0].body if i.op == "load" and len(i.args) == 2}

@@ -12,6 +12,8 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -29,12 +31,14 @@ FRAMEWORKS = ("cutaway", "torch")
 class Worker:
     """A process with one row in one framework. It is killed when it has said nothing for `limit` seconds."""
 
-    def __init__(self, row: Row, peer: str, limit: float, sources: str) -> None:
+    def __init__(self, row: Row, peer: str, limit: float, sources: str, caches: str) -> None:
+        """`caches`: a folder where each row and framework has its own cache: some rows are the same program."""
         self.row, self.peer, self.limit = row, peer, limit
         self.said = tempfile.TemporaryFile("w+")  # noqa: SIM115 (it lives as long as the process)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.gpu.measure", row.name, peer, sources],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, text=True,
+            env=os.environ | {"TORCHINDUCTOR_CACHE_DIR": f"{caches}/{ROWS.index(row)} {peer}"},
         )  # fmt: skip
         self.found: dict[str, Any] = {}
         self.times: list[float] = []
@@ -67,7 +71,9 @@ class Worker:
 
 def measured(rows: list[Row], peers: list[str], options: argparse.Namespace) -> list[Worker]:
     """Build all of `rows` at once, then measure one process at a time, the frameworks in turns."""
-    workers = [Worker(row, peer, options.limit, options.sources) for row in rows for peer in peers]
+    workers = [
+        Worker(row, peer, options.limit, options.sources, options.caches) for row in rows for peer in peers
+    ]
     try:
         for worker in workers:
             worker.answer()
@@ -87,7 +93,7 @@ def measured(rows: list[Row], peers: list[str], options: argparse.Namespace) -> 
 
 def once_more(workers: list[Worker], options: argparse.Namespace) -> None:
     """What the first call takes in a second process."""
-    seconds = [Worker(w.row, w.peer, options.limit, "") for w in workers]
+    seconds = [Worker(w.row, w.peer, options.limit, "", options.caches) for w in workers]
     for worker, second in zip(workers, seconds, strict=True):
         second.answer()
         second.close()
@@ -130,6 +136,7 @@ def main() -> None:
     parser.add_argument("--together", type=int, default=2, help="rows that are built side by side")
     parser.add_argument("--sources", default="", help="a folder for the generated kernels")
     options = parser.parse_args()
+    options.caches = tempfile.mkdtemp(prefix="gpu-speed-")
     rows = [r for r in ROWS if not options.rows or any(word in r.name for word in options.rows)]
     peers = [p for p in options.peers if importlib.util.find_spec(p.partition(":")[0])]
     begun, errors = time.perf_counter(), []
@@ -143,6 +150,7 @@ def main() -> None:
         for row in rows[k : k + options.together]:
             print(line(row, [w for w in workers if w.row is row]), flush=True)
         errors += [f"{w.row.name}, {w.peer}: {w.found['error']}" for w in workers if "error" in w.found]
+    shutil.rmtree(options.caches, ignore_errors=True)
     print("\n".join(["", *errors, f"{time.perf_counter() - begun:.0f} s"]))
 
 

@@ -13,6 +13,8 @@ from stage0_eager.tests.layouts import DTYPES, layouts
 from stage_contracts import dtype as dt
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.device import CPU
+from stage_contracts.symbolic import ShapeEnv
+from stage_contracts.tensor_meta import TensorMeta
 
 
 def metas_of(tree):
@@ -287,3 +289,17 @@ def test_composites_have_the_metas_their_bodies_give():
         "mean": [x], "transpose": [x, 0, 1], "cross_entropy": [x, Tensor(np.array([0, 2]))], "tril": [x],
     }.items():  # fmt: skip
         assert check(TABLE[f"cutaway.{name}"], *args), name
+
+
+def test_an_answer_is_kept_for_the_same_question_only(monkeypatch):
+    """The default dtype decides, and whether a number is 1, 1.0 or True; of open sizes a rule assumes things each time."""
+    whole = TensorMeta((2,), dt.int64)
+    assert core.div.meta(whole, whole).dtype is dt.float32
+    with monkeypatch.context() as other:
+        other.setattr(dt.DEFAULT_DTYPE, "dtype", dt.float64)
+        assert core.div.meta(whole, whole).dtype is dt.float64
+    assert [core.add.meta(whole, n).dtype for n in (1, 1.0, True)] == [dt.int64, dt.float32, dt.int64]
+    for env in (ShapeEnv(), ShapeEnv()):
+        a, b = (TensorMeta((env.dimension(name, 5, low=2),), dt.float32) for name in "ab")
+        core.add.meta(a, b)
+        assert len(env.assumptions) == 1

@@ -21,6 +21,7 @@ from stage3_lowering.lowering.gathers import Gathers, gathers
 from stage3_lowering.lowering.index_set_splitting import in_piece
 from stage3_lowering.lowering.long_chains import Stage, long_chains
 from stage3_lowering.lowering.prefetch import asking
+from stage3_lowering.lowering.rows_ahead import asked_for
 from stage3_lowering.lowering.schedule_kernels import PARALLEL_WORK, work_of
 from stage3_lowering.lowering.streamed import streamed_stores
 from stage3_lowering.lowering.turned_tiles import turned_loads
@@ -60,7 +61,7 @@ class KernelText:
             f"for (int64_t {self.block} = 0; {self.block} < {size}; {self.block} += {self.width}) {{"
         )
         self.block_end = f"const int64_t {self.end} = {last} < {size} ? {last} : {size};"
-        asked = asking(kernel, schedule.order[-1]) if schedule.prefetch else {}
+        asked = asking(kernel, schedule.order[-1]) if schedule.prefetch and self.inner else {}
         self.asking = {buffer: nest for buffer, nest in asked.items() if buffer in schedule.prefetch}
         self.kept_rows: dict[str, str] = {}  # internal buffer -> its array of an element per reduction point
         self.float_rows = rows_of_floats(kernel)
@@ -160,6 +161,9 @@ class KernelText:
         levels = self._levels(writer, nest, 0, len(nest.body), len(order))
         if not order:
             return levels[0]
+        ahead, asks = asked_for(self, writer, nest, names)
+        levels[-2] += ahead
+        writer.tile_starts += asks
         heads, blocks = [], []
         for v in order:
             if v not in tiles:
@@ -296,7 +300,7 @@ class KernelText:
             return self._after(writer, self._levels(writer, nest, 0, len(nest.body), len(inner)))
         if streamed_stores(nest, self.schedule.streamed):
             writer.block = self.fresh("r0_block")
-            writer.streams = through_lines(self, writer, nest, "r0", writer.block, self._step(nest))
+            writer.streams = through_lines(self, writer, nest, "r0", writer.block, self.block_of(nest))
         levels = self._levels(writer, nest, 0, nest.split, len(inner))
         heads, before = [self._head(v) for v in loops], list(writer.accumulators)
         if self.column:
@@ -392,7 +396,7 @@ class KernelText:
         if not (writer.parts or writer.block):
             whole = f"for (int64_t r0 = {first}; r0 < {last}; ++r0) {{"
             return nested([whole if self.schedule.split else heads[0], *heads[1:]], levels, pragma)
-        size, step = writer.nest.reduction_ranges[0], self._step(writer.nest)
+        size, step = writer.nest.reduction_ranges[0], self.block_of(writer.nest)
         block = writer.block or self.fresh("r0_block")
         head = f"for (int64_t {block} = {first}; {block} < {last}; {block} += {step}) {{"
         end, stop = f"{block} + {step}", list[str]()
@@ -406,7 +410,7 @@ class KernelText:
         inside = [*stop, *lines, *starts, *loop, *streams, *(add for _, add in writer.parts)]
         return [head, *(INDENT + line for line in inside), "}"]
 
-    def _step(self, nest: LoopNest) -> int:
+    def block_of(self, nest: LoopNest) -> int:
         """The elements of a block of a row."""
         size = nest.reduction_ranges[0]
         return SHORT_BLOCK if isinstance(size, int) and size < LONG else BLOCK

@@ -28,7 +28,7 @@ def gathers(nest: LoopNest, loop: str) -> Gathers | None:
     These stay as they are: a load under a mask, one at a place that another of them loads or that is made of random
     words, and what the kernel itself writes.
     """
-    needs = _made_of(nest, loop)
+    needs = made_of(nest, loop)
     checked = {i.name for i in nest.body if i.op == "indirect_index"}
     bound = {
         i.name for i in nest.body if i.op == "random_bits" or i.op == "load" and i.args[0] in nest.writes
@@ -47,7 +47,7 @@ def gathers(nest: LoopNest, loop: str) -> Gathers | None:
     return Gathers(tuple(found), places, frozenset(inside - _needed_after(nest, found)))
 
 
-def _made_of(nest: LoopNest, loop: str) -> dict[str, set[str]]:
+def made_of(nest: LoopNest, loop: str) -> dict[str, set[str]]:
     """Value -> what it is made of, itself included, as far as `loop` changes it."""
     needs: dict[str, set[str]] = {}
     for instr in nest.body:

@@ -31,6 +31,7 @@ from stage3_lowering.lowering.reductions_together import reductions_together
 from stage3_lowering.lowering.register_products import register_products
 from stage3_lowering.lowering.row_blocks import row_blocks
 from stage3_lowering.lowering.row_values import row_values
+from stage3_lowering.lowering.rows_ahead import with_rows_ahead
 from stage3_lowering.lowering.split_reductions import split_reductions
 from stage3_lowering.lowering.streamed import results_alone, with_streamed
 from stage3_lowering.lowering.triton_blocks import holds_rows
@@ -68,7 +69,8 @@ def kernel_schedules(program: Program, target: Target) -> Program:
         kernels = {n: with_prefetch(_in_tiles(with_turned_tiles(k))) for n, k in kernels.items()}
         results = results_alone(program)
         launched = {step.kernel for step in program.steps if isinstance(step, Launch)} if results else ()
-        kernels |= {n: with_streamed(kernels[n], results) for n in launched if not kernels[n].template}
+        streamed = {n: with_streamed(kernels[n], results) for n in launched if not kernels[n].template}
+        kernels |= {n: with_rows_ahead(kernel) for n, kernel in streamed.items()}
     blocks = (step for step in program.steps if isinstance(step, RowBlocks))
     for name in (step.kernel for block in blocks for step in block.steps if isinstance(step, Launch)):
         kernel = kernels[name]

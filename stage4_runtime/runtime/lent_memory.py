@@ -65,4 +65,5 @@ def _give_back(memory: np.ndarray) -> None:
     """Keep it, and let go of what has waited longest, so that all of it is no more than may be kept."""
     _FREE[id(memory)] = memory
     while sum(kept.nbytes for kept in list(_FREE.values())) > may_keep():
-        _FREE.pop(next(iter(_FREE), 0), None)
+        for oldest in list(_FREE)[:1]:
+            _FREE.pop(oldest, None)

@@ -120,6 +120,18 @@ def test_replacing_reaches_into_nested_arguments():
     g.verify()
 
 
+def test_a_node_of_a_derived_class_is_found_wherever_it_is():
+    """Such as fx.Node: it is no container."""
+
+    class Derived(Node):
+        __slots__ = ()
+
+    node = Derived(Graph(), "placeholder", "x", "x", (), {})
+    tree = (node, [node, {"k": node}], slice(node, None), 1)
+    assert nodes_in(tree) == [node] * 4
+    assert nodes_in(map_args(tree, lambda n: 2)) == []
+
+
 def test_inserting_before():
     g = small()
     x, _, _, m, _ = g.nodes

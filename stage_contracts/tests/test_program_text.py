@@ -17,7 +17,7 @@ from stage_contracts.dtype import DTYPES, bool_, float32, int64
 from stage_contracts.index_expr import symbol
 from stage_contracts.loop_ir import BufferRef, Instr, LoopNest, Value
 from stage_contracts.origin import Origin
-from stage_contracts.program_json import load_program, program_of, record_of, save_program
+from stage_contracts.program_json import decode, encode, load_program, program_of, record_of, save_program
 from stage_contracts.program_text import parse_program, print_program
 from stage_contracts.scheduler_ir import FusionDecision
 from stage_contracts.tensor_meta import TensorMeta
@@ -266,7 +266,7 @@ def test_any_program_is_saved_exactly(program, tmp_path_factory):
 def test_a_record_s_nests_are_read_when_something_asks_for_more_than_their_buffers(ask):
     """Whatever asks first finds a LoopNest."""
     nest = program_of(json.loads(json.dumps(record_of(example())))).kernels["kernel0"].nests[0]
-    assert (nest.reads, nest.writes) == (ROW_SUM.reads, ROW_SUM.writes)
+    assert (nest.reads, nest.writes, nest.sizes) == (ROW_SUM.reads, ROW_SUM.writes, ROW_SUM.sizes)
     assert isinstance(nest, LoopNest) and type(nest) is not LoopNest
     assert ask(nest)
 
@@ -276,3 +276,15 @@ def test_a_stored_nest_knows_its_lines_before_anything_else_is_read():
     stored = program_of(json.loads(json.dumps(record_of(example()))))
     for name, kernel in example().kernels.items():
         assert stored.kernels[name].origins == kernel.origins
+
+
+def test_a_stored_nest_knows_its_open_sizes_without_its_text():
+    """A launch asks each kernel for them, and to read the text took longer than all the rest of it."""
+    n = symbol("n")
+    load, store = (
+        Instr("v", "load", ("x", I0 + n), float32),
+        Instr("", "store", ("buf0", I0, Value("v")), None),
+    )
+    nest = LoopNest("buf0", (n,), (), (load, store))
+    stored = decode(encode(nest))
+    assert stored.sizes == nest.sizes == ("n",) and type(stored) is not LoopNest

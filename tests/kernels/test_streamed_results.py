@@ -112,6 +112,31 @@ def test_the_bits_of_plain_stores(name):
     assert bits(call()) == bits(text_and_call(function, *tensors)[1]())
 
 
+IDS = np.arange(120) * 31 % 96
+# name: program, rows, how many tables it asks for
+TABLES = {
+    "rows": (lambda rows, table: F.embedding(rows, table) * 2, IDS, 1),
+    "a table twice": (lambda rows, table: F.embedding(rows, table) + F.embedding(rows, table * 2), IDS, 1),
+    "rows of rows": (lambda rows, table: F.embedding(rows, table) + 1, IDS.reshape(3, 40), 0),  # found in a loop before
+    "one row": (lambda rows, table: F.embedding(rows, table.reshape(6, -1)) + 1, IDS[:1] % 6, 0),
+    "from the end": (lambda rows, table: table[rows] - 1, IDS - 96, 1),
+    "a place for each element": (lambda rows, table: cutaway.gather(table, 0, rows), np.arange(40 * 320).reshape(40, 320) * 7 % 96, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_rows_of_a_table_are_asked_for(name):
+    function, rows, asked = TABLES[name]
+    tensors = [cutaway.from_numpy(np.ascontiguousarray(rows)), X]
+    text, call = text_and_call(function, *tensors)
+    assert text.count("cutaway::prefetch(&") == asked, text
+    np.testing.assert_allclose(call().numpy(), function(*tensors).numpy(), rtol=1e-6)
+    rows = np.array(rows)
+    rows.flat[-1] = 96
+    with pytest.raises((IndexError, RuntimeError)):  # as eager
+        text_and_call(function, cutaway.from_numpy(rows), X)
+
+
 def test_open_sizes_are_written_plainly():
     compiled = cutaway.compile(lambda x: x * 2, dynamic=True)
     with mock.patch.object(streamed, "FROM_MEMORY", SMALL), config.patch(force_disable_caches=True):
