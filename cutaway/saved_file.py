@@ -93,7 +93,7 @@ def _parts(saved: Saved) -> Parts:
             f"{fn.__qualname__} cannot be saved: a file holds what the backends {', '.join(BACKENDS)} make, but it was "
             f"compiled by {note.backend!r}{' in parts' if artifacts.parts else ''}"
         )
-    writer = Writer(fn.__module__, _behind_globals(frame, fn))
+    writer = Writer(fn.__module__ or "__main__", _behind_globals(frame, fn))
     try:
         function = _function(fn, frame, writer)
         graph = None if frame.graph is None else as_json(frame.graph)
@@ -143,7 +143,7 @@ def _function(fn: types.FunctionType, frame: CapturedFrame, writer: Writer) -> d
     """All of function.json but the registered objects."""
     old = [int(number) for number in re.findall(r"\bregistered\((\d+)\)", frame.residual_source)]
     return {
-        "module": fn.__module__,
+        "module": writer.module,
         "name": fn.__name__,
         "qualname": fn.__qualname__,
         "signature": signature_text(fn)[0],

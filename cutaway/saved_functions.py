@@ -41,8 +41,10 @@ class AOTCompiledFunction:
 
     __capture_rule__ = Rule("disable", "it is compiled already")
 
-    def __init__(self, fn: types.FunctionType, entry: Entry, note: Note) -> None:
+    def __init__(self, fn: types.FunctionType, entry: Entry, note: Note, file: bytes = b"") -> None:
+        """`file`: what it was loaded from."""
         functools.update_wrapper(self, fn)
+        self._file = file
         self._fn, self._entry, self._note, self._name = fn, entry, note, fn.__qualname__
         self._guarded = True
 
@@ -78,7 +80,7 @@ class AOTCompiledFunction:
         """Write one file, from which `cutaway.compiler.load_compiled_function` makes the function again. The file is
         written completely or not at all. Raises RuntimeError for what a file cannot hold, and names it."""
         with config.patch(self._note.settings):  # what the kernels are called in the cache depends on them
-            write_whole(Path(path), [write_file(Saved(self._fn, self._entry, self._note))])
+            write_whole(Path(path), [self._file or write_file(Saved(self._fn, self._entry, self._note))])
 
     def __repr__(self) -> str:
         return f"<{self._name}, compiled ahead of time: {len(self._entry.guards)} guards>"
@@ -148,11 +150,13 @@ def load_compiled_function(
     file: Any, *, f_globals: dict[str, Any] | None = None, trust: bool = False
 ) -> AOTCompiledFunction:
     """See cutaway.compiler.load_compiled_function."""
+    name = str(getattr(file, "name", file))
     if trust is not True:
         raise PermissionError(
-            f"load_compiled_function({str(getattr(file, 'name', file))!r}): the file holds native code that will run "
-            "as you; pass trust=True if you know who made it"
+            f"load_compiled_function({name!r}): the file holds native code that will run as you; pass trust=True if "
+            "you know who made it"
         )
-    with events.timed("pass", "load_compiled_function"):
-        saved = restored(read_file(file), f_globals)
-    return AOTCompiledFunction(saved.fn, saved.entry, saved.note)
+    with events.timed("pass", "load_compiled_function"), put_off():
+        data = file.read() if hasattr(file, "read") else Path(file).read_bytes()
+        saved = restored(read_file(data, name), f_globals)
+    return AOTCompiledFunction(saved.fn, saved.entry, saved.note, data)

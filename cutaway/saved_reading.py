@@ -16,7 +16,6 @@ import sys
 import types
 import zipfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from cutaway import saved_programs
@@ -40,11 +39,9 @@ from stage_contracts.size_text import read_size
 from stage_contracts.symbolic import ShapeEnv
 
 
-def read_file(file: Any) -> Parts:
+def read_file(data: bytes, name: str) -> Parts:
     """The parts of a file, each as it was written. Raises ValueError for a damaged file, RuntimeError for one of
     another version."""
-    name = getattr(file, "name", file)
-    data = file.read() if hasattr(file, "read") else Path(file).read_bytes()
     versions = {"format": FORMAT, "cutaway": __version__, "python": python_here()}
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as bundle:
@@ -98,7 +95,10 @@ def restored(parts: Parts, f_globals: dict[str, Any] | None) -> Saved:
 def _namespace(record: dict[str, Any], reader: Reader, f_globals: dict[str, Any] | None) -> dict[str, Any]:
     """The function's globals: those that the caller gives, or its module's, if that can be imported. For a program's
     own file (`__main__`) and a module that is not here: what the file itself has."""
-    read = record["globals"]
+    read, place = (
+        record["globals"],
+        "f_globals" if f_globals is not None else f"its module {record['module']}",
+    )
     if f_globals is None and record["module"] == "__main__":
         there = vars(sys.modules["__main__"])
         f_globals = there if read.keys() <= there.keys() else None
@@ -119,7 +119,10 @@ def _namespace(record: dict[str, Any], reader: Reader, f_globals: dict[str, Any]
         f_globals.update({name: reader.read(value["is"]) for name, value in read.items()})
     missing = [name for name in read if name not in f_globals]
     if missing:
-        raise NotThere(f"it reads the globals {', '.join(missing)}, which are not in f_globals")
+        raise NotThere(
+            f"it reads the globals {', '.join(missing)}, which {place} does not have; pass f_globals, a dict "
+            "that has them"
+        )
     f_globals.setdefault("__builtins__", builtins)  # as exec does
     return f_globals
 

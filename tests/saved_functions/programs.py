@@ -129,6 +129,10 @@ def training_step(x, y):
     return loss.detach()
 
 
+def an_update():
+    OPTIMIZER.step()
+
+
 def of_numpy(a):
     return np.sin(a) + np.where(a > 0, a, 1), a.shape
 
@@ -140,6 +144,12 @@ def nothing_to_compute(x, n=3):
 def drawn(*shape, dtype="float32", grad=False, seed=0):
     numbers = np.random.default_rng(seed).standard_normal(shape) * 3
     return cutaway.from_numpy(numbers).to(getattr(cutaway, dtype)).requires_grad_(grad)
+
+
+def given_gradients():
+    for number, parameter in enumerate(TRAINED.parameters()):
+        parameter.grad = cutaway.full_like(parameter, number - 0.5)
+    return (), {}
 
 
 def marked():
@@ -170,6 +180,7 @@ CASES = {
     "an object": (an_object, lambda: ((drawn(4),), {}), ()),
     "a module": (a_module, lambda: ((drawn(5, 3),), {}), ()),
     "training step": (training_step, lambda: ((drawn(5, 3), drawn(5, 2, seed=1)), {}), ()),
+    "an update": (an_update, given_gradients, ()),
     "of numpy": (of_numpy, lambda: ((np.linspace(-1, 1, 5),), {}), ()),
     "nothing to compute": (nothing_to_compute, lambda: ((drawn(2),), {}), ()),
 }  # fmt: skip

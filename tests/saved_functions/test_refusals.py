@@ -274,6 +274,17 @@ def test_an_open_file_is_read(saved):
         assert load_compiled_function(file, trust=True)(x).tolist() == scaled(x).tolist()
 
 
+def test_a_loaded_function_is_saved_as_the_same_file(saved, tmp_path):
+    load_compiled_function(saved, trust=True).save_compiled_function(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == saved.read_bytes()
+
+
+def test_compiled_code_may_call_it(saved):
+    loaded = load_compiled_function(saved, trust=True)
+    compiled = cutaway.compile(lambda x: loaded(x) + 1, backend="eager")
+    assert compiled(cutaway.ones(2, 3)).tolist() == (scaled(cutaway.ones(2, 3)) + 1).tolist()
+
+
 # ---- what is missing where the file is loaded --------------------------------------------------------------------
 
 SOURCE = """
@@ -308,7 +319,7 @@ def test_without_its_module_a_function_needs_its_globals(module, tmp_path):
     assert load_compiled_function(tmp_path / "plain", trust=True)(x).tolist() == [2.0] * 3
     with pytest.raises(RuntimeError, match="reads the globals WEIGHT.* pass f_globals"):
         load_compiled_function(tmp_path / "weighted", trust=True)
-    with pytest.raises(RuntimeError, match="reads the globals WEIGHT, which are not in f_globals"):
+    with pytest.raises(RuntimeError, match="reads the globals WEIGHT, which f_globals does not have"):
         load_compiled_function(tmp_path / "weighted", f_globals={"helper": helper}, trust=True)
     loaded = load_compiled_function(tmp_path / "weighted", f_globals=names, trust=True)
     assert loaded(x).tolist() == [2.0] * 3
@@ -326,7 +337,9 @@ def test_other_code_of_a_function_that_was_followed_is_told(module, tmp_path):
 def test_a_missing_name_is_told(module, tmp_path):
     ahead(module.weighted, cutaway.ones(3)).save_compiled_function(tmp_path / "weighted")
     del module.helper
-    with pytest.raises(RuntimeError, match="reads the globals helper"):
+    with pytest.raises(
+        RuntimeError, match="reads the globals helper, which its module a_module_that_goes does"
+    ):
         load_compiled_function(tmp_path / "weighted", trust=True)
 
 
