@@ -79,12 +79,14 @@ def prod(input, dim=None, keepdim=False, *, dtype=None):
 @method
 @operator
 def mean(input, dim=None, keepdim=False, *, dtype=None):
-    """Arithmetic mean over `dim`; floating dtypes only."""
+    """Arithmetic mean over `dim`; floating dtypes only. Of float16 in float32: a sum may be larger than any half."""
     if dtype is not None and dtype is not input.dtype:
         input = c.cast(input, dtype)
     if not input.dtype.is_differentiable:
         raise RuntimeError(f"mean(): Input dtype must be floating, got {input.dtype.name}")
     dims = all_dims(input, dim)
+    if input.dtype is dt.float16:
+        return c.cast(mean(c.cast(input, dt.float32), dims, keepdim), dt.float16)
     return c.div(c.sum(input, dims, keepdim), count(input, dims))
 
 
@@ -101,13 +103,19 @@ sum_of_squares.derivative(input=lambda g, input: c.mul(input, c.mul(g, 2)))
 @method
 @operator
 def var(input, dim=None, unbiased=None, keepdim=False, *, correction=1):
-    """Variance over `dim` in two passes, divided by (n - correction); `unbiased` says correction 1 or 0."""
+    """Variance over `dim` in two passes, divided by (n - correction); `unbiased` says correction 1 or 0.
+
+    Of float16 in float32: a sum may be larger than any half.
+    """
     if isinstance(dim, bool):  # var(input, unbiased)
         dim, unbiased = None, dim
     correction = correction if unbiased is None else int(unbiased)
     if not input.dtype.is_differentiable:
         raise RuntimeError(f"std and var only support floating point dtypes, got {input.dtype.name}")
     dims = all_dims(input, dim)
+    if input.dtype is dt.float16:
+        wide = c.cast(input, dt.float32)
+        return c.cast(var(wide, dims, keepdim=keepdim, correction=correction), dt.float16)
     n = count(input, dims)
     centred = c.sub(input, c.div(c.sum(input, dims, True), n))
     freedom = n - correction

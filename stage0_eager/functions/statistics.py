@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from stage0_eager.derivatives.rules import adjoint
-from stage0_eager.functions.reductions import all_dims, count, var
+from stage0_eager.functions.reductions import all_dims, mean, var
 from stage0_eager.functions.results import MinMax, ValuesIndices
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
@@ -168,7 +168,7 @@ def var_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=1):
     """(variance, mean) over `dim`."""
     dims = all_dims(input, dim)
     spread = var(input, dim, unbiased, keepdim, correction=correction)
-    return spread, c.div(c.sum(input, dims, keepdim), count(input, dims))
+    return spread, mean(input, dims, keepdim)
 
 
 @operator

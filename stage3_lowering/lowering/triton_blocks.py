@@ -79,23 +79,31 @@ def _tile(kernel: Kernel, outer: tuple[Any, ...]) -> tuple[int, int] | None:
 
 
 def _of_reduction(kernel: Kernel, points: Any, row: Any) -> Blocks:
-    loops = tuple(range(len(kernel.nests[0].ranges)))
-    fixed = not is_open(row)
     best = column_loop(kernel)
-    if best is not None:
-        x = (*(k for k in loops if k != best), best)
-        columns = COLUMNS if is_open(points) else min(power_of_2(points), COLUMNS)
-        long_block = COLUMN_BLOCK
-        if fixed and not is_open(points) and points < FEW_COLUMNS * columns:  # or a few of them read all rows
-            columns = min(columns, max(SECTOR, power_of_2(points // FEW_COLUMNS)))
-            long_block = COLUMNS * COLUMN_BLOCK // columns
-        whole = fixed and row <= long_block or bool(kernel.row_buffers)
-        rblock = power_of_2(row) if whole else long_block
-        columns = max(1, min(columns, COLUMNS * COLUMN_BLOCK // rblock))
-        return Blocks(x, None, columns, rblock, whole, warps_of(columns * rblock))
+    return _of_rows(kernel, points, row) if best is None else _of_columns(kernel, points, row, best)
+
+
+def _of_columns(kernel: Kernel, points: Any, row: Any, best: int) -> Blocks:
+    """Of a reduction over strided rows: columns side by side along the loop `best`."""
+    x = (*(k for k in range(len(kernel.nests[0].ranges)) if k != best), best)
+    fixed = not is_open(row)
+    columns = COLUMNS if is_open(points) else min(power_of_2(points), COLUMNS)
+    long_block = COLUMN_BLOCK
+    if fixed and not is_open(points) and points < FEW_COLUMNS * columns:  # or a few of them read all rows
+        columns = min(columns, max(SECTOR, power_of_2(points // FEW_COLUMNS)))
+        long_block = COLUMNS * COLUMN_BLOCK // columns
+    whole = fixed and row <= long_block or bool(kernel.row_buffers)
+    rblock = power_of_2(row) if whole else long_block
+    columns = max(1, min(columns, COLUMNS * COLUMN_BLOCK // rblock))
+    return Blocks(x, None, columns, rblock, whole, warps_of(columns * rblock))
+
+
+def _of_rows(kernel: Kernel, points: Any, row: Any) -> Blocks:
+    loops, fixed = tuple(range(len(kernel.nests[0].ranges))), not is_open(row)
     whole = fixed and row <= held_row(kernel) or bool(kernel.row_buffers)  # these rows have no memory
     rblock = power_of_2(row) if whole else LONG_BLOCK
-    if fixed and rblock == row and not is_open(points) and points >= SPREAD_INSTANCES and spread(kernel):
+    many = not is_open(points) and points >= SPREAD_INSTANCES
+    if fixed and rblock == row and many and spread(kernel):
         block = max(1, min(SPREAD // rblock, points // SPREAD_INSTANCES))
         return Blocks(loops, None, 1 << (block.bit_length() - 1), rblock, True, 1)
     block = max(1, REDUCED // rblock)

@@ -19,7 +19,7 @@ from stage0_eager.functions.index_checks import (
 )
 from stage0_eager.functions.nn.normalization import vector_norm
 from stage0_eager.functions.numbers import known
-from stage0_eager.functions.reductions import log_softmax
+from stage0_eager.functions.reductions import log_softmax, mean
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage_contracts import dtype as dt
@@ -290,12 +290,17 @@ def _nll(logp, target, weight, ignore_index, reduction, smoothing):
     loss = c.where(kept, loss, 0)
     if reduction != "mean":
         return _reduce(loss, reduction)
+    narrow = loss.dtype
+    if narrow is dt.float16:  # a sum, or a count, may be larger than any half
+        loss = c.cast(loss, dt.float32)
     if weight is None:
-        share = c.cast(c.sum(kept, tuple(range(kept.ndim)), False), logp.dtype)
+        share = c.cast(c.sum(kept, tuple(range(kept.ndim)), False), loss.dtype)
     else:
+        weight = c.cast(weight, loss.dtype) if weight.dtype is dt.float16 else weight
         chosen = c.sum(c.where(hit, weight, 0), (dim,), False)
         share = c.sum(c.where(kept, chosen, 0), tuple(range(kept.ndim)), False)
-    return c.div(c.sum(loss, tuple(range(loss.ndim)), False), share)
+    out = c.div(c.sum(loss, tuple(range(loss.ndim)), False), share)
+    return c.cast(out, narrow) if out.dtype is not narrow else out
 
 
 @operator
@@ -341,14 +346,13 @@ def l1_loss(input, target, reduction="mean"):
 def _reduce(loss, reduction):
     if reduction == "none":
         return loss
-    total = c.sum(loss, tuple(range(loss.ndim)), False)
     if reduction == "sum":
-        return total
+        return c.sum(loss, tuple(range(loss.ndim)), False)
     if reduction == "mean":
         if not loss.is_floating_point():
             raise RuntimeError(
                 "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
                 f"Got: {NAMES[loss.dtype]}"
             )
-        return c.div(total, loss.numel())
+        return mean(loss)
     raise ValueError(f"{reduction} is not a valid value for reduction")
