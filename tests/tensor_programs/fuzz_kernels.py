@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
@@ -39,9 +39,7 @@ def ways(seed: int, program: TensorProgram) -> list[Way]:
     return [NESTS, *built.get(seed % CPP_EVERY, [])]
 
 
-def interpreted(
-    core: Graph, device: Device, pipeline: Pipeline, updates: Sequence[tuple[int, int]] = ()
-) -> Callable[[], HalfArtifacts]:
+def interpreted(core: Graph, device: Device, pipeline: Pipeline, *rest: Any) -> Callable[[], HalfArtifacts]:
     """What lower_and_build gives, with nests and the fused program interpreted in place of the kernels."""
     half = HalfArtifacts(core, pipeline, Target("cpp"))
 
