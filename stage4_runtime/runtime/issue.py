@@ -95,7 +95,7 @@ class Ready:
 def issuer(cp: Any) -> Callable[..., Callable] | None:
     """`make(launches)`: of (kernel, its words, the word of its blocks or 0) a function of (stream, words...). The
     stream is word 1. None where C cannot launch."""
-    place, table = driver_launch(cp), host_table()
+    place, table = driver_launch(cp), host_table(False)
     function = compiled() if place and table is not None else None
     if function is None or table is None:
         return None

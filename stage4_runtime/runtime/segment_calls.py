@@ -90,7 +90,7 @@ def stamped(call: Callable, count: int) -> tuple[Callable, np.ndarray] | None:
 
 
 @cache
-def host_table(with_blas: bool = True) -> np.ndarray | None:
+def host_table(with_blas: bool) -> np.ndarray | None:
     """The addresses that HOST_FIELDS names; None where objects do not lie in memory as generated code expects.
 
     BLAS is loaded and tried only for who calls it.

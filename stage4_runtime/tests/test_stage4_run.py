@@ -81,6 +81,6 @@ def test_how_a_matrix_lies(shape, strides, lies):
 
 def test_the_host_is_as_expected_here():
     """If this fails, programs still run, step by step; but on this interpreter and NumPy they should not need to."""
-    table = segment_calls.host_table()
+    table = segment_calls.host_table(True)
     assert table is not None and table.dtype == np.uint64 and (table[:5] != 0).all()
     assert set(segment_calls.blas()) == {"sgemm", "dgemm", "sgemv", "dgemv"}

@@ -101,6 +101,7 @@ PROMISED |= {
     "caches": {
         "twice": [r"miss unit=program", "reason=new source", r"hit unit=program", "1682.94"],
         "bundle": ["2 entries saved", "pass trust=True", "2 entries loaded"],
+        "function": [r"tensor\(\[0.25", "compiled ahead of time for another call"],
     },
     "distributed": {
         "two": ["2 processes, mean loss 0.036"],

@@ -15,6 +15,7 @@ LONG = {
     "cpu-speed": 40_000,  # a row for each program, in four tables
     "capture-coverage": 20_000,  # programs by name
     "distributed": 15_000,  # a row for each fault and each way to train
+    "gpu-distributed": 15_000,  # three models, two numbers of GPUs
 }
 SAID = {
     "the command": r"^make [a-z-]+",

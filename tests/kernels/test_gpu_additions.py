@@ -40,6 +40,13 @@ FUNCTIONS = {  # name: (function of a table and of places, kernels that add, cal
 DRAW = np.random.default_rng(4)
 
 
+@pytest.fixture(autouse=True)
+def _not_deterministic():
+    """Whatever another test of this process has asked for."""
+    with config.patch({"runtime.deterministic": False}):
+        yield
+
+
 def table():
     return cutaway.tensor(DRAW.integers(-4, 5, (50, 24)).astype("float32")).requires_grad_(True)
 
