@@ -65,13 +65,13 @@ def test_settings_are_read_back_as_they_were_set():
     before = torch.get_num_threads()
     try:
         torch.set_float32_matmul_precision("high")
-        torch.use_deterministic_algorithms(False)
+        torch.use_deterministic_algorithms(True)
         torch.set_num_threads(3)
         assert torch.get_float32_matmul_precision() == "high" and torch.get_num_threads() == 3
-        assert not torch.are_deterministic_algorithms_enabled()
+        assert torch.are_deterministic_algorithms_enabled()
     finally:
         torch.set_float32_matmul_precision("highest")
-        torch.use_deterministic_algorithms(True)
+        torch.use_deterministic_algorithms(False)
         torch.set_num_threads(before)
 
     def f(x):

@@ -76,8 +76,10 @@ def test_switches_for_speed_are_kept_and_others_refused():
     torch.set_float32_matmul_precision("high")
     with pytest.raises(ValueError, match="expects 'highest'"):
         torch.set_float32_matmul_precision("low")
+    torch.set_float32_matmul_precision("highest")
     torch.use_deterministic_algorithms(True)
     assert torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(False)
     assert torch.cuda.device_count() == 0 or torch.cuda.is_available()
 
 
