@@ -25,9 +25,7 @@ class Row:
     wanted: float = 1.0  # torch.compile's time over ours: at least
     scale: float = 1.0  # of the inputs' normal values
     moves: int = 0  # bytes that any program must read and write; 0: arithmetic decides
-    torch: Callable[..., Any] | None = (
-        None  # (torch, inputs) -> the function that torch's users write instead
-    )
+    torch: Callable[..., Any] | None = None  # (torch, inputs) -> what its users write instead
 
 
 def sin_cos(m: Any, f: Any, x: Any) -> Any:

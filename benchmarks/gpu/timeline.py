@@ -2,8 +2,8 @@
 
 Input: spans of kernels, as torch's profiler records them (CUPTI sees each kernel of the process, whoever launched it).
 A collective is hidden unless the computation waits for it: at its end nothing else ran on the GPU, and the next kernel
-had been issued. (Trace analysers count each moment without another kernel, also where the host has issued none:
-communication-computation overlap of Holistic Trace Analysis, https://hta.readthedocs.io.)
+had been issued. The profiler slows the host, so less waits here than without it. (Trace analysers count each moment
+without another kernel: communication-computation overlap, https://hta.readthedocs.io.)
 """
 
 from __future__ import annotations
@@ -72,9 +72,7 @@ def waits(spans: Iterable[Span]) -> list[Wait]:
     [Wait(ran=6.0, waited=4.0)]
     >>> waits([matmul, all_reduce, Span(14, 20, "add", issued=13)])  # until 13 there was nothing to run
     [Wait(ran=6.0, waited=1.0)]
-    >>> waits(
-    ...     [matmul, all_reduce, Span(13, 20, "add", issued=2)]
-    ... )  # it began before the end: it waited for something else
+    >>> waits([matmul, all_reduce, Span(13, 20, "add", issued=2)])  # it began before the end
     [Wait(ran=6.0, waited=0.0)]
     """
     collectives, others = [], []

@@ -53,16 +53,11 @@ class Statements:
         self.parts: list[tuple[str, str]] = []  # of sums in blocks: before a block's loop, and after it
         self.gathered: dict[str, str] = {}  # load -> the tile of elements that a loop before has loaded
         self.turned: dict[str, str] = {}  # load -> its element in a tile that is turned before the loops
-        self.streamed: dict[
-            str, str
-        ] = {}  # buffer -> the element of the array that is then written past the caches
-        self.block = (
-            ""  # where they are written by a loop over a row: the name of where its block starts, and
-        )
-        self.streams: tuple[list[str], list[str]] = (
-            [],
-            [],
-        )  # what stands before the loop over a block, and behind it
+        # Results written past the caches: buffer -> the element of the array that holds a block of it. By a loop over a
+        # row: the name of where its block starts, and what stands before the loop over a block and behind it.
+        self.streamed: dict[str, str] = {}
+        self.block = ""
+        self.streams: tuple[list[str], list[str]] = ([], [])
         self.elsewhere: frozenset[str] = frozenset()  # values that only such a loop needs
 
     def depth_of(self, instr: Instr) -> int:

@@ -14,9 +14,8 @@ import numpy as np
 from stage4_runtime.runtime.freed_memory import LARGEST, may_keep
 from stage_contracts.kernel_schedule import CACHE_LINE, FROM_MEMORY
 
-_FREE: dict[
-    int, np.ndarray
-] = {}  # by id, in the order in which they came back; each step on it is one of Python's own
+# By id, in the order in which they came back; each step on it is one of Python's own.
+_FREE: dict[int, np.ndarray] = {}
 
 
 def result_memory(nbytes: int) -> np.ndarray:
