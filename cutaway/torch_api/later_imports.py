@@ -53,7 +53,8 @@ class Later:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name.startswith(_OWN) or name.partition(".")[0] == "torch":
             return None
-        after = sys.meta_path[sys.meta_path.index(self) + 1 :]
+        # in a block inside a block this finder stands there twice
+        after = [f for f in sys.meta_path[sys.meta_path.index(self) + 1 :] if f is not self]
         found = (f.find_spec(name, path, target) for f in after if hasattr(f, "find_spec"))
         spec = next((spec for spec in found if spec is not None), None)
         if spec is not None and type(spec.loader) is SourceFileLoader:
