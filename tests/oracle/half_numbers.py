@@ -148,7 +148,9 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     from tests.oracle.kernel_columns import KERNEL_COLUMNS
 
-    columns = {one.name: one.check for one in KERNEL_COLUMNS[:3]} if options.kernels else {"torch": eager_is_torch}
+    columns = (
+        {one.name: one.check for one in KERNEL_COLUMNS[:3]} if options.kernels else {"torch": eager_is_torch}
+    )
     total = bad = 0
     with config.patch({"cache": False}):
         for name in options.rows or ROWS:

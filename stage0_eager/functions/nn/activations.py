@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from stage0_eager.functions.in_float32 import in_float32
 from stage0_eager.table.core import core as c
 from stage0_eager.table.evaluation import on_array
 from stage0_eager.table.operator import operator
@@ -51,6 +52,7 @@ def silu(input):
 
 
 @operator
+@in_float32
 def softplus(input, beta=1, threshold=20):
     """log(1 + exp(beta * x)) / beta; x itself where beta * x > threshold."""
     scaled = c.mul(input, beta)
