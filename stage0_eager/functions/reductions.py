@@ -231,12 +231,12 @@ def softmax(input, dim=None, dtype=None):
     return narrowed(c.div(e, c.sum(e, dims, True)), narrow)
 
 
-softmax.derivative(
-    input=lambda g, out, dim, input_meta: _cast_like(
-        c.mul(out, c.sub(g, c.sum(c.mul(g, out), _along(out, dim), True))),
-        input_meta,
-    )
-)
+def _softmax_input(g, out, dim, input_meta):
+    (g, _), (out, _) = widened(g), widened(out)
+    return _cast_like(c.mul(out, c.sub(g, c.sum(c.mul(g, out), _along(out, dim), True))), input_meta)
+
+
+softmax.derivative(input=_softmax_input)
 
 
 @method
@@ -254,12 +254,12 @@ def log_softmax(input, dim=None, dtype=None):
     return narrowed(c.sub(shifted, c.log(c.sum(c.exp(shifted), dims, True))), narrow)
 
 
-log_softmax.derivative(
-    input=lambda g, out, dim, input_meta: _cast_like(
-        c.sub(g, c.mul(c.exp(out), c.sum(g, _along(out, dim), True))),
-        input_meta,
-    )
-)
+def _log_softmax_input(g, out, dim, input_meta):
+    (g, _), (out, _) = widened(g), widened(out)
+    return _cast_like(c.sub(g, c.mul(c.exp(out), c.sum(g, _along(out, dim), True))), input_meta)
+
+
+log_softmax.derivative(input=_log_softmax_input)
 
 
 def _softmax_rows(x, out, dim):

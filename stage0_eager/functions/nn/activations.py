@@ -39,10 +39,15 @@ def gelu(input, approximate="none"):
     if approximate == "none":
         return c.mul(c.mul(input, 0.5), c.add(c.erf(c.mul(input, math.sqrt(0.5))), 1))
     if approximate == "tanh":
-        cube = c.mul(c.mul(input, input), input)
-        inner = c.mul(c.add(input, c.mul(cube, 0.044715)), math.sqrt(2 / math.pi))
-        return c.mul(c.mul(input, 0.5), c.add(c.tanh(inner), 1))
+        return _gelu_by_tanh(input)
     raise RuntimeError(f"approximate argument must be either none or tanh, got {approximate!r}")
+
+
+@in_float32
+def _gelu_by_tanh(input):
+    cube = c.mul(c.mul(input, input), input)
+    inner = c.mul(c.add(input, c.mul(cube, 0.044715)), math.sqrt(2 / math.pi))
+    return c.mul(c.mul(input, 0.5), c.add(c.tanh(inner), 1))
 
 
 @operator

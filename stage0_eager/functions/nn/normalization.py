@@ -43,6 +43,7 @@ def _scaled(centred, variance, weight, bias, eps):
 def normalize_by_moments(input, mean, variance, weight=None, bias=None, eps=1e-5):
     """(input - mean) / sqrt(variance + eps), then per channel * weight + bias; input is (N, C, ...)."""
     input, narrow = widened(input)
+    mean, variance, weight, bias = (x if x is None else _wide(x) for x in (mean, variance, weight, bias))
     return narrowed(_scaled(c.sub(input, mean), variance, weight, bias, eps), narrow)
 
 
