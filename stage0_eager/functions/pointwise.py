@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from stage0_eager.derivatives.rules import fit
-from stage0_eager.functions.in_float32 import in_float32
+from stage0_eager.functions.in_float32 import float16_in_float32, in_float32
 from stage0_eager.functions.numbers import known, needs_complex, scaled
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import Operator, operator
@@ -113,6 +113,8 @@ def sub(input, other, *, alpha=1):
 def _as_half(alpha, input, other):
     """alpha; beside halves as one of them, which torch makes of it on a CPU."""
     tensors = [x for x in (input, other) if isinstance(x, Tensor)]
+    if all(x.dtype not in HALVES for x in tensors):
+        return alpha
     half = dt.result_type((x.dtype, dt.DIMENSIONED if x.ndim else dt.ZERO_DIM) for x in tensors)
     if half not in HALVES:
         return alpha
@@ -227,7 +229,7 @@ def masked_fill(input, mask, value):
 
 @method
 @operator
-@in_float32
+@float16_in_float32
 def lerp(input, end, weight):
     """input + weight * (end - input)."""
     return c.add(input, c.mul(c.sub(end, input), weight))
@@ -235,7 +237,7 @@ def lerp(input, end, weight):
 
 @method
 @operator
-@in_float32
+@float16_in_float32
 def addcmul(input, tensor1, tensor2, *, value=1):
     """input + value * tensor1 * tensor2."""
     return c.add(input, scaled(c.mul(tensor1, tensor2), value))
@@ -243,7 +245,7 @@ def addcmul(input, tensor1, tensor2, *, value=1):
 
 @method
 @operator
-@in_float32
+@float16_in_float32
 def addcdiv(input, tensor1, tensor2, *, value=1):
     """input + value * tensor1 / tensor2."""
     return c.add(input, scaled(c.div(tensor1, tensor2), value))

@@ -17,6 +17,7 @@ from stage0_eager.table.operator import operator
 from stage0_eager.tensor import method
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
+from stage_contracts.half_numbers import HALVES
 
 
 def all_dims(input, dim):
@@ -106,7 +107,7 @@ sum_of_squares.derivative(input=lambda g, input: c.mul(input, c.mul(g, 2)))
 def var(input, dim=None, unbiased=None, keepdim=False, *, correction=1):
     """Variance over `dim` in two passes, divided by (n - correction); `unbiased` says correction 1 or 0.
 
-    Of float16 in float32: a sum may be larger than any half.
+    Of halves in float32: a sum may be larger than any half, and a mean that is rounded is none.
     """
     if isinstance(dim, bool):  # var(input, unbiased)
         dim, unbiased = None, dim
@@ -114,9 +115,9 @@ def var(input, dim=None, unbiased=None, keepdim=False, *, correction=1):
     if not input.dtype.is_differentiable:
         raise RuntimeError(f"std and var only support floating point dtypes, got {input.dtype.name}")
     dims = all_dims(input, dim)
-    if input.dtype is dt.float16:
+    if input.dtype in HALVES:
         wide = c.cast(input, dt.float32)
-        return c.cast(var(wide, dims, keepdim=keepdim, correction=correction), dt.float16)
+        return c.cast(var(wide, dims, keepdim=keepdim, correction=correction), input.dtype)
     n = count(input, dims)
     centred = c.sub(input, c.div(c.sum(input, dims, True), n))
     freedom = n - correction
