@@ -13,8 +13,8 @@ from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
+from stage_contracts.half_numbers import HALVES
 
-_HALVES = ("float16", "bfloat16")
 _EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
 
 
@@ -53,7 +53,7 @@ def normalize_batch(input, dims, weight=None, bias=None, eps=1e-5):
 
     Halves are computed in float32, and rounded once.
     """
-    half = input.dtype.name in _HALVES
+    half = input.dtype in HALVES
     mean, variance = _moments_at_once(input, dims) if half else _moments(input, dims)[:2]
     return normalize_by_own_moments(input, mean, variance, dims, weight, bias, eps), mean, variance
 
@@ -76,14 +76,14 @@ def normalize_by_own_moments(input, mean, variance, dims, weight=None, bias=None
     mean and variance are those of input over `dims`: the gradient of input has what flows through them, so they get
     none. (Its own derivative goes through them as any other.)
     """
-    half = input.dtype.name in _HALVES
+    half = input.dtype in HALVES
     wide = [x if x is None or not half else c.cast(x, dt.float32) for x in (input, weight, bias)]
     out = _scaled(c.sub(wide[0], mean), variance, wide[1], wide[2], eps)
     return c.cast(out, input.dtype) if half else out
 
 
 def _wide(x):
-    return c.cast(x, dt.float32) if x.dtype.name in _HALVES else x
+    return c.cast(x, dt.float32) if x.dtype in HALVES else x
 
 
 def _sums(g, input, mean, variance, dims, eps):
@@ -225,7 +225,7 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
             f"but got input of size {list(input.shape)}"
         )
     dims = tuple(range(input.ndim - len(shape), input.ndim))
-    half = input.dtype.name in ("float16", "bfloat16")
+    half = input.dtype in HALVES
     x = c.cast(input, dt.float32) if half else input
     square = c.div(sum_of_squares(x, dims), count(x, dims))
     out = c.mul(x, c.rsqrt(c.add(square, _EPS[dt.real_of(x.dtype).name] if eps is None else eps)))
