@@ -36,7 +36,9 @@ def _at(values: Any, axis: int, q: Any) -> Any:
     below = c.slice(values, axis, low, low + 1, 1)
     above = c.slice(values, axis, high, high + 1, 1)
     apart = c.sub(above, below)
-    return c.sub(above, c.mul(apart, 1 - part)) if part >= 0.5 else c.add(below, c.mul(apart, part))
+    if part >= 0.5:
+        return c.sub(above, c.mul(apart, float(kind(1 - part))))
+    return c.add(below, c.mul(apart, part))
 
 
 def _quantile(a: Any, q: Any, axis: Any, keepdims: bool, scale: float) -> Any:
@@ -114,8 +116,9 @@ def _slope(f: Any, axis: int, step: Any) -> Any:
     n = f.shape[axis]
     if n < 2:
         raise NotHere("gradient along an axis with fewer than two elements")
+    step, twice = array(step, f.dtype), array(2.0 * step, f.dtype)
     part = lambda low, high: c.slice(f, axis, low, high, 1)  # noqa: E731
-    inside = c.div(c.sub(part(2, n), part(0, n - 2)), 2.0 * step)
+    inside = c.div(c.sub(part(2, n), part(0, n - 2)), twice)
     first, last = c.sub(part(1, 2), part(0, 1)), c.sub(part(n - 1, n), part(n - 2, n - 1))
     return c.cat([c.div(first, step), inside, c.div(last, step)], axis)
 

@@ -91,7 +91,11 @@ def _enter(name: str, rule: str, compute: Callable, arity: int) -> None:
 
         def body(x1, x2, *, dtype=None):  # type: ignore[misc]
             wanted = computed_in(rule, (x1, x2), dtype)
-            return compute(*operands(x1, x2, dtype=wanted, numbers=isinstance(compute, Operator)))
+            # beside float16 a number is one, in NumPy; these operators would keep it in float32
+            kept = wanted is dt.float16 and compute in (c.mul, c.div)
+            return compute(
+                *operands(x1, x2, dtype=wanted, numbers=isinstance(compute, Operator) and not kept)
+            )
 
     body.__name__ = name.split()[0]
     body.__doc__ = f"np.{body.__name__}: computed in {RULES[rule][1]}."
@@ -342,7 +346,7 @@ def round_(a, decimals=0):
         return c.clone(a)
     if decimals == 0:
         return c.round(a)
-    scale = 10.0 ** abs(decimals)
+    scale = array(10.0 ** abs(decimals), a.dtype)
     there, back = (c.mul, c.div) if decimals > 0 else (c.div, c.mul)
     return back(c.round(there(a, scale)), scale)
 
@@ -358,7 +362,7 @@ def fix(x):
 def sinc(x):
     """sin(pi x) / (pi x), 1 at 0."""
     x = array(x, computed_in("divided", (x,), None))
-    y = c.mul(x, math.pi)
+    y = c.mul(x, array(math.pi, x.dtype))
     small = c.where(c.eq(y, 0), 1.0e-20, y)
     return c.where(c.eq(x, 0), 1.0, c.div(c.sin(small), small))
 

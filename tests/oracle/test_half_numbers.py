@@ -142,3 +142,37 @@ def test_lists_of_tensors(name, dtype):
             x = [language.tensor([0.001, 0.5, 3.0]).to(getattr(language, dtype))]
             results.append(getattr(language, f"_foreach_{name}")(x, number)[0].double().tolist())
         assert results[0] == results[1], number
+
+
+def written(x):
+    x = x.copy()
+    x *= 1.00047
+    x /= 70_001.0
+    return x
+
+
+OF_NUMPY = {
+    "mul": lambda x: x * 70_000.0,
+    "rmul": lambda x: 1.00047 * x,
+    "div": lambda x: x / 70_001.0,
+    "rdiv": lambda x: 1e-9 / x,
+    "floor_divide": lambda x: x // 0.30007,
+    "multiply": lambda x: np.multiply(x, 2049),
+    "in place": written,
+    "round": lambda x: np.round(x, 5),
+    "gradient": lambda x: np.gradient(x, 70_000.0),
+    "percentile": lambda x: np.percentile(x, 33.3),
+    "sinc": np.sinc,
+}
+
+
+@pytest.mark.parametrize("name", OF_NUMPY)
+def test_array_programs_keep_numpys_rule(name):
+    """A Python number beside an array of float16 is a float16 (NEP 50)."""
+    x = np.linspace(-3, 3, 31).astype(np.float16)
+    with np.errstate(all="ignore"):
+        want = np.asarray(OF_NUMPY[name](x))
+        for backend in ("eager", "inductor"):
+            got = np.asarray(cutaway.compile(OF_NUMPY[name], backend=backend)(x))
+            assert got.dtype == want.dtype
+            np.testing.assert_array_equal(got, want)
