@@ -14,6 +14,7 @@ from stage0_eager import arrays
 from stage0_eager.defaults import device_or_default, dtype_or_default
 from stage0_eager.functions import joining
 from stage0_eager.functions.aliases import alias
+from stage0_eager.functions.in_float32 import in_float32
 from stage0_eager.functions.statistics import vector_norm
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
@@ -241,6 +242,7 @@ def broadcast_shapes(*shapes: Any) -> tuple:
 
 @method
 @operator
+@in_float32
 def renorm(input, p, dim, maxnorm):
     """Each part of input along `dim` scaled down to the p-norm maxnorm where it is above."""
     dim = wrap_dim(dim, input.ndim)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from stage0_eager.derivatives.rules import fit
+from stage0_eager.functions.in_float32 import in_float32
 from stage0_eager.functions.numbers import known, needs_complex, scaled
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import Operator, operator
@@ -15,6 +16,7 @@ from stage0_eager.table.registry import register
 from stage0_eager.tensor import Tensor, method
 from stage_contracts import dtype as dt
 from stage_contracts.core_ops import CORE_OPS
+from stage_contracts.half_numbers import HALVES
 
 
 def _public(name: str) -> Operator:
@@ -95,14 +97,26 @@ def add(input, other, *, alpha=1):
     if type(alpha) is complex:
         needs_complex(alpha, other)
     both = isinstance(other, Tensor) and other.dtype is dt.bool_
-    return c.add(input, c.cast(c.mul(other, alpha), dt.bool_) if both else c.mul(other, alpha))
+    product = c.mul(other, _as_half(alpha, input, other))
+    return c.add(input, c.cast(product, dt.bool_) if both else product)
 
 
 @method
 @operator
 def sub(input, other, *, alpha=1):
     """input - alpha * other."""
-    return c.sub(input, scaled(other, alpha))
+    return c.sub(
+        input, scaled(other, alpha if known(alpha) and alpha == 1 else _as_half(alpha, input, other))
+    )
+
+
+def _as_half(alpha, input, other):
+    """alpha; beside halves as one of them, which torch makes of it on a CPU."""
+    tensors = [x for x in (input, other) if isinstance(x, Tensor)]
+    half = dt.result_type((x.dtype, dt.DIMENSIONED if x.ndim else dt.ZERO_DIM) for x in tensors)
+    if half not in HALVES:
+        return alpha
+    return c.cast(alpha, half) if isinstance(alpha, Tensor) else c.full((), alpha, half, tensors[0].device)
 
 
 @method
@@ -146,7 +160,11 @@ def round(input, *, decimals=0):
     """Nearest integer, ties to even; to `decimals` places when given."""
     if decimals == 0:
         return c.round(input)
-    scale = 10.0**decimals
+    return _round_places(input, 10.0**decimals)
+
+
+@in_float32
+def _round_places(input, scale):
     return c.div(c.round(c.mul(input, scale)), scale)
 
 
@@ -209,6 +227,7 @@ def masked_fill(input, mask, value):
 
 @method
 @operator
+@in_float32
 def lerp(input, end, weight):
     """input + weight * (end - input)."""
     return c.add(input, c.mul(c.sub(end, input), weight))
@@ -216,6 +235,7 @@ def lerp(input, end, weight):
 
 @method
 @operator
+@in_float32
 def addcmul(input, tensor1, tensor2, *, value=1):
     """input + value * tensor1 * tensor2."""
     return c.add(input, scaled(c.mul(tensor1, tensor2), value))
@@ -223,6 +243,7 @@ def addcmul(input, tensor1, tensor2, *, value=1):
 
 @method
 @operator
+@in_float32
 def addcdiv(input, tensor1, tensor2, *, value=1):
     """input + value * tensor1 / tensor2."""
     return c.add(input, scaled(c.div(tensor1, tensor2), value))

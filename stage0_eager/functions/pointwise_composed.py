@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from stage0_eager.derivatives.rules import fit
+from stage0_eager.functions.in_float32 import in_float32
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage0_eager.tensor import Tensor, method
@@ -20,23 +21,6 @@ def as_operand(value, like):
     if isinstance(value, Tensor):
         return value
     return c.full((), value, dt.scalar_dtype(value), like.device)
-
-
-def widened(input, *others):
-    """(input, None), or (input in float32, its dtype) where a half-precision input meets others in float32.
-
-    Norms compute such a call in float32 and give the dtype of their input, as in torch: autocast's products meet
-    the weights of a norm so.
-    """
-    half = input.dtype.name in ("float16", "bfloat16")
-    if half and any(other is not None and other.dtype is dt.float32 for other in others):
-        return c.cast(input, dt.float32), input.dtype
-    return input, None
-
-
-def narrowed(out, dtype):
-    """What `widened` began: out in the dtype of the input."""
-    return out if dtype is None else c.cast(out, dtype)
 
 
 def needs_floating(name, *tensors):
@@ -137,6 +121,7 @@ logit.derivative(input=_logit_input)
 
 @method
 @operator
+@in_float32
 def sinc(input):
     """sin(pi x) / (pi x); 1 at 0."""
     zero = c.eq(input, 0)

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from stage0_eager.functions.in_float32 import in_float32, narrowed, widened
 from stage0_eager.table.core import core as c
 from stage0_eager.table.evaluation import on_array
 from stage0_eager.table.operator import operator
@@ -131,6 +132,7 @@ def without_dims(x, dims):
 
 @method
 @operator
+@in_float32
 def std(input, dim=None, unbiased=None, keepdim=False, *, correction=1):
     """Standard deviation: the root of `var`."""
     return c.sqrt(var(input, dim, unbiased, keepdim, correction=correction))
@@ -191,6 +193,7 @@ def cumsum(input, dim, *, dtype=None):
 
 @method
 @operator
+@in_float32
 def logsumexp(input, dim, keepdim=False):
     """log(sum(exp(input))) without overflow."""
     dims = all_dims(input, dim)
@@ -223,16 +226,17 @@ def softmax(input, dim=None, dtype=None):
     dims = all_dims(input, dim)
     if any_empty(input, dims):  # no largest to subtract, and nothing to divide
         return c.clone(input)
+    input, narrow = widened(input)  # a sum may be larger than any half
     e = c.exp(c.sub(input, c.amax(input, dims, True)))
-    return c.div(e, c.sum(e, dims, True))
+    return narrowed(c.div(e, c.sum(e, dims, True)), narrow)
 
 
-softmax.derivative(
-    input=lambda g, out, dim, input_meta: _cast_like(
-        c.mul(out, c.sub(g, c.sum(c.mul(g, out), _along(out, dim), True))),
-        input_meta,
-    )
-)
+def _softmax_input(g, out, dim, input_meta):
+    (g, _), (out, _) = widened(g), widened(out)
+    return _cast_like(c.mul(out, c.sub(g, c.sum(c.mul(g, out), _along(out, dim), True))), input_meta)
+
+
+softmax.derivative(input=_softmax_input)
 
 
 @method
@@ -245,16 +249,17 @@ def log_softmax(input, dim=None, dtype=None):
     dims = all_dims(input, dim)
     if any_empty(input, dims):
         return c.clone(input)
+    input, narrow = widened(input)
     shifted = c.sub(input, c.amax(input, dims, True))
-    return c.sub(shifted, c.log(c.sum(c.exp(shifted), dims, True)))
+    return narrowed(c.sub(shifted, c.log(c.sum(c.exp(shifted), dims, True))), narrow)
 
 
-log_softmax.derivative(
-    input=lambda g, out, dim, input_meta: _cast_like(
-        c.sub(g, c.mul(c.exp(out), c.sum(g, _along(out, dim), True))),
-        input_meta,
-    )
-)
+def _log_softmax_input(g, out, dim, input_meta):
+    (g, _), (out, _) = widened(g), widened(out)
+    return _cast_like(c.sub(g, c.mul(c.exp(out), c.sum(g, _along(out, dim), True))), input_meta)
+
+
+log_softmax.derivative(input=_log_softmax_input)
 
 
 def _softmax_rows(x, out, dim):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from stage0_eager.derivatives.rules import adjoint
-from stage0_eager.functions.reductions import all_dims, mean, var
+from stage0_eager.functions.reductions import all_dims, mean, std, var
 from stage0_eager.functions.results import MinMax, ValuesIndices
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
@@ -174,8 +174,9 @@ def var_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=1):
 @operator
 def std_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=1):
     """(standard deviation, mean) over `dim`."""
-    spread, average = var_mean(input, dim, unbiased, keepdim, correction=correction)
-    return c.sqrt(spread), average
+    return std(input, dim, unbiased, keepdim, correction=correction), mean(
+        input, all_dims(input, dim), keepdim
+    )
 
 
 @method

@@ -27,6 +27,7 @@ from stage_contracts import dtype as dt
 from stage_contracts.complex_metas import TAKES_COMPLEX
 from stage_contracts.core_ops import COPY_, CORE_OPS, CoreOp
 from stage_contracts.dtype import DType
+from stage_contracts.half_numbers import KEPT, kept_number
 from stage_contracts.tensor_meta import TensorMeta
 
 KERNELS = {
@@ -238,8 +239,12 @@ def _elementwise(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]
             if as_they_are[dtype] and dtype is getattr(operands[-1], "dtype", None):
                 out = silently(formula, *operands)
             else:
-                dtype = _compute_dtype(core.name, tuple(map(_kind_of, operands)))
-                out = silently(_cast_and_run, formula, operands[:first], operands[first:], dtype)
+                kinds = tuple(map(_kind_of, operands))
+                dtype = _compute_dtype(core.name, kinds)
+                if core.name in KEPT and _keeps_number(core.name, kinds):
+                    out = silently(_rounded_once, xp, core.name, formula, operands, dtype)
+                else:
+                    out = silently(_cast_and_run, formula, operands[:first], operands[first:], dtype)
         except (ValueError, TypeError) as error:
             return _of_refused(core, operands, error)
         if type(out) is np.ndarray and out.flags.c_contiguous:
@@ -395,6 +400,17 @@ def _cast_and_run(formula: Callable[..., Any], as_is: tuple, operands: tuple, dt
     return formula(*as_is, *[_as(a, dtype) for a in operands])
 
 
+def _rounded_once(xp: Any, name: str, formula: Callable[..., Any], operands: tuple, half: np.dtype) -> Any:
+    """Of halves and a number: in float32, rounded once. On NumPy this takes half the time of arithmetic in float16."""
+    if xp is np or name not in ON_NUMPY:
+        return formula(*[_as(a, _FLOAT32) for a in operands]).astype(half)
+    # in one kernel on a GPU
+    operands = tuple(a if getattr(a, "dtype", None) == half else _as(a, _FLOAT32) for a in operands)
+    like = next(a for a in operands if a.dtype == half)
+    return formula(*operands, out=xp.empty_like(like), dtype=_FLOAT32, casting="same_kind")
+
+
+_FLOAT32 = dt.float32.numpy
 _BY_DTYPE = {d.numpy: d for d in dt.DTYPES.values()}
 _BY_NUMBER = {d.numpy.num: d for d in dt.DTYPES.values()}
 
@@ -454,9 +470,17 @@ def _compute_dtype(name: str, kinds: tuple) -> np.dtype:
     return dt.DEFAULT_DTYPE.dtype.numpy if in_floats else dtype.numpy
 
 
+@lru_cache(maxsize=1024)
+def _keeps_number(name: str, kinds: tuple) -> bool:
+    """Whether one of the operands is a number that stays in float32 beside halves."""
+    operands = [(dt.dtype_of(kind[0]), int(kind[1])) if isinstance(kind, tuple) else None for kind in kinds]
+    return kept_number(name, operands, dt.dtype_of(_compute_dtype(name, kinds))) is not None
+
+
 def forget_dtypes() -> None:
     """The default dtype has changed, and with it what arithmetic with Python floats is done in."""
     _compute_dtype.cache_clear()
+    _keeps_number.cache_clear()
 
 
 def _as(value: Any, dtype: np.dtype) -> Any:

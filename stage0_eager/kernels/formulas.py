@@ -353,7 +353,11 @@ def _nonzero(xp: Any, x: Any) -> Any:
 
 def _full(xp: Any, shape: tuple, value: Any, dtype: DType, device: Any) -> Any:
     dt.check_number(value, dtype)
-    return arrays.namespace(device).full(shape, number_as(value, dtype), dtype.numpy)
+    number, there = number_as(value, dtype), arrays.namespace(device)
+    if dtype.itemsize == 2 and dtype.is_floating_point:  # it may be larger than any half
+        with np.errstate(over="ignore"):
+            return there.full(shape, number, dtype.numpy)
+    return there.full(shape, number, dtype.numpy)
 
 
 def _iota(xp: Any, length: int, start: Any, step: Any, dtype: DType, device: Any) -> Any:

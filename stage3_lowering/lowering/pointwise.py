@@ -34,6 +34,7 @@ from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.device import CPU
 from stage_contracts.dtype import DType
 from stage_contracts.graph import Node
+from stage_contracts.half_numbers import kept_number
 from stage_contracts.loop_ir import ExternCall, Value
 from stage_contracts.symbolic import hinted
 from stage_contracts.tensor_meta import TensorMeta
@@ -110,10 +111,15 @@ def _is_wide(operand: Any) -> bool:
 
 
 def _in_one_width(state: State, node: Node, compute: DType, args: dict[str, Any]) -> dict[str, Any]:
-    """The arguments; what meets float16 in float64, in float16."""
-    if compute is not dt.float16 or node.target.name == "cast":
+    """The arguments; what meets float16 in float64, in float16 (unless it stays float32, as a number does there)."""
+    name = node.target.name
+    if compute is not dt.float16 or name == "cast":
         return args
-    return {key: _halved(state, node, o) if _is_wide(o) else o for key, o in args.items()}
+    kept = _kept(name, list(args.values()), compute)
+    return {
+        key: _halved(state, node, o) if _is_wide(o) and k != kept else o
+        for k, (key, o) in enumerate(args.items())
+    }
 
 
 def _halved(state: State, node: Node, operand: Lazy) -> Lazy:
@@ -172,12 +178,19 @@ def _arithmetic(
             element(args["other"], compute),
         ]
     else:
-        values = [element(o, compute) for o in operands]
+        kept = _kept(name, operands, compute)
+        values = [element(o, dt.float32 if k == kept else compute) for k, o in enumerate(operands)]
     body.origins = node.origins
     if name == "pow" and compute.is_floating_point and operands[1] == 0.5:
         # as eager: of -inf no number, of -0.0 the same
         return body.emit("sqrt", values[:1], computed(meta.dtype), node.name)
     return body.emit(name, values, computed(compute if name == "where" else meta.dtype), node.name)
+
+
+def _kept(name: str, operands: list[Any], compute: DType) -> int | None:
+    """The place of a number that stays in float32 beside halves."""
+    known = [(o.meta.dtype, o.meta.ndim) if isinstance(o, Lazy) else None for o in operands]
+    return kept_number(name, known, compute)
 
 
 def _compute_dtype(name: str, operands: list[Any]) -> DType:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from stage0_eager.functions.in_float32 import in_float32
 from stage0_eager.functions.linalg.products import addmm, blend, bmm, matmul, mm, summed
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
@@ -187,28 +188,37 @@ def mv(input, vec):
 @operator
 def addmv(input, mat, vec, *, beta=1, alpha=1):
     """beta * input + alpha * (mat @ vec)."""
-    return blend(input, mv(mat, vec), beta, alpha)
+    return blend(mv, input, mat, vec, beta, alpha)
 
 
 @method
 @operator
 def baddbmm(input, batch1, batch2, *, beta=1, alpha=1):
     """beta * input + alpha * (batch1 @ batch2), over a batch of matrices."""
-    return blend(input, bmm(batch1, batch2), beta, alpha)
+    return blend(bmm, input, batch1, batch2, beta, alpha)
 
 
 @method
 @operator
 def addbmm(input, batch1, batch2, *, beta=1, alpha=1):
     """beta * input + alpha * the sum over the batch of batch1 @ batch2."""
-    return blend(input, summed(bmm(batch1, batch2), (0,)), beta, alpha)
+    return blend(_sum_of_products, input, batch1, batch2, beta, alpha)
 
 
 @method
 @operator
 def addr(input, vec1, vec2, *, beta=1, alpha=1):
     """beta * input + alpha * the outer product of two vectors."""
-    return blend(input, c.mul(c.reshape(vec1, (vec1.shape[0], 1)), vec2), beta, alpha)
+    return blend(_outer, input, vec1, vec2, beta, alpha)
+
+
+def _outer(vec1, vec2):
+    return c.mul(c.reshape(vec1, (vec1.shape[0], 1)), vec2)
+
+
+@in_float32
+def _sum_of_products(batch1, batch2):
+    return summed(bmm(batch1, batch2), (0,))
 
 
 @method
@@ -289,6 +299,7 @@ def trace(input):
 
 
 @operator
+@in_float32
 def bilinear(input1, input2, weight, bias=None):
     """out[..., k] = input1 @ weight[k] @ input2 + bias[k]; weight is (out, in1, in2)."""
     out_features, in1, in2 = weight.shape

@@ -6,10 +6,12 @@ Input: tensors of one dtype. A 1-D operand gets a dimension that is removed agai
 from __future__ import annotations
 
 from stage0_eager.derivatives.rules import conjugate, transpose_last
+from stage0_eager.functions.in_float32 import in_float32
 from stage0_eager.functions.numbers import known, scaled
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage0_eager.tensor import method
+from stage_contracts import dtype as dt
 
 
 @method
@@ -53,6 +55,7 @@ def bmm(input, mat2):
 
 @method
 @operator
+@in_float32
 def dot(input, tensor):
     """Inner product of two vectors."""
     _need_rank("dot", 1, input, tensor)
@@ -84,14 +87,33 @@ def outer(input, vec2):
 @operator
 def addmm(input, mat1, mat2, *, beta=1, alpha=1):
     """beta * input + alpha * (mat1 @ mat2)."""
-    return blend(input, mm(mat1, mat2), beta, alpha)
+    return blend(mm, input, mat1, mat2, beta, alpha)
 
 
-def blend(input, product, beta, alpha):
-    """beta * input + alpha * product; for beta 0 the input is not read, NaN and infinities in it neither."""
+def blend(multiply, input, left, right, beta, alpha):
+    """beta * input + alpha * multiply(left, right); for beta 0 the input is not read, NaN and infinities in it neither.
+
+    Halves with numbers are blended in float32, and rounded once; the product, too, where alpha may make it smaller.
+    """
+    if known(beta) and known(alpha) and beta == alpha == 1:
+        return c.add(multiply(left, right), input)
+    if left.dtype is dt.float16 and not (known(alpha) and alpha == 1):
+        return _in_one_piece(multiply, input, left, right, beta, alpha)
+    return _blended(input, multiply(left, right), beta, alpha)
+
+
+def _sum(input, product, beta, alpha):
     if known(beta) and beta == 0:
         return scaled(product, alpha)
     return c.add(scaled(product, alpha), scaled(input, beta))
+
+
+_blended = in_float32(_sum)
+
+
+@in_float32
+def _in_one_piece(multiply, input, left, right, beta, alpha):
+    return _sum(input, multiply(left, right), beta, alpha)
 
 
 @operator

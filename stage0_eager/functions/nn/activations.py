@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from stage0_eager.functions.in_float32 import in_float32
 from stage0_eager.table.core import core as c
 from stage0_eager.table.evaluation import on_array
 from stage0_eager.table.operator import operator
@@ -38,10 +39,15 @@ def gelu(input, approximate="none"):
     if approximate == "none":
         return c.mul(c.mul(input, 0.5), c.add(c.erf(c.mul(input, math.sqrt(0.5))), 1))
     if approximate == "tanh":
-        cube = c.mul(c.mul(input, input), input)
-        inner = c.mul(c.add(input, c.mul(cube, 0.044715)), math.sqrt(2 / math.pi))
-        return c.mul(c.mul(input, 0.5), c.add(c.tanh(inner), 1))
+        return _gelu_by_tanh(input)
     raise RuntimeError(f"approximate argument must be either none or tanh, got {approximate!r}")
+
+
+@in_float32
+def _gelu_by_tanh(input):
+    cube = c.mul(c.mul(input, input), input)
+    inner = c.mul(c.add(input, c.mul(cube, 0.044715)), math.sqrt(2 / math.pi))
+    return c.mul(c.mul(input, 0.5), c.add(c.tanh(inner), 1))
 
 
 @operator
@@ -51,6 +57,7 @@ def silu(input):
 
 
 @operator
+@in_float32
 def softplus(input, beta=1, threshold=20):
     """log(1 + exp(beta * x)) / beta; x itself where beta * x > threshold."""
     scaled = c.mul(input, beta)

@@ -7,7 +7,7 @@ statistics in place, so they are plain functions around operators, which capture
 from __future__ import annotations
 
 from stage0_eager.functions import inplace
-from stage0_eager.functions.pointwise_composed import narrowed, widened
+from stage0_eager.functions.in_float32 import narrowed, widened
 from stage0_eager.functions.reductions import count, sum_of_squares
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
@@ -42,7 +42,8 @@ def _scaled(centred, variance, weight, bias, eps):
 @operator
 def normalize_by_moments(input, mean, variance, weight=None, bias=None, eps=1e-5):
     """(input - mean) / sqrt(variance + eps), then per channel * weight + bias; input is (N, C, ...)."""
-    input, narrow = widened(input, mean, weight)
+    input, narrow = widened(input)
+    mean, variance, weight, bias = (x if x is None else _wide(x) for x in (mean, variance, weight, bias))
     return narrowed(_scaled(c.sub(input, mean), variance, weight, bias, eps), narrow)
 
 
@@ -203,7 +204,7 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
         )
     if input.numel() == 0:
         return input
-    input, narrow = widened(input, weight, bias)
+    input, narrow = widened(input)
     grouped = c.reshape(input, (input.shape[0], num_groups, -1))
     _, variance, centred = _moments(grouped, (2,))
     out = c.reshape(c.mul(centred, c.rsqrt(c.add(variance, eps))), input.shape)
@@ -271,7 +272,7 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     n = 1
     for size in shape:
         n = n * size
-    input, narrow = widened(input, weight, bias)
+    input, narrow = widened(input)
     centred = c.sub(input, c.div(c.sum(input, dims, True), n))
     variance = c.div(sum_of_squares(centred, dims), n)
     out = c.mul(centred, c.rsqrt(c.add(variance, eps)))

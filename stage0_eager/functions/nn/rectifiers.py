@@ -5,6 +5,7 @@ Input: tensors. Kinks have torch's gradients; no gradient overflows in the branc
 
 from __future__ import annotations
 
+from stage0_eager.functions.in_float32 import in_float32
 from stage0_eager.functions.nn.activations import softplus
 from stage0_eager.functions.numbers import known
 from stage0_eager.functions.pointwise_composed import needs_floating
@@ -81,6 +82,7 @@ def _exponential_below(input, alpha, scale, input_scale):
 
 
 @operator
+@in_float32
 def elu(input, alpha=1.0):
     """x above 0, alpha * (exp(x) - 1) below."""
     needs_floating("elu", input)
@@ -88,6 +90,7 @@ def elu(input, alpha=1.0):
 
 
 @operator
+@in_float32
 def selu(input):
     """elu with the constants that keep mean 0 and variance 1 (Klambauer et al., 2017)."""
     needs_floating("selu", input)
@@ -95,6 +98,7 @@ def selu(input):
 
 
 @operator
+@in_float32
 def celu(input, alpha=1.0):
     """x above 0, alpha * (exp(x / alpha) - 1) below: elu with a continuous slope."""
     if known(alpha) and alpha == 0:
