@@ -72,6 +72,14 @@ def test_functions_of_a_module_import_cutaway_after_the_block(tmp_path, monkeypa
         assert compiled(cutaway.ones(2)).tolist() == [2, 2] and len(compiled.entries) == 1
 
 
+def test_a_block_inside_a_block(tmp_path, monkeypatch):
+    """Two blocks are two places of one finder, which asked itself for ever."""
+    (tmp_path / "nested_blocks.py").write_text("import torch\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with as_torch() as torch, as_torch():
+        assert importlib.import_module("nested_blocks").torch is torch
+
+
 def test_a_script_has_cutaway_until_the_process_ends(tmp_path):
     make(tmp_path)
     (tmp_path / "script.py").write_text(SCRIPT)

@@ -3,8 +3,10 @@
 Input: a joint graph of core operators. With p = softmax(s), o = p @ v and g the gradient of o, the gradient of s needs
 sum(p * (g @ v.T)) over each row, which is sum(g * o) (Dao et al., 2022). o is an output, so nothing more is saved, and
 a kernel for the backward goes through the columns once less. In half precision, where products are rounded, and in
-float32 on a GPU, where one kernel does it all. On a GPU also where columns are few: the kernels of both directions have
-to agree on the weights. The sum of a row is saved, and weights of scores that are rounded anew would not add up to it.
+float32 on a GPU, where one kernel does it all. On a GPU also where columns are few, if a kernel takes matrices so wide:
+the kernels of both directions have to agree on the weights. The sum of a row is saved, and weights of scores that are
+rounded anew would not add up to it. Without such a kernel the row's own sum is the better one: where one weight is 1,
+it and that weight's gradient cancel exactly.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from stage0_eager.table.core import core as c
 from stage2_autograd.core_calls import arguments, core_name
 from stage2_autograd.devices import on_gpu
 from stage_contracts import dtype as dt
+from stage_contracts.attention import LARGEST_WIDTH
 from stage_contracts.graph import Graph, Node
 from stage_contracts.size_vars import is_open
 from stage_contracts.tensor_meta import TensorMeta
@@ -47,8 +50,10 @@ def _weights_times_gradients(node: Node) -> tuple[Node, Node] | None:
         return None
     for weights, gradients in (product.args, product.args[::-1]):
         found = _product_with(_uncast(weights), _uncast(gradients))
-        pays = found is not None and found[0].val.shape[-1] < product.val.shape[-1]
-        if found is not None and (pays or on_gpu(found)):
+        width = found[0].val.shape[-1] if found is not None else 0
+        if found is not None and (
+            width < product.val.shape[-1] or (on_gpu(found) and width <= LARGEST_WIDTH)
+        ):
             return found
     return None
 

@@ -18,6 +18,7 @@ from stage3_lowering.lowering.step_uses import StepUses, step_uses
 from stage3_lowering.lowering.terms import Stores, Term, narrowed, stored_terms, walk
 from stage3_lowering.lowering.triton_ops import TRITON_OPS
 from stage_contracts import dtype as dt
+from stage_contracts.attention import FEWEST_ROWS, LARGEST_WIDTH
 from stage_contracts.blas import Contraction, Matrix, contraction
 from stage_contracts.dtype import DType
 from stage_contracts.index_expr import symbol
@@ -28,8 +29,6 @@ from stage_contracts.tensor_meta import contiguous_strides
 
 # What tensor cores multiply: halves without loss of bits, float32 as three products of its two halves (tf32x3)
 LETTERS = {"bfloat16": "b", "float16": "h", "float32": "s"}
-FEWEST_ROWS = 16  # of a product on tensor cores
-LARGEST_WIDTH = 256  # of queries, keys and values: a block of them stays in registers or shared memory
 TEMPLATE = "attention"
 
 

@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stage3_lowering.lowering.attention import (
-    FEWEST_ROWS,
-    LARGEST_WIDTH,
     Products,
     free_name,
     places,
@@ -26,6 +24,7 @@ from stage3_lowering.lowering.row_values import moved_to
 from stage3_lowering.lowering.step_uses import StepUses, step_uses
 from stage3_lowering.lowering.terms import Stores, Term, narrowed, stored_terms, walk
 from stage3_lowering.lowering.triton_ops import TRITON_OPS
+from stage_contracts.attention import FEWEST_ROWS, LARGEST_WIDTH
 from stage_contracts.blas import Contraction, Matrix
 from stage_contracts.index_expr import symbol
 from stage_contracts.loop_ir import LoopNest

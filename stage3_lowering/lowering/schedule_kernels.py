@@ -36,6 +36,7 @@ from stage3_lowering.lowering.split_reductions import split_reductions
 from stage3_lowering.lowering.streamed import results_alone, with_streamed
 from stage3_lowering.lowering.triton_blocks import holds_rows
 from stage3_lowering.lowering.turned_tiles import with_turned_tiles
+from stage3_lowering.lowering.written_back import written_back
 from stage3_lowering.verify import verify_pass
 from stage_contracts.kernel_schedule import KernelSchedule
 from stage_contracts.kernel_tables import row_kernel
@@ -279,6 +280,7 @@ SCHEDULE = PassTable(
         Pass("split_reductions", split_reductions, "few long rows are reduced in two levels on a GPU"),
         Pass("reductions_early", reductions_early, "on a GPU they run while the cache has what they read"),
         Pass("reductions_together", reductions_together, "short ones that no step waits for are one launch"),
+        Pass("written_back", written_back, "on a GPU one table copies the new values of inputs that wait"),
         Pass("row_blocks", row_blocks, "a product and what follows it by rows run block by block"),
         Pass("late_division", late_division, "a block's rows are divided by their sums after a product"),
         Pass("register_products", register_products, "a block's products with small matrices need no BLAS"),
@@ -301,6 +303,12 @@ SCHEDULE = PassTable(
         ("split_reductions", "reductions_together", "the second levels are what is short"),
         ("reductions_together", "kernel_schedules", "the kernels of one launch need no loops of their own"),
         ("split_reductions", "kernel_schedules", "both levels have loops of their own"),
+        (
+            "reductions_together",
+            "written_back",
+            "a kernel of several launches is none that may write an input",
+        ),
+        ("written_back", "kernel_schedules", "it makes kernels"),
         ("row_blocks", "kernel_schedules", "what runs in a block has the block's loops"),
         ("row_blocks", "late_division", "which product reads the rows is known then"),
         ("late_division", "register_products", "the sums have as many rows as a block"),

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from stage4_runtime.runtime import launch, plan_memory
-from stage4_runtime.runtime.donate import LIBRARY, may_write_over
 from stage4_runtime.tests.programs import external, meta, program, python_kernels, sum_kernel
 from stage_contracts import config
 from stage_contracts.device import Device
 from stage_contracts.dtype import float32
+from stage_contracts.in_place import LIBRARY, may_write_over
 from stage_contracts.index_expr import symbol
 from stage_contracts.loop_ir import BufferRef, Instr, LoopNest, Value
 from stage_contracts.program import Kernel, Launch

@@ -1,0 +1,94 @@
+"""Which results a kernel may write straight into the inputs that they replace, such as an optimizer's new parameter.
+
+Input: a Program with `updates`. A kernel may overwrite an array that it reads only if it reads each element before it
+writes it, at the same index; and if no later step reads the old values or can raise an error.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from stage_contracts import config
+from stage_contracts.device import CPU
+from stage_contracts.loop_ir import buffer_refs
+from stage_contracts.program import (
+    Allocate,
+    Await,
+    Collective,
+    Free,
+    Kernel,
+    Launch,
+    Program,
+    Return,
+    step_accesses,
+)
+from stage_contracts.segments import can_run
+
+# what a GPU's libraries do
+LIBRARY = ("matmul", "matmul_add_row", "convolution", "convolution_weight_gradient", "scatter_add")
+
+
+def keeps_inputs(program: Program) -> bool:
+    """Whether no input is written: a CUDA graph has inputs of its own."""
+    return program.device != CPU and config.current().runtime.cuda_graphs
+
+
+def in_place(program: Program) -> dict[str, str]:
+    """Each result that may be written at once, and the input it is written to."""
+    if not program.updates or keeps_inputs(program):
+        return {}
+    accesses = [step_accesses(step, program.kernels) for step in program.steps]
+    maker = {name: number for number, (_, writes) in enumerate(accesses) for name in writes}
+    last_read = {name: number for number, (reads, _) in enumerate(accesses) for name in reads}
+    last_raise = _last_raise(program)
+    returned = Counter(ref.name for ref in buffer_refs(program.return_step.values))
+    chosen: dict[str, str] = {}
+    for out, into in program.updates.items():
+        # given back as a result too, it would be no view of the input; and nobody may need what was there before:
+        # no later step, and no eager call that begins again after an error
+        alone = returned[out] == 1 and out in maker and last_read.get(into, 0) <= maker[out]
+        if alone and last_raise < maker[out] and _may_write(program, out, into, program.steps[maker[out]]):
+            chosen[out] = into
+    return chosen
+
+
+def _may_write(program: Program, out: str, into: str, maker: Any) -> bool:
+    """Whether the step that makes `out` is a kernel that may write it over `into`."""
+    if program.buffers[out].meta != program.buffers[into].meta.with_(requires_grad=False):
+        return False
+    if not isinstance(maker, Launch) or program.kernels[maker.kernel].template:
+        return False
+    return may_write_over(program.kernels[maker.kernel], maker.buffers, out, into)
+
+
+def _last_raise(program: Program) -> int:
+    """The number of the last step that can end in an error; -1: none."""
+    return max((n for n, step in enumerate(program.steps) if _may_raise(step, program)), default=-1)
+
+
+def _may_raise(step: Any, program: Program) -> bool:
+    """Whether a step can end in an error: a kernel that checks an index, and most of what is called outside.
+
+    On a GPU a kernel's error comes at any later time, and ends the process's use of the device. A library that refuses
+    raises DeviceError, after which nobody begins again.
+    """
+    if program.device != CPU and (isinstance(step, Launch) or getattr(step, "target", "") in LIBRARY):
+        return False
+    if isinstance(step, Launch):
+        return any(i.op == "indirect_index" for n in program.kernels[step.kernel].nests for i in n.body)
+    if isinstance(step, Collective | Await):  # the ranks cannot go on after that, and nobody begins again
+        return False
+    return not (isinstance(step, Allocate | Free | Return) or can_run(step, program))
+
+
+def may_write_over(kernel: Kernel, buffers: tuple[str, ...], out: str, into: str) -> bool:
+    """Whether a kernel launched on `buffers` reads each element of `into` at the place, and before, it writes `out`."""
+    rows = kernel.bindings(buffers)
+    if any(into in row.values() and out not in row.values() for row in rows):
+        return False  # another row of the table reads it, before or after
+    (row,) = (row for row in rows if out in row.values())
+    params = {buffer: param for param, buffer in row.items()}
+    if len(params) != len(row):
+        return False
+    return kernel.may_write_over(params[out], params.get(into, ""))
