@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from stage_contracts.dtype import DType, bfloat16, float16
 
 HALVES = (float16, bfloat16)
+LARGEST_HALF = 65504
 # By operator, the places of the operands that stay as they are. A number in the first place of div is torch's
 # `number / tensor`; a tensor without dimensions in the first place of mul and div stays, too, as in torch on a GPU.
 KEPT: dict[str, tuple[int, ...]] = {"mul": (0, 1), "div": (0, 1), "floor_divide": (1,)}
