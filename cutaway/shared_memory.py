@@ -6,9 +6,9 @@ that share memory. If it cannot be compiled, the captured graph runs instead.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cutaway.artifacts import Artifacts
@@ -65,7 +65,7 @@ def on_shared_memory_too(
             variants[pattern] = None  # if the compile fails, it is not tried again
             try:
                 with config.patch(settings):
-                    _, made = compile_graph(on_their_memory(graph, pattern), artifacts=replace(artifacts))
+                    _, made = compile_graph(on_their_memory(graph, pattern), artifacts=copy.copy(artifacts))
                 variants[pattern] = run_on_their_memory(pattern, graph, functional, made)
             except Unsupported:
                 pass

@@ -77,6 +77,22 @@ def load(key: Key) -> dict[str, bytes] | None:
     return None
 
 
+def load_named(digest: str, name: str) -> dict[str, bytes] | None:
+    """The same for an entry that another entry names by its key's digest."""
+    try:
+        root = open_root()
+        folder = _folder_of(root, digest)
+        record, files = _checked(folder, secret_key(root))
+        if _digest_of(record["digests"]) != digest:
+            raise Corrupt("the entry belongs to another key")
+        os.utime(folder / ENTRY)
+        events.record("cache", "hit", unit=name, key=digest[:16])
+        return files
+    except (Corrupt, NotPrivate, OSError) as error:
+        events.record("cache", "miss", unit=name, key=digest[:16], reason=str(error))
+        return None
+
+
 def there(key: Key) -> bool:
     """Whether there is an entry; `load` says whether it may be used."""
     try:
@@ -181,7 +197,11 @@ def open_root() -> Path:
 
 
 def _entry_folder(root: Path, key: Key) -> Path:
-    return root / "entries" / key.digest[:2] / key.digest
+    return _folder_of(root, key.digest)
+
+
+def _folder_of(root: Path, digest: str) -> Path:
+    return root / "entries" / digest[:2] / digest
 
 
 def entries(root: Path) -> Iterator[Path]:

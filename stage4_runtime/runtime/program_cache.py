@@ -35,31 +35,45 @@ def program_key(name: str, parts: Mapping[str, str], target: Target) -> cache.Ke
     Raises CompilerMissing: what is emitted may depend on the compiler.
     """
     settings = config.current()
-    return cache.Key(
-        f"program {name}",
-        {
-            **parts,
-            "target": f"{target.name} {target.device} {target.arch} {dict(target.options)}",
-            "settings": f"{settings.lowering} {settings.runtime.cxx_flags} {settings.runtime.cuda_graphs} "
-            f"{settings.runtime.deterministic}",
-            "versions": f"python {sys.version} numpy {np.__version__} {_system()}",
-            "software": _software(),
-            "compiler": find_compiler().identity if target.name == "cpp" else "",
-            "cpu": cpu_identity(),
-        },
+    said = (
+        f"{settings.lowering} {settings.runtime.cxx_flags} {settings.runtime.cuda_graphs} "
+        f"{settings.runtime.deterministic}"
     )
+    return cache.Key(f"program {name}", {**parts, "settings": said, **place(target, DECIDING)})
+
+
+def place(target: Target, deciding: tuple[str, ...]) -> dict[str, str]:
+    """The parts of a key that say where it holds: this machine, and those of this repository's files that decide.
+
+    Raises CompilerMissing.
+    """
+    return {
+        "target": f"{target.name} {target.device} {target.arch} {dict(target.options)}",
+        "versions": f"python {sys.version} numpy {np.__version__} {_system()}",
+        "software": software(deciding),
+        "compiler": find_compiler().identity if target.name == "cpp" else "",
+        "cpu": cpu_identity(),
+    }
 
 
 def load_program(key: cache.Key) -> tuple[Program, dict[str, Any]] | None:
     """The program of that key, and what was stored beside it; None: lower it."""
-    files = cache.load(key)
+    return _read(cache.load(key), key.name)
+
+
+def load_named(digest: str, name: str) -> tuple[Program, dict[str, Any]] | None:
+    """The same for the program whose key has this digest, of the graph `name`."""
+    return _read(cache.load_named(digest, f"program {name}"), f"program {name}")
+
+
+def _read(files: Mapping[str, bytes] | None, name: str) -> tuple[Program, dict[str, Any]] | None:
     if files is None:
         return None
     try:
         record = json.loads(files[_FILE])
         return program_of(record["program"]), record["beside"]
     except (KeyError, ValueError, TypeError, AttributeError) as error:
-        events.record("cache", "miss", unit=key.name, reason=f"corrupt: {type(error).__name__}: {error}")
+        events.record("cache", "miss", unit=name, reason=f"corrupt: {type(error).__name__}: {error}")
         return None
 
 
@@ -95,13 +109,14 @@ DECIDING = (
 
 
 @once
-def _software() -> str:
-    return software_of(Path(__file__).parents[2])
+def software(deciding: tuple[str, ...]) -> str:
+    """What changes with any of these files, and with any file below one of these folders."""
+    return software_of(Path(__file__).parents[2], deciding)
 
 
-def software_of(root: Path) -> str:
-    """What changes with any file of DECIDING. To ask when they changed takes a third of the time to read them."""
-    files = [file for place in DECIDING for file in _sources(root / place)]
+def software_of(root: Path, deciding: tuple[str, ...] = DECIDING) -> str:
+    """The same below another root. To ask when files changed takes a third of the time to read them."""
+    files = [file for place in deciding for file in _sources(root / place)]
 
     def digest() -> str:
         whole = hashlib.sha256()
@@ -110,7 +125,7 @@ def software_of(root: Path) -> str:
             whole.update(f"{os.path.relpath(path, root)} {len(content)}\n".encode() + content)
         return whole.hexdigest()
 
-    return remembered(f"software of {root}", files, digest)
+    return remembered(f"software of {root} {deciding}", files, digest)
 
 
 def _sources(place: Path) -> list[tuple[str, State]]:

@@ -1,0 +1,262 @@
+"""What stage 2 made of a graph, on disk: the next process runs its programs without stage 2 (AOTAutograd's cache).
+
+Input: a captured graph, and everything else that decides what stages 2 and 3 make of it: that is the key. An entry has
+what a call reads, as JSON, and names the programs of the two halves, which are entries of their own. The graphs of
+stage 2 are not kept; who reads one runs stage 2 again (kept_graph.py). What no text can say is not kept.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cutaway.graph_identity import NotSaid, identity, table_row
+from cutaway.kept_graph import KeptGraph, number_of_calls
+from cutaway.pipelines import default_pipeline
+from cutaway.verify_steps import compares_values
+from stage0_eager import is_grad_enabled
+from stage0_eager.state import modes
+from stage2_autograd.runtime.compiled_backward import SavingPlan
+from stage2_autograd.runtime.runtime_wrapper import CallPlan
+from stage_contracts import config, events
+from stage_contracts.errors import CompilerMissing
+from stage_contracts.graph import Graph
+from stage_contracts.graph_verify import checks_metas
+from stage_contracts.joint import FunctionalGraph
+from stage_contracts.program_json import decode, encode
+
+if TYPE_CHECKING:
+    from cutaway.artifacts import HalfArtifacts
+    from stage2_autograd.runtime.saved_outputs import Places
+    from stage_contracts.pipeline import Pipeline
+    from stage_contracts.program import Program, Target
+
+# The seams whose results are kept. If you swap one of them, nothing is.
+MADE_BY = (
+    "functionalize", "differentiate", "decompose", "partition", "lower", "fuse", "schedule", "plan_memory", "emit",
+)  # fmt: skip
+# The files that decide what they make: all but capture, whose result is part of the key, and the tools.
+DECIDING = (
+    "stage_contracts",
+    "stage0_eager",
+    "stage2_autograd",
+    "stage3_lowering",
+    "stage4_runtime",
+    *(f"cutaway/{name}.py" for name in ("aot_cache", "artifacts", "building", "graph_identity", "inductor",
+                                        "kept_graph", "targets")),
+)  # fmt: skip
+# Settings of the runtime that change neither a graph nor a program. All others are part of the key.
+ASIDE = ("cache", "force_disable_caches", "cache_dir", "cache_bytes", "trust_saved_functions", "keep_freed",
+         "compile_seconds", "background", "never_slower")  # fmt: skip
+_FILE = "stage2.json"
+
+
+@dataclass(frozen=True)
+class Halves:
+    """What stage 2 made, as far as compiling and calling need it.
+
+    forward: without the saved values that it returns anyway; `places` says where those are. updates: (output, input)
+    pairs that kernels may write in place. backward: None for inference.
+    """
+
+    functional: FunctionalGraph
+    plan: CallPlan
+    forward: Graph
+    updates: tuple[tuple[int, int], ...] = ()
+    places: Places | None = None
+    backward: Graph | None = None
+
+
+@dataclass(frozen=True)
+class Keeper:
+    """Where results of stage 2 are kept. `find(graph, name, again)`: the halves of a graph that was compiled before;
+    `again()` makes them anew, for who reads their graphs. `keep(graph, name, halves, forward, backward)`."""
+
+    find: Callable[[Graph, str, Callable[[], Halves]], Halves | None]
+    keep: Callable[..., None]
+
+
+def on_disk(pipeline: Pipeline, target: Target) -> Keeper | None:
+    """The keeper in the disk cache. None where every step has to run: seams or settings want to see them."""
+    settings, ours = config.current(), default_pipeline()
+    if not settings.runtime.cache or settings.runtime.force_disable_caches:
+        return None
+    watched = checks_metas() or settings.autograd.dump_passes or compares_values()
+    if (
+        watched
+        or settings.capture.repro_after
+        or any(getattr(pipeline, s) is not getattr(ours, s) for s in MADE_BY)
+    ):
+        return None
+    from stage4_runtime.runtime import cache, program_cache
+
+    known: dict[int, Any] = {}  # a graph's text is made once: `find` and `keep` get the same graph
+
+    def key_of(graph: Graph, name: str) -> cache.Key | None:
+        if id(graph) not in known:
+            known[id(graph)] = graph, _key(graph, name, target)
+        return known[id(graph)][1]
+
+    def find(graph: Graph, name: str, again: Callable[[], Halves]) -> Halves | None:
+        key = key_of(graph, name)
+        files = None if key is None else cache.load(key)
+        if key is None or files is None:
+            return None
+        try:
+            record = json.loads(files[_FILE])
+            return halves_of(record, graph, again, program_cache.load_named)
+        except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
+            reason = f"corrupt: {type(error).__name__}: {error}"
+            events.record("cache", "miss", unit=key.name, reason=reason)
+            return None
+
+    def keep(
+        graph: Graph, name: str, halves: Halves, forward: HalfArtifacts | None, backward: HalfArtifacts | None
+    ) -> None:
+        key = key_of(graph, name)
+        record = None if key is None else record_of(halves, graph, forward, backward)
+        if key is not None and record is not None:
+            cache.store(key, {_FILE: json.dumps(record).encode()})
+
+    return Keeper(find, keep)
+
+
+def _key(graph: Graph, name: str, target: Target) -> Any:
+    from stage4_runtime.runtime import cache, program_cache
+
+    try:
+        text = identity(graph)
+        place = program_cache.place(target, DECIDING)
+    except (NotSaid, CompilerMissing):
+        return None
+    return cache.Key(f"stage 2 of {name}", {"graph": text, "settings": _settings(), **place})
+
+
+def _settings() -> str:
+    """What stages read besides the graph: their settings, and the modes of this thread."""
+    settings = config.current()
+    runtime = {f.name: getattr(settings.runtime, f.name) for f in dataclasses.fields(settings.runtime)}
+    own = {name: value for name, value in runtime.items() if name not in ASIDE}
+    sections = f"{settings.autograd} {settings.lowering} {settings.distributed} {own}"
+    return f"{sections} grad={is_grad_enabled()} {modes()}"
+
+
+# ---- records -----------------------------------------------------------------------------------------------------
+
+
+def record_of(
+    halves: Halves, graph: Graph, forward: HalfArtifacts | None, backward: HalfArtifacts | None
+) -> dict[str, Any] | None:
+    """The halves as JSON. None if the entry could not say all, or if a program is in no cache."""
+    saving = halves.plan.saving
+    if saving is not None and saving.open is not None:
+        return None
+    captured = {id(value): name for name, value in graph.attributes.items()}
+    made = halves.functional
+    try:
+        results = made.results and [_result(plan, made.graph, captured) for plan in made.results]
+        programs = [_program(h, captured) for h in (forward, backward) if h is not None]
+        if len(programs) != 1 + (halves.backward is not None):
+            return None
+        return {
+            "functional": [made.num_outputs, made.writes, made.rng_calls, results, made.silent, made.versions],
+            "name": made.graph.name,
+            "device": str(halves.plan.rng_device),
+            "wanted": halves.plan.wanted,
+            "saving": saving and [
+                saving.first, saving.saved, saving.tangent_outputs, encode(saving.metas), saving.layouts,
+            ],
+            "programs": programs,
+            "updates": halves.updates,
+            "places": halves.places,
+        }  # fmt: skip
+    except (NotSaid, TypeError, KeyError):
+        return None
+
+
+def _result(plan: tuple, graph: Graph, captured: Mapping[int, str]) -> list[Any]:
+    """How a result is made: a constant by its name in the captured graph, operators by their names."""
+    kind, which, *views = plan
+    if kind == "constant":
+        which = captured[id(graph.attributes[which])]
+    for op, _ in views:
+        if table_row(op.qualname) is not op:
+            raise NotSaid(op.qualname)
+    return [kind, which, [[op.qualname, encode(tuple(rest))] for op, rest in views]]
+
+
+def _program(half: HalfArtifacts, captured: Mapping[int, str]) -> list[Any]:
+    """A program's name, calls, the digest of its key, and which constant of the captured graph each of its own is."""
+    if half.cached is None or half.subgraphs:
+        raise NotSaid("a program that is in no cache")
+    digest, where = half.cached
+    constants = {name: captured[id(half.core.attributes[place])] for name, place in where.items()}
+    return [half.core.name, number_of_calls(half.core), digest, constants]
+
+
+Load = Callable[[str, str], "tuple[Program, Any] | None"]  # (digest, graph's name) -> its program
+
+
+def halves_of(record: dict[str, Any], graph: Graph, again: Callable[[], Halves], load: Load) -> Halves | None:
+    """Read back a record. None if a program is there no more. Raises what damaged JSON gives: KeyError and others."""
+    from cutaway.building import constant_arrays
+
+    made: list[Halves] = []
+
+    def whole() -> Halves:
+        if not made:
+            made.append(again())
+        return made[0]
+
+    graphs = []
+    readers: tuple[Callable[[], Any], ...] = (lambda: whole().forward, lambda: whole().backward)
+    for (name, calls, digest, where), read in zip(record["programs"], readers, strict=False):
+        found = load(digest, name)
+        if found is None:
+            return None
+        program = found[0], constant_arrays(where, graph.attributes)
+        graphs.append(KeptGraph(name, calls, {}, read, program))
+    outputs, writes, draws, results, silent, versions = record["functional"]
+    functional = FunctionalGraph(
+        KeptGraph(record["name"], 0, graph.attributes, lambda: whole().functional.graph),
+        outputs,
+        tuple(writes),
+        draws,
+        results and tuple(map(_read_result, results)),
+        tuple(silent),
+        tuple(versions),
+    )
+    plan = CallPlan(
+        decode({"device": record["device"]}), tuple(record["wanted"]), _read_saving(record["saving"])
+    )
+    updates = tuple((out, i) for out, i in record["updates"])
+    places = None if record["places"] is None else tuple(record["places"])
+    return Halves(functional, plan, graphs[0], updates, places, graphs[1] if len(graphs) > 1 else None)
+
+
+def _read_result(record: list[Any]) -> tuple:
+    kind, which, views = record
+    return (kind, which, *((_row(name), decode(rest)) for name, rest in views))
+
+
+def _row(name: str) -> Any:
+    if (row := table_row(name)) is None:
+        raise KeyError(name)
+    return row
+
+
+def _read_saving(record: list[Any] | None) -> SavingPlan | None:
+    if record is None:
+        return None
+    first, saved, tangents, metas, layouts = record
+    kept = [(name, (kind, i), old) for name, (kind, i), old in saved]
+    return SavingPlan(
+        first,
+        kept,
+        tuple(tangents),
+        decode(metas),
+        [(tuple(strides), tuple(order)) for strides, order in layouts],
+    )
