@@ -13,12 +13,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cutaway.building import constant_arrays
 from cutaway.graph_identity import NotSaid, identity, table_row
 from cutaway.kept_graph import KeptGraph, number_of_calls
 from cutaway.pipelines import default_pipeline
 from cutaway.verify_steps import compares_values
 from stage0_eager import is_grad_enabled
 from stage0_eager.state import modes
+from stage2_autograd.functionalize.storages import Silently
 from stage2_autograd.runtime.compiled_backward import SavingPlan
 from stage2_autograd.runtime.runtime_wrapper import CallPlan
 from stage_contracts import config, events
@@ -48,10 +50,19 @@ DECIDING = (
     *(f"cutaway/{name}.py" for name in ("aot_cache", "artifacts", "building", "graph_identity", "inductor",
                                         "kept_graph", "targets")),
 )  # fmt: skip
-# Settings of the runtime that change neither a graph nor a program. All others are part of the key.
-ASIDE = ("cache", "force_disable_caches", "cache_dir", "cache_bytes", "trust_saved_functions", "keep_freed",
+# Settings of the runtime that change neither a graph nor a program. All others are part of the key. (`cxx` is there as
+# the compiler that it names.)
+ASIDE = ("cxx", "cache", "force_disable_caches", "cache_dir", "cache_bytes", "trust_saved_functions", "keep_freed",
          "compile_seconds", "background", "never_slower")  # fmt: skip
 _FILE = "stage2.json"
+SILENTLY = "no_grad "
+WithConstants = tuple["Program", dict[str, Any]]
+Place = tuple[
+    str, dict[str, str]
+]  # what finds a program, and its constants by their names in the captured graph
+Load = Callable[
+    [str, str, dict[str, str]], "WithConstants | None"
+]  # (where it is, the graph's name, constants)
 
 
 @dataclass(frozen=True)
@@ -105,9 +116,13 @@ def on_disk(pipeline: Pipeline, target: Target) -> Keeper | None:
         files = None if key is None else cache.load(key)
         if key is None or files is None:
             return None
+
+        def load(digest: str, half: str, where: dict[str, str]) -> WithConstants | None:
+            found = program_cache.load_named(digest, half)
+            return found and (found[0], constant_arrays(where, graph.attributes))
+
         try:
-            record = json.loads(files[_FILE])
-            return halves_of(record, graph, again, program_cache.load_named)
+            return halves_of(json.loads(files[_FILE]), graph, again, load)
         except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
             reason = f"corrupt: {type(error).__name__}: {error}"
             events.record("cache", "miss", unit=key.name, reason=reason)
@@ -117,7 +132,7 @@ def on_disk(pipeline: Pipeline, target: Target) -> Keeper | None:
         graph: Graph, name: str, halves: Halves, forward: HalfArtifacts | None, backward: HalfArtifacts | None
     ) -> None:
         key = key_of(graph, name)
-        record = None if key is None else record_of(halves, graph, forward, backward)
+        record = None if key is None else record_of(halves, graph, forward, backward, _in_cache)
         if key is not None and record is not None:
             cache.store(key, {_FILE: json.dumps(record).encode()})
 
@@ -132,10 +147,10 @@ def _key(graph: Graph, name: str, target: Target) -> Any:
         place = program_cache.place(target, DECIDING)
     except (NotSaid, CompilerMissing):
         return None
-    return cache.Key(f"stage 2 of {name}", {"graph": text, "settings": _settings(), **place})
+    return cache.Key(f"stage 2 of {name}", {"graph": text, "settings": settings_read(), **place})
 
 
-def _settings() -> str:
+def settings_read() -> str:
     """What stages read besides the graph: their settings, and the modes of this thread."""
     settings = config.current()
     runtime = {f.name: getattr(settings.runtime, f.name) for f in dataclasses.fields(settings.runtime)}
@@ -148,23 +163,39 @@ def _settings() -> str:
 
 
 def record_of(
-    halves: Halves, graph: Graph, forward: HalfArtifacts | None, backward: HalfArtifacts | None
+    halves: Halves,
+    graph: Graph,
+    forward: HalfArtifacts | None,
+    backward: HalfArtifacts | None,
+    place_of: Callable[[HalfArtifacts, Mapping[int, str]], Place | None],
 ) -> dict[str, Any] | None:
-    """The halves as JSON. None if the entry could not say all, or if a program is in no cache."""
+    """The halves as JSON; `place_of` says where the program of each is. None if the record could not say all."""
     saving = halves.plan.saving
     if saving is not None and saving.open is not None:
         return None
     captured = {id(value): name for name, value in graph.attributes.items()}
-    made = halves.functional
+    made, parts = halves.functional, [half for half in (forward, backward) if half is not None]
     try:
-        results = made.results and [_result(plan, made.graph, captured) for plan in made.results]
-        programs = [_program(h, captured) for h in (forward, backward) if h is not None]
-        if len(programs) != 1 + (halves.backward is not None):
+        places = [place_of(half, captured) for half in parts]
+        if (
+            None in places
+            or len(parts) != 1 + (halves.backward is not None)
+            or any(h.subgraphs for h in parts)
+        ):
             return None
+        results = [_result(plan, made.graph, captured) for plan in made.results or ()]
+        programs = [
+            [half.core.name, number_of_calls(half.core), *where]
+            for half, where in zip(parts, places, strict=True)
+            if where
+        ]
         return {
-            "functional": [made.num_outputs, made.writes, made.rng_calls, results, made.silent, made.versions],
+            "functional": [
+                made.num_outputs, made.writes, made.rng_calls, None if made.results is None else results, made.silent,
+                made.versions,
+            ],
             "name": made.graph.name,
-            "device": str(halves.plan.rng_device),
+            "device": encode(halves.plan.rng_device),
             "wanted": halves.plan.wanted,
             "saving": saving and [
                 saving.first, saving.saved, saving.tangent_outputs, encode(saving.metas), saving.layouts,
@@ -177,33 +208,33 @@ def record_of(
         return None
 
 
+def _in_cache(half: HalfArtifacts, captured: Mapping[int, str]) -> Place | None:
+    """The digest of a program's key, and which constant of the captured graph each of its own is."""
+    if half.cached is None:
+        return None
+    digest, where = half.cached
+    return digest, {name: captured[id(half.core.attributes[place])] for name, place in where.items()}
+
+
 def _result(plan: tuple, graph: Graph, captured: Mapping[int, str]) -> list[Any]:
     """How a result is made: a constant by its name in the captured graph, operators by their names."""
     kind, which, *views = plan
     if kind == "constant":
         which = captured[id(graph.attributes[which])]
-    for op, _ in views:
-        if table_row(op.qualname) is not op:
-            raise NotSaid(op.qualname)
-    return [kind, which, [[op.qualname, encode(tuple(rest))] for op, rest in views]]
+    return [kind, which, [[_view(op), encode(tuple(rest))] for op, rest in views]]
 
 
-def _program(half: HalfArtifacts, captured: Mapping[int, str]) -> list[Any]:
-    """A program's name, calls, the digest of its key, and which constant of the captured graph each of its own is."""
-    if half.cached is None or half.subgraphs:
-        raise NotSaid("a program that is in no cache")
-    digest, where = half.cached
-    constants = {name: captured[id(half.core.attributes[place])] for name, place in where.items()}
-    return [half.core.name, number_of_calls(half.core), digest, constants]
-
-
-Load = Callable[[str, str], "tuple[Program, Any] | None"]  # (digest, graph's name) -> its program
+def _view(op: Any) -> str:
+    """The name of a view operator; a word before it says that it runs under no_grad."""
+    own = op.op if type(op) is Silently else op
+    name = getattr(own, "qualname", "")
+    if table_row(name) is not own:
+        raise NotSaid(f"the operator {op!r}")
+    return name if own is op else f"{SILENTLY}{name}"
 
 
 def halves_of(record: dict[str, Any], graph: Graph, again: Callable[[], Halves], load: Load) -> Halves | None:
     """Read back a record. None if a program is there no more. Raises what damaged JSON gives: KeyError and others."""
-    from cutaway.building import constant_arrays
-
     made: list[Halves] = []
 
     def whole() -> Halves:
@@ -214,10 +245,9 @@ def halves_of(record: dict[str, Any], graph: Graph, again: Callable[[], Halves],
     graphs = []
     readers: tuple[Callable[[], Any], ...] = (lambda: whole().forward, lambda: whole().backward)
     for (name, calls, digest, where), read in zip(record["programs"], readers, strict=False):
-        found = load(digest, name)
-        if found is None:
+        program = load(digest, name, where)
+        if program is None:
             return None
-        program = found[0], constant_arrays(where, graph.attributes)
         graphs.append(KeptGraph(name, calls, {}, read, program))
     outputs, writes, draws, results, silent, versions = record["functional"]
     functional = FunctionalGraph(
@@ -225,13 +255,11 @@ def halves_of(record: dict[str, Any], graph: Graph, again: Callable[[], Halves],
         outputs,
         tuple(writes),
         draws,
-        results and tuple(map(_read_result, results)),
+        None if results is None else tuple(map(_read_result, results)),
         tuple(silent),
         tuple(versions),
     )
-    plan = CallPlan(
-        decode({"device": record["device"]}), tuple(record["wanted"]), _read_saving(record["saving"])
-    )
+    plan = CallPlan(decode(record["device"]), tuple(record["wanted"]), _read_saving(record["saving"]))
     updates = tuple((out, i) for out, i in record["updates"])
     places = None if record["places"] is None else tuple(record["places"])
     return Halves(functional, plan, graphs[0], updates, places, graphs[1] if len(graphs) > 1 else None)
@@ -239,13 +267,14 @@ def halves_of(record: dict[str, Any], graph: Graph, again: Callable[[], Halves],
 
 def _read_result(record: list[Any]) -> tuple:
     kind, which, views = record
-    return (kind, which, *((_row(name), decode(rest)) for name, rest in views))
+    return (kind, which, *((_read_view(name), decode(rest)) for name, rest in views))
 
 
-def _row(name: str) -> Any:
-    if (row := table_row(name)) is None:
+def _read_view(name: str) -> Any:
+    row = table_row(name.removeprefix(SILENTLY))
+    if row is None:
         raise KeyError(name)
-    return row
+    return Silently(row) if name.startswith(SILENTLY) else row
 
 
 def _read_saving(record: list[Any] | None) -> SavingPlan | None:

@@ -17,6 +17,7 @@ from stage_contracts.messages import say
 from stage_contracts.passes import PassResult, PassResults, keeping
 
 if TYPE_CHECKING:
+    from cutaway.aot_cache import Halves
     from stage_contracts.capture import CapturedFrame
     from stage_contracts.events import Event
     from stage_contracts.graph import Graph
@@ -174,6 +175,7 @@ class Artifacts:
     # the joint graph in core operators
     decomposed: JointGraph | None = MadeWhenRead()  # type: ignore[assignment]
     partition: Partition | None = MadeWhenRead()  # type: ignore[assignment]
+    halves: Halves | None = None  # what a call reads of all this
     forward: HalfArtifacts | None = None
     backward: HalfArtifacts | None = None
     backend: str = "inductor"

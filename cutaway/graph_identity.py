@@ -37,7 +37,8 @@ def identity(graph: Graph) -> str:
     origins: dict[int, str] = {}  # most nodes share theirs
     for node in graph.nodes:
         marks = [(key, said(value)) for key, value in sorted(node.meta.items()) if key not in ELSEWHERE]
-        target = _operator(node.target) if node.op == "call_function" else node.target
+        target = _operator(node.target) if node.op == "call_function" else ""
+        target = node.target if node.op == "get_attr" else target
         where = origins.get(id(node.origins)) or origins.setdefault(id(node.origins), _lines(node.origins))
         args, kwargs = said(node.args), said(node.kwargs)
         lines.append(f"{node.op} {node.name} {target} {args} {kwargs} {said(node.val)} {marks} {where}")

@@ -241,6 +241,7 @@ def two_graphs(
         halves = compile_half(made.backward), compile_half(made.forward, made.updates)
         (backward, artifacts.backward), (forward, artifacts.forward) = (finish() for finish in halves)
         recover = recover[0], recover_backward(made.backward, artifacts)
+    artifacts.halves = made
     if keeper is not None and known is None:
         keeper.keep(graph, artifacts.function_name, made, artifacts.forward, artifacts.backward)
     run = planned_wrapper(made.functional, made.plan, whole(forward, made.places), backward, recover)
@@ -319,7 +320,7 @@ def lower_and_build(
     all are built at the same time.
     """
     inner = {
-        name: lower_and_build(value.graph, device, pipeline, emitted=emitted)
+        name: lower_and_build(value.graph, device, pipeline, (), emitted)
         for name, value in core.attributes.items()
         if isinstance(value, GraphModule)
     }
