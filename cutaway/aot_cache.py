@@ -92,62 +92,70 @@ class Keeper:
 
 def on_disk(pipeline: Pipeline, target: Target) -> Keeper | None:
     """The keeper in the disk cache. None where every step has to run: seams or settings want to see them."""
-    settings, ours = config.current(), default_pipeline()
-    if not settings.runtime.cache or settings.runtime.force_disable_caches:
+    settings = config.current()
+    if not settings.runtime.cache or settings.runtime.force_disable_caches or _watched(pipeline, settings):
         return None
-    watched = checks_metas() or settings.autograd.dump_passes or compares_values()
-    if (
-        watched
-        or settings.capture.repro_after
-        or any(getattr(pipeline, s) is not getattr(ours, s) for s in MADE_BY)
-    ):
-        return None
-    from stage4_runtime.runtime import cache, program_cache
+    known: dict[int, Any] = {}  # the key of a graph is found once: `find` and `keep` get the same graph
 
-    known: dict[int, Any] = {}  # a graph's text is made once: `find` and `keep` get the same graph
-
-    def key_of(graph: Graph, name: str) -> cache.Key | None:
+    def key_of(graph: Graph, name: str) -> Any:
         if id(graph) not in known:
             known[id(graph)] = graph, _key(graph, name, target)
         return known[id(graph)][1]
 
     def find(graph: Graph, name: str, again: Callable[[], Halves]) -> Halves | None:
         key = key_of(graph, name)
-        files = None if key is None else cache.load(key)
-        if key is None or files is None:
-            return None
+        return None if key is None else _found(key, graph, again)
 
-        def load(digest: str, half: str, where: dict[str, str]) -> WithConstants | None:
-            found = program_cache.load_named(digest, half)
-            return found and (found[0], constant_arrays(where, graph.attributes))
-
-        try:
-            return halves_of(json.loads(files[_FILE]), graph, again, load)
-        except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
-            reason = f"corrupt: {type(error).__name__}: {error}"
-            events.record("cache", "miss", unit=key.name, reason=reason)
-            return None
-
-    def keep(
-        graph: Graph, name: str, halves: Halves, forward: HalfArtifacts | None, backward: HalfArtifacts | None
-    ) -> None:
+    def keep(graph: Graph, name: str, *made: Any) -> None:
         key = key_of(graph, name)
-        record = None if key is None else record_of(halves, graph, forward, backward, _in_cache)
-        if key is not None and record is not None:
-            cache.store(key, {_FILE: json.dumps(record).encode()})
+        record = None if key is None else record_of(graph, *made, _in_cache)
+        if record is not None:
+            _cache().store(key, {_FILE: json.dumps(record).encode()})
 
     return Keeper(find, keep)
 
 
+def _watched(pipeline: Pipeline, settings: config.Config) -> bool:
+    """Whether somebody checks, prints, saves or replaces what the stages make."""
+    ours = default_pipeline()
+    if checks_metas() or compares_values() or settings.autograd.dump_passes or settings.capture.repro_after:
+        return True
+    return any(getattr(pipeline, seam) is not getattr(ours, seam) for seam in MADE_BY)
+
+
+def _cache() -> Any:
+    from stage4_runtime.runtime import cache
+
+    return cache
+
+
+def _found(key: Any, graph: Graph, again: Callable[[], Halves]) -> Halves | None:
+    from stage4_runtime.runtime import program_cache
+
+    def load(digest: str, half: str, where: dict[str, str]) -> WithConstants | None:
+        found = program_cache.load_named(digest, half)
+        return found and (found[0], constant_arrays(where, graph.attributes))
+
+    files = _cache().load(key)
+    if files is None:
+        return None
+    try:
+        return halves_of(json.loads(files[_FILE]), graph, again, load)
+    except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
+        reason = f"corrupt: {type(error).__name__}: {error}"
+        events.record("cache", "miss", unit=key.name, reason=reason)
+        return None
+
+
 def _key(graph: Graph, name: str, target: Target) -> Any:
-    from stage4_runtime.runtime import cache, program_cache
+    from stage4_runtime.runtime import program_cache
 
     try:
         text = identity(graph)
         place = program_cache.place(target, DECIDING)
     except (NotSaid, CompilerMissing):
         return None
-    return cache.Key(f"stage 2 of {name}", {"graph": text, "settings": settings_read(), **place})
+    return _cache().Key(f"stage 2 of {name}", {"graph": text, "settings": settings_read(), **place})
 
 
 def settings_read() -> str:
@@ -163,49 +171,53 @@ def settings_read() -> str:
 
 
 def record_of(
-    halves: Halves,
     graph: Graph,
+    halves: Halves,
     forward: HalfArtifacts | None,
     backward: HalfArtifacts | None,
     place_of: Callable[[HalfArtifacts, Mapping[int, str]], Place | None],
 ) -> dict[str, Any] | None:
     """The halves as JSON; `place_of` says where the program of each is. None if the record could not say all."""
-    saving = halves.plan.saving
-    if saving is not None and saving.open is not None:
-        return None
     captured = {id(value): name for name, value in graph.attributes.items()}
     made, parts = halves.functional, [half for half in (forward, backward) if half is not None]
+    if len(parts) != 1 + (halves.backward is not None):
+        return None
     try:
-        places = [place_of(half, captured) for half in parts]
-        if (
-            None in places
-            or len(parts) != 1 + (halves.backward is not None)
-            or any(h.subgraphs for h in parts)
-        ):
-            return None
         results = [_result(plan, made.graph, captured) for plan in made.results or ()]
-        programs = [
-            [half.core.name, number_of_calls(half.core), *where]
-            for half, where in zip(parts, places, strict=True)
-            if where
-        ]
+        said_results = None if made.results is None else results
         return {
             "functional": [
-                made.num_outputs, made.writes, made.rng_calls, None if made.results is None else results, made.silent,
+                made.num_outputs,
+                made.writes,
+                made.rng_calls,
+                said_results,
+                made.silent,
                 made.versions,
             ],
             "name": made.graph.name,
             "device": encode(halves.plan.rng_device),
             "wanted": halves.plan.wanted,
-            "saving": saving and [
-                saving.first, saving.saved, saving.tangent_outputs, encode(saving.metas), saving.layouts,
-            ],
-            "programs": programs,
+            "saving": _saving(halves.plan.saving),
+            "programs": [_program(half, place_of(half, captured)) for half in parts],
             "updates": halves.updates,
             "places": halves.places,
-        }  # fmt: skip
+        }
     except (NotSaid, TypeError, KeyError):
         return None
+
+
+def _saving(plan: SavingPlan | None) -> list[Any] | None:
+    if plan is None:
+        return None
+    if plan.open is not None:
+        raise NotSaid("an open size")
+    return [plan.first, plan.saved, plan.tangent_outputs, encode(plan.metas), plan.layouts]
+
+
+def _program(half: HalfArtifacts, place: Place | None) -> list[Any]:
+    if place is None or half.subgraphs:
+        raise NotSaid("a program that is kept nowhere")
+    return [half.core.name, number_of_calls(half.core), *place]
 
 
 def _in_cache(half: HalfArtifacts, captured: Mapping[int, str]) -> Place | None:
