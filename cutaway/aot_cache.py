@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -106,9 +106,9 @@ def on_disk(pipeline: Pipeline, target: Target) -> Keeper | None:
         key = key_of(graph, name)
         return None if key is None else _found(key, graph, again)
 
-    def keep(graph: Graph, name: str, *made: Any) -> None:
+    def keep(graph: Graph, name: str, halves: Halves, *parts: HalfArtifacts | None) -> None:
         key = key_of(graph, name)
-        record = None if key is None else record_of(graph, *made, _in_cache)
+        record = None if key is None else record_of(graph, halves, parts, _in_cache)
         if record is not None:
             _cache().store(key, {_FILE: json.dumps(record).encode()})
 
@@ -173,13 +173,12 @@ def settings_read() -> str:
 def record_of(
     graph: Graph,
     halves: Halves,
-    forward: HalfArtifacts | None,
-    backward: HalfArtifacts | None,
+    forward_and_backward: Sequence[HalfArtifacts | None],
     place_of: Callable[[HalfArtifacts, Mapping[int, str]], Place | None],
 ) -> dict[str, Any] | None:
     """The halves as JSON; `place_of` says where the program of each is. None if the record could not say all."""
     captured = {id(value): name for name, value in graph.attributes.items()}
-    made, parts = halves.functional, [half for half in (forward, backward) if half is not None]
+    made, parts = halves.functional, [half for half in forward_and_backward if half is not None]
     if len(parts) != 1 + (halves.backward is not None):
         return None
     try:

@@ -68,7 +68,7 @@ def _stage_two(artifacts: Artifacts) -> Files:
     graph, halves = artifacts.captured, artifacts.halves
     if graph is None or halves is None or artifacts.forward is None:
         return {}
-    record = aot_cache.record_of(graph, halves, artifacts.forward, artifacts.backward, _in_file)
+    record = aot_cache.record_of(graph, halves, (artifacts.forward, artifacts.backward), _in_file)
     with set_grad_enabled(artifacts.frame.graph_grad_mode), ordinary_modes():  # as when it was compiled
         key = _stage_two_key(graph)
     if record is None or key is None:
