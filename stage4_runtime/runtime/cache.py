@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +39,12 @@ class Key:
     name: str
     parts: Mapping[str, str]  # "source", "flags", "compiler", ...: any text
 
-    @property
+    @cached_property
     def digests(self) -> dict[str, str]:
         parts = {**self.parts, "format": FORMAT}
         return {part: hashlib.sha256(parts[part].encode()).hexdigest() for part in sorted(parts)}
 
-    @property
+    @cached_property
     def digest(self) -> str:
         return _digest_of(self.digests)
 
