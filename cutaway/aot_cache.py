@@ -110,7 +110,7 @@ def on_disk(pipeline: Pipeline, target: Target) -> Keeper | None:
         key = key_of(graph, name)
         record = None if key is None else record_of(graph, halves, parts, _in_cache)
         if record is not None:
-            _cache().store(key, {_FILE: json.dumps(record).encode()})
+            _cache().store(key, {_FILE: record})
 
     return Keeper(find, keep)
 
@@ -137,14 +137,7 @@ def _found(key: Any, graph: Graph, again: Callable[[], Halves]) -> Halves | None
         return found and (found[0], constant_arrays(where, graph.attributes))
 
     files = _cache().load(key)
-    if files is None:
-        return None
-    try:
-        return halves_of(json.loads(files[_FILE]), graph, again, load)
-    except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
-        reason = f"corrupt: {type(error).__name__}: {error}"
-        events.record("cache", "miss", unit=key.name, reason=reason)
-        return None
+    return None if files is None else halves_of(files[_FILE], graph, again, load)
 
 
 def _key(graph: Graph, name: str, target: Target) -> Any:
@@ -175,7 +168,7 @@ def record_of(
     halves: Halves,
     forward_and_backward: Sequence[HalfArtifacts | None],
     place_of: Callable[[HalfArtifacts, Mapping[int, str]], Place | None],
-) -> dict[str, Any] | None:
+) -> bytes | None:
     """The halves as JSON; `place_of` says where the program of each is. None if the record could not say all."""
     captured = {id(value): name for name, value in graph.attributes.items()}
     made, parts = halves.functional, [half for half in forward_and_backward if half is not None]
@@ -184,7 +177,7 @@ def record_of(
     try:
         results = [_result(plan, made.graph, captured) for plan in made.results or ()]
         said_results = None if made.results is None else results
-        return {
+        record = {
             "functional": [
                 made.num_outputs,
                 made.writes,
@@ -201,7 +194,8 @@ def record_of(
             "updates": halves.updates,
             "places": halves.places,
         }
-    except (NotSaid, TypeError, KeyError):
+        return json.dumps(record, allow_nan=False).encode()
+    except (NotSaid, TypeError, ValueError, KeyError):
         return None
 
 
@@ -244,8 +238,16 @@ def _view(op: Any) -> str:
     return name if own is op else f"{SILENTLY}{name}"
 
 
-def halves_of(record: dict[str, Any], graph: Graph, again: Callable[[], Halves], load: Load) -> Halves | None:
-    """Read back a record. None if a program is there no more. Raises what damaged JSON gives: KeyError and others."""
+def halves_of(data: bytes, graph: Graph, again: Callable[[], Halves], load: Load) -> Halves | None:
+    """Read back a record. None if it is damaged, or if a program is there no more."""
+    try:
+        return _halves(json.loads(data), graph, again, load)
+    except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
+        events.record("cache", "miss", unit="stage 2", reason=f"corrupt: {type(error).__name__}: {error}")
+        return None
+
+
+def _halves(record: dict[str, Any], graph: Graph, again: Callable[[], Halves], load: Load) -> Halves | None:
     made: list[Halves] = []
 
     def whole() -> Halves:

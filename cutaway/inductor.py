@@ -356,7 +356,7 @@ def lower_and_build(
 
     def finish() -> HalfArtifacts:
         half.subgraphs.update((name, part()) for name, part in inner.items())
-        if builds_in_background() and device == CPU:
+        if builds_in_background() and device == CPU and not is_built():
             half.run = until_ready(launch_on_numpy(core), is_built, launched)
         else:
             half.run = launched()

@@ -34,7 +34,7 @@ from stage_contracts.program import Program, SourceUnit, Target
 from stage_contracts.program_json import program_of, record_of
 
 Files = dict[str, bytes]
-STAGE_TWO = "programs/stage2.json"
+STAGE_TWO, STAGE_TWO_KEY = "programs/stage2.json", "programs/stage2.key"
 NOT_NEEDED = (
     "capture", "functionalize", "differentiate", "decompose", "partition", "lower", "fuse", "schedule", "emit",
 )  # fmt: skip
@@ -73,7 +73,7 @@ def _stage_two(artifacts: Artifacts) -> Files:
         key = _stage_two_key(graph)
     if record is None or key is None:
         return {}
-    return {STAGE_TWO: json.dumps({"key": key, "made": record}).encode()}
+    return {STAGE_TWO: record, STAGE_TWO_KEY: key.encode()}
 
 
 def _in_file(half: HalfArtifacts, captured: Mapping[int, str]) -> tuple[str, dict[str, str]]:
@@ -122,10 +122,10 @@ def compiled(graph: Graph, files: Files, artifacts: Artifacts) -> Callable[..., 
         return program_at(place)
 
     def find(on_tensors: Graph, name: str, again: Callable[[], Halves]) -> Halves | None:
-        kept = json.loads(files[STAGE_TWO]) if STAGE_TWO in files and on_tensors is graph else {}
-        if not kept or kept["key"] != _stage_two_key(graph):
+        kept = files.get(STAGE_TWO_KEY, b"").decode() if on_tensors is graph else ""
+        if not kept or kept != _stage_two_key(graph):
             return None
-        return halves_of(kept["made"], graph, again, lambda place, *_: program_at(place))
+        return halves_of(files[STAGE_TWO], graph, again, lambda place, *_: program_at(place))
 
     def build(unit: SourceUnit) -> Mapping[str, Any]:
         from stage4_runtime.runtime.build import load_files

@@ -318,16 +318,19 @@ def test_the_version_of_the_sources(monkeypatch):
     assert stage_two_ran(same, one)
 
 
-def test_every_file_that_stage_two_runs_decides():
-    """What a compile imports of this repository, capture and the tools apart, is part of the key."""
-    from cutaway.aot_cache import DECIDING
+def test_every_file_that_decides_a_program_decides_this():
+    """An entry names programs: what their keys have is in its own key, too."""
+    from cutaway.aot_cache import ASIDE, DECIDING, MADE_BY
+    from cutaway.building import MADE_BY as OF_PROGRAMS
+    from stage4_runtime.runtime import program_cache
 
-    assert {"stage_contracts", "stage0_eager", "stage2_autograd", "stage3_lowering", "stage4_runtime"} <= {
-        *DECIDING
-    }
-    assert {f"cutaway/{name}.py" for name in ("inductor", "building", "aot_cache", "graph_identity")} <= {
-        *DECIDING
-    }
+    wider = [
+        place
+        for place in program_cache.DECIDING
+        if not any(f"{place}/".startswith(f"{d}/") for d in DECIDING)
+    ]
+    assert not wider and {*OF_PROGRAMS} < {*MADE_BY}
+    assert not {"cxx_flags", "cuda_graphs", "deterministic", "reuse_memory", "poison"} & {*ASIDE}
 
 
 # ---- what no text can say is compiled anew, and right ------------------------------------------------------------
@@ -487,9 +490,9 @@ def test_an_entry_that_says_something_else_is_a_miss(name, monkeypatch):
     original = aot_cache.record_of
 
     def wrong(*args):
-        record = json.loads(json.dumps(original(*args)))
+        record = json.loads(original(*args))
         RECORDS[name](record)
-        return record
+        return json.dumps(record).encode()
 
     monkeypatch.setattr(aot_cache, "record_of", wrong)
     assert stage_two_ran(twice, one_grad)
