@@ -50,6 +50,8 @@ DECIDING = (
     *(f"cutaway/{name}.py" for name in ("aot_cache", "artifacts", "building", "graph_identity", "inductor",
                                         "kept_graph", "targets")),
 )  # fmt: skip
+# Capture follows what is in these down to operators, and those are in the graph.
+CAPTURED = ("stage0_eager/nn", "stage0_eager/optim")
 # Settings of the runtime that change neither a graph nor a program. All others are part of the key. (`cxx` is there as
 # the compiler that it names.)
 ASIDE = ("cxx", "cache", "force_disable_caches", "cache_dir", "cache_bytes", "trust_saved_functions", "keep_freed",
@@ -145,7 +147,7 @@ def _key(graph: Graph, name: str, target: Target) -> Any:
 
     try:
         text = identity(graph)
-        place = program_cache.place(target, DECIDING)
+        place = program_cache.place(target, DECIDING, CAPTURED)
     except (NotSaid, CompilerMissing):
         return None
     return _cache().Key(f"stage 2 of {name}", {"graph": text, "settings": settings_read(), **place})

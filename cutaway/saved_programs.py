@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from cutaway import aot_cache
-from cutaway.aot_cache import DECIDING, Halves, Keeper, halves_of, settings_read
+from cutaway.aot_cache import CAPTURED, DECIDING, Halves, Keeper, halves_of, settings_read
 from cutaway.artifacts import Artifacts, HalfArtifacts
 from cutaway.building import emitted_program
 from cutaway.graph_identity import NotSaid, identity
@@ -84,7 +84,7 @@ def _stage_two_key(graph: Graph) -> str | None:
     from stage4_runtime.runtime.program_cache import software
 
     try:
-        return _digest(f"{identity(graph)}\n{settings_read()}\n{software(DECIDING)}")
+        return _digest(f"{identity(graph)}\n{settings_read()}\n{software(DECIDING, CAPTURED)}")
     except NotSaid:
         return None
 
