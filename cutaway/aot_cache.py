@@ -56,6 +56,8 @@ CAPTURED = ("stage0_eager/nn", "stage0_eager/optim")
 # the compiler that it names.)
 ASIDE = ("cxx", "cache", "force_disable_caches", "cache_dir", "cache_bytes", "trust_saved_functions", "keep_freed",
          "compile_seconds", "background", "never_slower")  # fmt: skip
+# Stage 2 is done with fewer calls in less time than it takes to find out whether its own files are as they were.
+FEWEST = 8
 _FILE = "stage2.json"
 SILENTLY = "no_grad "
 WithConstants = tuple["Program", dict[str, Any]]
@@ -101,7 +103,7 @@ def on_disk(pipeline: Pipeline, target: Target) -> Keeper | None:
 
     def key_of(graph: Graph, name: str) -> Any:
         if id(graph) not in known:
-            known[id(graph)] = graph, _key(graph, name, target)
+            known[id(graph)] = graph, _key(graph, name, target) if _takes_long(graph) else None
         return known[id(graph)][1]
 
     def find(graph: Graph, name: str, again: Callable[[], Halves]) -> Halves | None:
@@ -115,6 +117,12 @@ def on_disk(pipeline: Pipeline, target: Target) -> Keeper | None:
             _cache().store(key, {_FILE: record})
 
     return Keeper(find, keep)
+
+
+def _takes_long(graph: Graph) -> bool:
+    """A call takes three times as long where it is differentiated."""
+    trains = is_grad_enabled() and any(getattr(n.val, "requires_grad", False) for n in graph.placeholders)
+    return len(graph.calls) * (3 if trains else 1) >= FEWEST
 
 
 def _watched(pipeline: Pipeline, settings: config.Config) -> bool:

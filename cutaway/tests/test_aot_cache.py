@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import cutaway
+from cutaway import aot_cache
 from cutaway.graph_identity import NotSaid, identity, said
 from cutaway.nn import functional as F
 from cutaway.utils.checkpoint import checkpoint
@@ -29,7 +30,8 @@ QUICK = {"runtime.cxx_flags": "-O0 -march=native -fopenmp -ffp-contract=off"}
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path):
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setattr(aot_cache, "FEWEST", 0)
     with config.patch(cache_dir=str(tmp_path / "cache")), config.patch(QUICK):
         yield
 
@@ -160,6 +162,15 @@ def test_what_is_not_kept_is_made_when_it_is_read():
         )  # fmt: skip
         half.core.verify()
     assert texts[0] == texts[1]
+
+
+def test_a_graph_of_a_few_calls_is_not_worth_it(monkeypatch):
+    monkeypatch.undo()
+    many = lambda x: x.sin().cos().sin().cos().sin().cos().sin().cos()  # noqa: E731
+    with config.patch(cache_dir=config.current().runtime.cache_dir):
+        for function, make, kept in [(same, one, False), (same, one_grad, True), (many, one, True)]:
+            assert stage_two_ran(function, make)
+            assert stage_two_ran(function, make) is not kept
 
 
 def test_gradients_of_many_calls_and_of_none():
@@ -498,8 +509,6 @@ RECORDS = {
 @pytest.mark.parametrize("name", RECORDS)
 def test_an_entry_that_says_something_else_is_a_miss(name, monkeypatch):
     """Its digests hold: it was written so, by a fault of this program."""
-    from cutaway import aot_cache
-
     original = aot_cache.record_of
 
     def wrong(*args):

@@ -100,7 +100,7 @@ PROMISED |= {
     "swap": {"swapped": [r"default \d+ bytes saved", r"mine \d+ bytes saved"]},
     "caches": {
         "twice": [r"miss unit=program", "reason=new source", r"hit unit=program", "1682.94"],
-        "bundle": ["3 entries saved", "pass trust=True", "3 entries loaded"],
+        "bundle": ["2 entries saved", "pass trust=True", "2 entries loaded"],
         "function": [r"tensor\(\[0.25", "compiled ahead of time for another call"],
     },
     "distributed": {
