@@ -17,6 +17,7 @@ from stage_contracts.messages import say
 from stage_contracts.passes import PassResult, PassResults, keeping
 
 if TYPE_CHECKING:
+    from cutaway.aot_cache import Halves
     from stage_contracts.capture import CapturedFrame
     from stage_contracts.events import Event
     from stage_contracts.graph import Graph
@@ -60,6 +61,8 @@ class HalfArtifacts:
     # the same for each subgraph, by name
     subgraphs: dict[str, HalfArtifacts] = field(default_factory=dict)
     run: Callable[..., tuple] | None = None  # arrays -> arrays; `run.source_text` is its steps as Python
+    # of a program that is in the cache: the digest of its key, and which attribute each of its constants is
+    cached: tuple[str, dict[str, str]] | None = None
 
     @cached_property
     def lowered(self) -> LoweredGraph:
@@ -135,6 +138,31 @@ class HalfArtifacts:
         return found
 
 
+@dataclass(frozen=True)
+class Later:
+    """What makes an artifact when it is first read: a compile that came from the cache has not made it."""
+
+    make: Callable[[], Any]
+
+
+class MadeWhenRead:
+    """A field of Artifacts. None, an artifact, or a Later."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = f"_{name}"
+
+    def __get__(self, artifacts: Any, owner: type | None = None) -> Any:
+        if artifacts is None:
+            return None  # the default of the field
+        value = vars(artifacts)[self.name]
+        if isinstance(value, Later):
+            value = vars(artifacts)[self.name] = value.make()
+        return value
+
+    def __set__(self, artifacts: Any, value: Any) -> None:
+        vars(artifacts)[self.name] = value
+
+
 @dataclass
 class Artifacts:
     """One compiled entry of one function."""
@@ -142,10 +170,12 @@ class Artifacts:
     function_name: str
     frame: CapturedFrame
     captured: Graph | None  # public operators, as captured
-    functional: FunctionalGraph | None = None
-    joint: JointGraph | None = None  # None for inference
-    decomposed: JointGraph | None = None  # the joint graph in core operators
-    partition: Partition | None = None
+    functional: FunctionalGraph | None = MadeWhenRead()  # type: ignore[assignment]
+    joint: JointGraph | None = MadeWhenRead()  # type: ignore[assignment]  # None for inference
+    # the joint graph in core operators
+    decomposed: JointGraph | None = MadeWhenRead()  # type: ignore[assignment]
+    partition: Partition | None = MadeWhenRead()  # type: ignore[assignment]
+    halves: Halves | None = None  # what a call reads of all this
     forward: HalfArtifacts | None = None
     backward: HalfArtifacts | None = None
     backend: str = "inductor"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cutaway.artifacts import HalfArtifacts
@@ -37,9 +37,8 @@ def emitted_program(half: HalfArtifacts, target: Target) -> tuple[Program, dict[
     if key is not None and (found := program_cache.load_program(key)) is not None:
         program, beside = found
         half.emitted[target.name] = program
-        attributes = half.core.attributes
-        constants = {name: _array(attributes[where]) for name, where in beside["constants"].items()}
-        return program, constants
+        half.cached = key.digest, beside["constants"]
+        return program, constant_arrays(beside["constants"], half.core.attributes)
     expect(target)
     planned = half.planned
     with events.timed("pass", "emit"):
@@ -48,10 +47,15 @@ def emitted_program(half: HalfArtifacts, target: Target) -> tuple[Program, dict[
     if key is not None:
         places = [n.target for n in half.core.nodes if n.op == "get_attr" and isinstance(n.val, TensorMeta)]
         if len(places) == len(constants):
-            program_cache.store_program(
-                key, program, {"constants": dict(zip(constants, places, strict=True))}
-            )
+            where = dict(zip(constants, places, strict=True))
+            if program_cache.store_program(key, program, {"constants": where}):
+                half.cached = key.digest, where
     return program, constants
+
+
+def constant_arrays(where: Mapping[str, str], attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The arrays of a program's constants, from the attributes of a graph that they are."""
+    return {name: getattr(attributes[place], "_data", attributes[place]) for name, place in where.items()}
 
 
 def _key(half: HalfArtifacts, target: Target) -> Any:
@@ -79,10 +83,6 @@ def _told_by_text(core: Graph) -> bool:
     if next(open_sizes_in([node.val for node in core.nodes]), None) is not None:
         return False
     return all(isinstance(node.val, TensorMeta) for node in core.nodes if node.op == "get_attr")
-
-
-def _array(value: Any) -> Any:
-    return getattr(value, "_data", value)
 
 
 Started = tuple[Callable[[], bool], Callable[[], Any]]  # whether a call has ended; what waits for its result

@@ -16,19 +16,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cutaway import repro
-from cutaway.artifacts import Artifacts, HalfArtifacts
+from cutaway.aot_cache import Halves, Keeper, on_disk
+from cutaway.artifacts import Artifacts, HalfArtifacts, Later
 from cutaway.as_captured import as_captured
 from cutaway.building import emitted_program, started
+from cutaway.kept_graph import kept_program, number_of_calls
 from cutaway.launch_errors import recover_backward, recover_forward
 from cutaway.policies import builds_in_background, until_ready
 from cutaway.shared_memory import on_shared_memory_too
 from cutaway.targets import device_of_graph, target_for
 from cutaway.verify_steps import compares_values, graphs_verified, pass_that_fails, verify_step
-from stage0_eager import is_grad_enabled
+from stage0_eager import is_grad_enabled, set_grad_enabled
 from stage0_eager.core_interpreter import interpreter
+from stage0_eager.state import interpreting, ordinary_modes
 from stage2_autograd.regions import cut_regions
-from stage2_autograd.runtime.runtime_wrapper import make_runtime_wrapper, raise_it
-from stage2_autograd.runtime.saved_outputs import returned_once
+from stage2_autograd.runtime.runtime_wrapper import call_plan, planned_wrapper, raise_it
+from stage2_autograd.runtime.saved_outputs import returned_once, whole
 from stage2_autograd.size_inputs import save_hidden_sizes, without_size_inputs
 from stage4_runtime.runtime import launch_on_numpy, report_once
 from stage4_runtime.runtime.layout import laid_out
@@ -103,10 +106,15 @@ def aot_eager_decomp_partition(
 
 
 def inductor(
-    graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts, emitted: Emitted = emitted_program
+    graph: Graph,
+    inputs: list,
+    pipeline: Pipeline,
+    artifacts: Artifacts,
+    emitted: Emitted = emitted_program,
+    keeper: Keeper | None = None,
 ) -> Callable[..., tuple]:
     """Run every stage: kernels for the device of the inputs. A tensor without data has nothing to compute. `emitted`
-    gives the program of each half (saved_programs.py has them from a file)."""
+    gives the program of each half, `keeper` what stage 2 made (saved_programs.py has them from a file)."""
     device = device_of_graph(graph)
     if device.type == "meta":
         events.record("fallback", "aot_eager", reason="tensors on the device meta have no data")
@@ -122,7 +130,8 @@ def inductor(
 
         return finish
 
-    return ahead_of_time(graph, pipeline, artifacts, compile_half)
+    keeper = keeper or on_disk(pipeline, target_for(device))
+    return ahead_of_time(graph, pipeline, artifacts, compile_half, keeper)
 
 
 def cudagraphs(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
@@ -146,15 +155,17 @@ def ahead_of_time(
     pipeline: Pipeline,
     artifacts: Artifacts,
     compile_half: CompileHalf,
+    keeper: Keeper | None = None,
 ) -> Callable[..., tuple]:
     """Stage 2: a forward graph and, if gradients are needed, a backward graph. `compile_half` compiles each of them.
+    `keeper`: where there may be what stage 2 made of this graph before.
 
     If a graph writes to inputs, a call in which these share memory with other inputs takes the way of shared_memory.py.
     """
     compile_half = _saving_failures(_verified(compile_half), artifacts)
     on_tensors, arrange = step("without_size_inputs", without_size_inputs, graph, device_of_graph(graph))
     compile_graph = functools.partial(
-        two_graphs, pipeline=pipeline, artifacts=artifacts, compile_half=compile_half
+        two_graphs, pipeline=pipeline, artifacts=artifacts, compile_half=compile_half, keeper=keeper
     )
     with graphs_verified():
         functional, run = compile_graph(on_tensors)
@@ -216,46 +227,80 @@ def two_graphs(
     pipeline: Pipeline,
     artifacts: Artifacts,
     compile_half: CompileHalf,
+    keeper: Keeper | None = None,
 ) -> tuple[FunctionalGraph, Callable[..., tuple]]:
     """Stage 2's graphs, compiled. Returns the functional graph, and a callable on the user's tensors."""
+    known = keeper and kept_before(graph, pipeline, artifacts, keeper)
+    made = known or stage_two(graph, pipeline, artifacts)
+    recover = recover_forward(graph, artifacts), raise_it
+    backward = None
+    if made.backward is None:
+        forward, artifacts.forward = compile_half(made.forward, made.updates)()
+    else:
+        # the backward first: its compiler takes longest, and meanwhile the forward is lowered
+        halves = compile_half(made.backward), compile_half(made.forward, made.updates)
+        (backward, artifacts.backward), (forward, artifacts.forward) = (finish() for finish in halves)
+        recover = recover[0], recover_backward(made.backward, artifacts)
+    artifacts.halves = made
+    if keeper is not None and known is None:
+        keeper.keep(graph, artifacts.function_name, made, artifacts.forward, artifacts.backward)
+    run = planned_wrapper(made.functional, made.plan, whole(forward, made.places), backward, recover)
+    return made.functional, run
+
+
+def stage_two(graph: Graph, pipeline: Pipeline, artifacts: Artifacts) -> Halves:
+    """The steps of stage 2 on a graph of tensors. The artifacts get what each step makes."""
     functional = artifacts.functional = step("functionalize", pipeline.functionalize, graph)
     functional.graph.verify()
     verify_step("functionalize", graph, functional)
     metas = [n.val for n in functional.graph.placeholders]
-    if is_grad_enabled() and any(isinstance(m, TensorMeta) and m.requires_grad for m in metas):
-        seams = pipeline.differentiate, pipeline.decompose, pipeline.partition
-        cut = step("cut_regions", cut_regions, functional, *seams)
-        joint = artifacts.joint = step("differentiate", pipeline.differentiate, cut).verify()
-        verify_step("differentiate", functional, joint)
-        core = step("decompose", pipeline.decompose, joint.graph)
-        verify_step("decompose", joint.graph, core)
-        joint = artifacts.decomposed = replace(joint, graph=core).verify()
-        cut = step("partition", pipeline.partition, joint).verify()
-        verify_step("partition", joint, cut)
-        partition = artifacts.partition = step("save_hidden_sizes", save_hidden_sizes, cut)
-        shorter, whole = returned_once(partition, functional)
-        # a whole training step has had its backward: nothing is saved that an update could spoil
-        updates = () if joint.tangent_outputs else _updates(functional)
-        # the backward first: its compiler takes longest, and meanwhile the forward is lowered
-        halves = compile_half(partition.backward), compile_half(shorter, updates)
-        (backward, artifacts.backward), (forward, artifacts.forward) = (finish() for finish in halves)
-        forward = whole(forward)
-        recover = (
-            recover_forward(graph, artifacts),
-            recover_backward(partition.backward, artifacts),
-        )
-        return functional, make_runtime_wrapper(functional, forward, backward, joint, partition, recover)
-    core = step("decompose", pipeline.decompose, functional.graph).verify()
-    verify_step("decompose", functional.graph, core)
-    forward, artifacts.forward = compile_half(core, _updates(functional))()
-    recover = recover_forward(graph, artifacts), raise_it
-    return functional, make_runtime_wrapper(functional, forward, recover=recover)
+    if not (is_grad_enabled() and any(isinstance(m, TensorMeta) and m.requires_grad for m in metas)):
+        core = step("decompose", pipeline.decompose, functional.graph).verify()
+        verify_step("decompose", functional.graph, core)
+        return Halves(functional, call_plan(functional), core, _updates(functional))
+    seams = pipeline.differentiate, pipeline.decompose, pipeline.partition
+    cut = step("cut_regions", cut_regions, functional, *seams)
+    joint = artifacts.joint = step("differentiate", pipeline.differentiate, cut).verify()
+    verify_step("differentiate", functional, joint)
+    core = step("decompose", pipeline.decompose, joint.graph)
+    verify_step("decompose", joint.graph, core)
+    joint = artifacts.decomposed = replace(joint, graph=core).verify()
+    cut = step("partition", pipeline.partition, joint).verify()
+    verify_step("partition", joint, cut)
+    partition = artifacts.partition = step("save_hidden_sizes", save_hidden_sizes, cut)
+    shorter, places = returned_once(partition, functional)
+    # a whole training step has had its backward: nothing is saved that an update could spoil
+    updates = () if joint.tangent_outputs else _updates(functional)
+    plan = call_plan(functional, joint, partition)
+    return Halves(functional, plan, shorter, updates, places, partition.backward)
 
 
-def _updates(functional: FunctionalGraph) -> Updates:
+def kept_before(graph: Graph, pipeline: Pipeline, artifacts: Artifacts, keeper: Keeper) -> Halves | None:
+    """What stage 2 made of this graph in an earlier compile. The artifacts are then made when they are first read."""
+    settings, grad = config.current(), is_grad_enabled()
+    made = Artifacts(artifacts.function_name, artifacts.frame, graph)
+
+    @functools.cache
+    def again() -> Halves:
+        with config.patch(settings), set_grad_enabled(grad), ordinary_modes(), interpreting(None):
+            return stage_two(graph, pipeline, made)
+
+    def later(name: str) -> Any:
+        return Later(lambda: again() and getattr(made, name))
+
+    known = keeper.find(graph, artifacts.function_name, again)
+    if known is not None:
+        artifacts.functional = later("functional")
+        if known.backward is not None:
+            artifacts.joint, artifacts.decomposed = later("joint"), later("decomposed")
+            artifacts.partition = later("partition")
+    return known
+
+
+def _updates(functional: FunctionalGraph) -> tuple[tuple[int, int], ...]:
     """What kernels may write to inputs in place: all that is written back, if no step after the launch can fail."""
     plain = all(len(plan) == 2 for plan in functional.results or ())
-    return [(functional.num_outputs + k, i) for k, i in enumerate(functional.writes)] if plain else []
+    return tuple((functional.num_outputs + k, i) for k, i in enumerate(functional.writes)) if plain else ()
 
 
 # ---- stages 3 and 4 -------------------------------------------------------------------------------------------
@@ -275,13 +320,16 @@ def lower_and_build(
     all are built at the same time.
     """
     inner = {
-        name: lower_and_build(value.graph, device, pipeline, emitted=emitted)
+        name: lower_and_build(value.graph, device, pipeline, (), emitted)
         for name, value in core.attributes.items()
         if isinstance(value, GraphModule)
     }
-    events.record("phase", f"Step 3: inductor compiling {core.name} of {len(core.calls)} calls for {device}")
+    events.record(
+        "phase", f"Step 3: inductor compiling {core.name} of {number_of_calls(core)} calls for {device}"
+    )
     half = HalfArtifacts(core, pipeline, target_for(device), updates)
-    program, half.constants = emitted(half, half.target)
+    program, half.constants = kept_program(core) or emitted(half, half.target)
+    half.emitted[half.target.name] = program
     is_built, built = started(build_all, program, pipeline)
 
     def launched() -> Callable[..., tuple]:
@@ -308,7 +356,7 @@ def lower_and_build(
 
     def finish() -> HalfArtifacts:
         half.subgraphs.update((name, part()) for name, part in inner.items())
-        if builds_in_background() and device == CPU:
+        if builds_in_background() and device == CPU and not is_built():
             half.run = until_ready(launch_on_numpy(core), is_built, launched)
         else:
             half.run = launched()

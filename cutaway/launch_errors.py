@@ -117,9 +117,9 @@ def _passes_as_it_is(artifacts: Artifacts, graph: Graph) -> Callable[[Exception]
     have raised it."""
     # the settings of the time of the compile
     strict = artifacts.fullgraph or raises_faults()
-    users = {code for n in graph.calls if (code := _code_of_the_user(n.target)) is not None}
 
     def passes(error: Exception) -> bool:
+        users = {code for n in graph.calls if (code := _code_of_the_user(n.target)) is not None}
         if (
             strict
             or isinstance(error, OutOfRange | LeafWritten | DeviceError)

@@ -1,7 +1,8 @@
 """The programs of a compiled entry as files: written with their kernels, read back without a compiler.
 
-Input: the Artifacts of an entry. A program is found again by the graph of core operators that it was made from, which
-stage 2 makes anew from the captured graph. What was built for another machine is left out, and built anew.
+Input: the Artifacts of an entry. What stage 2 made is in the file, too, and is used while nothing that decides it has
+changed; else stage 2 runs, and a program is found by the core graph that it gives. What was built for another machine
+is left out, and built anew.
 """
 
 from __future__ import annotations
@@ -16,11 +17,16 @@ from typing import Any
 
 import numpy as np
 
+from cutaway import aot_cache
+from cutaway.aot_cache import CAPTURED, DECIDING, Halves, Keeper, halves_of, settings_read
 from cutaway.artifacts import Artifacts, HalfArtifacts
 from cutaway.building import emitted_program
+from cutaway.graph_identity import NotSaid, identity
 from cutaway.inductor import inductor
 from cutaway.pipelines import default_pipeline
 from cutaway.saved_values import tensor_of, tensor_record
+from stage0_eager import set_grad_enabled
+from stage0_eager.state import ordinary_modes
 from stage0_eager.tensor import Tensor
 from stage_contracts.graph import Graph
 from stage_contracts.pipeline import DEFAULT_SEAMS, Pipeline, load_seam
@@ -28,7 +34,10 @@ from stage_contracts.program import Program, SourceUnit, Target
 from stage_contracts.program_json import program_of, record_of
 
 Files = dict[str, bytes]
-NOT_NEEDED = ("capture", "lower", "fuse", "schedule", "emit")
+STAGE_TWO, STAGE_TWO_KEY = "programs/stage2.json", "programs/stage2.key"
+NOT_NEEDED = (
+    "capture", "functionalize", "differentiate", "decompose", "partition", "lower", "fuse", "schedule", "emit",
+)  # fmt: skip
 
 
 def machine() -> dict[str, str]:
@@ -51,7 +60,33 @@ def written(artifacts: Artifacts) -> Files:
         files |= {f"{place}/{name}": data for name, (_, data) in constants.items()}
         for unit in program.units:
             files |= {f"kernels/{_unit_key(unit)}/{name}": data for name, data in _built(unit).items()}
-    return files
+    return files | _stage_two(artifacts)
+
+
+def _stage_two(artifacts: Artifacts) -> Files:
+    """What stage 2 made, under the key of what it was made from. Nothing where a file cannot say it."""
+    graph, halves = artifacts.captured, artifacts.halves
+    if graph is None or halves is None or artifacts.forward is None:
+        return {}
+    record = aot_cache.record_of(graph, halves, (artifacts.forward, artifacts.backward), _in_file)
+    with set_grad_enabled(artifacts.frame.graph_grad_mode), ordinary_modes():  # as when it was compiled
+        key = _stage_two_key(graph)
+    if record is None or key is None:
+        return {}
+    return {STAGE_TWO: record, STAGE_TWO_KEY: key.encode()}
+
+
+def _in_file(half: HalfArtifacts, captured: Mapping[int, str]) -> tuple[str, dict[str, str]]:
+    return f"programs/{_key(half.core, half.updates, half.target)}", {}
+
+
+def _stage_two_key(graph: Graph) -> str | None:
+    from stage4_runtime.runtime.program_cache import software
+
+    try:
+        return _digest(f"{identity(graph)}\n{settings_read()}\n{software(DECIDING, CAPTURED)}")
+    except NotSaid:
+        return None
 
 
 def _halves(artifacts: Artifacts) -> Iterator[HalfArtifacts]:
@@ -72,17 +107,25 @@ def compiled(graph: Graph, files: Files, artifacts: Artifacts) -> Callable[..., 
     """The captured graph, running the programs of these files. A graph that they lack is lowered and built."""
     pipeline = artifacts.pipeline = loading_pipeline()
 
+    def program_at(place: str) -> tuple[Program, dict[str, Any]]:
+        record = json.loads(files[f"{place}.json"])
+        constants = {
+            name: tensor_of(one, files[f"{place}/{name}"])._data for name, one in record["constants"].items()
+        }
+        return program_of(record["program"]), constants
+
     def emitted(half: HalfArtifacts, target: Target) -> tuple[Program, dict[str, Any]]:
         place = f"programs/{_key(half.core, half.updates, target)}"
         if f"{place}.json" not in files:
             half.pipeline = default_pipeline()
             return emitted_program(half, target)
-        record = json.loads(files[f"{place}.json"])
-        program = half.emitted[target.name] = program_of(record["program"])
-        constants = {
-            name: tensor_of(one, files[f"{place}/{name}"])._data for name, one in record["constants"].items()
-        }
-        return program, constants
+        return program_at(place)
+
+    def find(on_tensors: Graph, name: str, again: Callable[[], Halves]) -> Halves | None:
+        kept = files.get(STAGE_TWO_KEY, b"").decode() if on_tensors is graph else ""
+        if not kept or kept != _stage_two_key(graph):
+            return None
+        return halves_of(files[STAGE_TWO], graph, again, lambda place, *_: program_at(place))
 
     def build(unit: SourceUnit) -> Mapping[str, Any]:
         from stage4_runtime.runtime.build import load_files
@@ -91,7 +134,8 @@ def compiled(graph: Graph, files: Files, artifacts: Artifacts) -> Callable[..., 
         own = {name.removeprefix(folder): data for name, data in files.items() if name.startswith(folder)}
         return load_files(unit, own) if own else pipeline.build(unit)
 
-    return inductor(graph, [], replace(pipeline, build=build), artifacts, emitted)
+    keeper = Keeper(find, lambda *_: None)
+    return inductor(graph, [], replace(pipeline, build=build), artifacts, emitted, keeper)
 
 
 @functools.cache

@@ -6,9 +6,10 @@ that share memory. If it cannot be compiled, the captured graph runs instead.
 
 from __future__ import annotations
 
+import copy
+import functools
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cutaway.artifacts import Artifacts
@@ -40,7 +41,7 @@ def on_shared_memory_too(
     """
     # a variant is compiled at its first call, when it is too late to add guards on sizes
     sizes_open = next(open_sizes_in([n.val for n in graph.placeholders]), None) is not None
-    eager = as_captured(graph)
+    eager = functools.cache(lambda: as_captured(graph))
     variants: dict[Any, Callable[..., tuple] | None] = {}
     settings = config.current()  # the settings of the time of the compile hold for variants, too
 
@@ -48,14 +49,14 @@ def on_shared_memory_too(
         try:
             return run(*tensors)  # it refuses before it writes anything
         except LeafWritten:
-            return eager(*tensors)  # it makes the writes that come before the error, and raises it
+            return eager()(*tensors)  # it makes the writes that come before the error, and raises it
         except Unsupported as refusal:
             variant = on_shared_memory(tensors)
             if variant is not None:
                 with suppress(Unsupported):  # yet another input shares the memory
                     return variant(*tensors)
             events.record("fallback", "eager", reason=refusal.construct)
-            return eager(*tensors)
+            return eager()(*tensors)
 
     def on_shared_memory(tensors: tuple) -> Callable[..., tuple] | None:
         pattern = pattern_of(tensors, functional)
@@ -65,7 +66,7 @@ def on_shared_memory_too(
             variants[pattern] = None  # if the compile fails, it is not tried again
             try:
                 with config.patch(settings):
-                    _, made = compile_graph(on_their_memory(graph, pattern), artifacts=replace(artifacts))
+                    _, made = compile_graph(on_their_memory(graph, pattern), artifacts=copy.copy(artifacts))
                 variants[pattern] = run_on_their_memory(pattern, graph, functional, made)
             except Unsupported:
                 pass

@@ -13,6 +13,7 @@ import math
 import os
 import secrets
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -153,9 +154,8 @@ def decode(value: Any, symbols: dict[str, Any] | None = None) -> Any:
     if not isinstance(value, dict):
         return value
     ((kind, inner),) = value.items()
-    for word, _, _, read in _WORDS:
-        if kind == word:
-            return read(inner, symbols)
+    if kind in _READERS:
+        return _READERS[kind](inner, symbols)
     if kind not in _RECORDS:
         raise ValueError(f"it has a part {kind!r} that this version does not know")
     return _RECORDS[kind](**{name: decode(v, symbols) for name, v in inner.items()})
@@ -201,6 +201,12 @@ def _stored(nest: LoopNest) -> dict[str, Any]:  # because the text has no column
     return {"text": print_nest(nest).splitlines(), "origins": [encode(o) for o in nest.origins], **asked}
 
 
+@lru_cache(maxsize=4096)
+def _meta(word: str) -> TensorMeta:
+    """A model has few types for its many buffers."""
+    return parse_meta(word)
+
+
 # (key, type, function that writes it, function that reads it back, given the symbols). The first that fits is used.
 _WORDS: tuple[tuple[str, type, Callable[[Any], Any], Callable[[Any, Any], Any]], ...] = (
     ("float", float, str, lambda word, symbols: float(word)),
@@ -208,7 +214,7 @@ _WORDS: tuple[tuple[str, type, Callable[[Any], Any], Callable[[Any, Any], Any]],
     ("dtype", DType, lambda v: v.name, lambda word, symbols: dtype_of(word)),
     ("device", Device, str, lambda word, symbols: device_of(word)),
     ("size", sympy.Basic, print_index, lambda word, symbols: plain(parse_index(word))),
-    ("meta", TensorMeta, str, parse_meta),
+    ("meta", TensorMeta, str, lambda word, symbols: parse_meta(word, symbols) if symbols else _meta(word)),
     ("nest", LoopNest, _stored, lambda record, symbols: _StoredNest(record)),
     (
         "slice",
@@ -223,3 +229,5 @@ _WORDS: tuple[tuple[str, type, Callable[[Any], Any], Callable[[Any, Any], Any]],
         lambda items, symbols: {decode(k, symbols): decode(i, symbols) for k, i in items},
     ),
 )
+
+_READERS = {word: read for word, _, _, read in _WORDS}

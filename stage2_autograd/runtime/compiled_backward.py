@@ -7,6 +7,7 @@ and outputs are visible to the user, so their version counters are checked.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from stage0_eager import arrays as array_library
@@ -94,57 +95,35 @@ class DoubleBackward(TapeNode):
 # ---- what it keeps -----------------------------------------------------------------------------------------
 
 
+@dataclass
 class SavingPlan:
-    """How each saved value is kept, and which version counter shows whether the user wrote to it in the meantime."""
+    """How each saved value is kept, and which version counter shows whether the user wrote to it in the meantime.
 
-    def __init__(
-        self,
-        partition: Partition,
-        joint: JointGraph,
-        functional: FunctionalGraph,
-    ) -> None:
-        graph, outputs = partition.forward, partition.forward.outputs[: partition.num_outputs]
-        inputs = {node: i for i, node in enumerate(graph.placeholders)}
-        homes = {base(n): i for i, n in enumerate(outputs[: functional.num_outputs]) if isinstance(n, Node)}
-        self.first = partition.num_outputs
-        self.saved = [
-            (s.name, self._watched(base(node), inputs, homes), _is_old_value(node, inputs, functional.writes))
-            for s, node in zip(partition.saved, graph.outputs[self.first :], strict=True)
-        ]
-        self.tangent_outputs = joint.tangent_outputs
-        self.tangents = [
-            meta_of(n) for n in partition.backward.placeholders if n.meta.get("role") == "tangent"
-        ]
-        metas = [meta_of(outputs[i]) for i in joint.tangent_outputs]
-        # with open sizes, both are known only at a call
-        self.open = next(open_sizes_in([*metas, *self.tangents]), None) is not None
-        # from the inputs, because the shapes of results do not show every size
-        shown = symbol_bindings([n.val for n in functional.graph.placeholders]) if self.open else []
-        self.read_sizes = size_reader(shown) if self.open else None
-        known = {s.symbol for s in shown}
-        used = {s for size in open_sizes_in(self.tangents) for s in expression(size).free_symbols}
-        self.by_data = not used <= known  # only the data decides a size: the layout is that of the output
-        self.metas = () if self.open else tuple(metas)
-        self.layouts = [] if self.open else [_layout(meta) for meta in self.tangents]
+    first: how many results of the forward come before the saved values.
+    saved: for each saved value its name, where its version counter is, and whether the write-back overwrites it.
+    metas, layouts: of the outputs that get gradients; empty with open sizes, which are known only at a call.
+    open: what such a call reads them from.
+    """
+
+    first: int
+    saved: list[tuple[str, tuple[str, int], bool]]
+    tangent_outputs: tuple[int, ...]
+    metas: tuple[TensorMeta, ...]
+    layouts: list[Layout]
+    open: OpenLayouts | None = None
 
     def out_metas(self, outputs: Sequence[Tensor]) -> tuple[TensorMeta, ...]:
         """The metas of the outputs that get gradients."""
-        return tuple(outputs[i].meta for i in self.tangent_outputs) if self.open else self.metas
+        return tuple(outputs[i].meta for i in self.tangent_outputs) if self.open is not None else self.metas
 
     def layouts_of(self, tensors: Sequence[Tensor], outputs: Sequence[Tensor]) -> list[Layout]:
         """For these inputs and outputs: the layout of each incoming gradient that the backward was compiled for."""
-        if self.read_sizes is None:
+        if self.open is None:
             return self.layouts
-        if self.by_data:
+        if self.open.by_data:
             return [_layout(tangent_meta(outputs[i].meta)) for i in self.tangent_outputs]
-        sizes = self.read_sizes(tensors)
-        return [_layout(with_sizes(meta, sizes)) for meta in self.tangents]
-
-    @staticmethod
-    def _watched(root: Node, inputs: dict[Node, int], homes: dict[Node, int]) -> tuple[str, int]:
-        if root in inputs and root.meta.get("role") != "rng":
-            return "input", inputs[root]
-        return ("output", homes[root]) if root in homes else ("nothing", 0)
+        sizes = self.open.read_sizes(tensors)
+        return [_layout(with_sizes(meta, sizes)) for meta in self.open.tangents]
 
     def save(self, tensors: Sequence[Tensor], outputs: list[Tensor], made: tuple) -> dict[str, Any]:
         """The values for the tape node to keep, by their names."""
@@ -161,6 +140,43 @@ class SavingPlan:
             # eager may save what is computed from a tensor of inference mode, and the partition that tensor itself
             kept[name] = array if version is UNTRACKED else SavedTensor(alias, False)
         return kept
+
+
+@dataclass
+class OpenLayouts:
+    """What the layouts of incoming gradients are made from at a call, where sizes are open."""
+
+    tangents: list[TensorMeta]
+    read_sizes: Callable[[Sequence[Tensor]], Any]
+    by_data: bool  # only the data decides a size: the layout is that of the output
+
+
+def saving_plan(partition: Partition, joint: JointGraph, functional: FunctionalGraph) -> SavingPlan:
+    """The plan for these graphs. The call reads the plan alone."""
+    graph, outputs = partition.forward, partition.forward.outputs[: partition.num_outputs]
+    inputs = {node: i for i, node in enumerate(graph.placeholders)}
+    homes = {base(n): i for i, n in enumerate(outputs[: functional.num_outputs]) if isinstance(n, Node)}
+    first = partition.num_outputs
+    saved = [
+        (s.name, _watched(base(node), inputs, homes), _is_old_value(node, inputs, functional.writes))
+        for s, node in zip(partition.saved, graph.outputs[first:], strict=True)
+    ]
+    tangents = [meta_of(n) for n in partition.backward.placeholders if n.meta.get("role") == "tangent"]
+    metas = tuple(meta_of(outputs[i]) for i in joint.tangent_outputs)
+    if next(open_sizes_in([*metas, *tangents]), None) is None:
+        layouts = [_layout(meta) for meta in tangents]
+        return SavingPlan(first, saved, joint.tangent_outputs, metas, layouts)
+    # from the inputs, because the shapes of results do not show every size
+    shown = symbol_bindings([n.val for n in functional.graph.placeholders])
+    used = {s for size in open_sizes_in(tangents) for s in expression(size).free_symbols}
+    sizes = OpenLayouts(tangents, size_reader(shown), by_data=not used <= {s.symbol for s in shown})
+    return SavingPlan(first, saved, joint.tangent_outputs, (), [], sizes)
+
+
+def _watched(root: Node, inputs: dict[Node, int], homes: dict[Node, int]) -> tuple[str, int]:
+    if root in inputs and root.meta.get("role") != "rng":
+        return "input", inputs[root]
+    return ("output", homes[root]) if root in homes else ("nothing", 0)
 
 
 def _copied(array: Any) -> Any:

@@ -7,6 +7,7 @@ calls the result with tensors. Everything that is known before the first call is
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,10 @@ from stage0_eager.autograd.tape import Edge
 from stage0_eager.random.generator import default_generator
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor, up_to_date
-from stage2_autograd.runtime.compiled_backward import CompiledBackward, SavingPlan
+from stage2_autograd.runtime.compiled_backward import CompiledBackward, SavingPlan, saving_plan
 from stage2_autograd.runtime.input_checks import input_checks
 from stage2_autograd.runtime.write_back import Written, as_they_are, donated, finisher
+from stage_contracts.device import CPU, Device
 from stage_contracts.graph import meta_of
 from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
 
@@ -30,6 +32,30 @@ def raise_it(error: Exception, operands: Sequence[Any], drawn: int = 0, rest: An
     raise error
 
 
+@dataclass(frozen=True)
+class CallPlan:
+    """What a call reads of the graphs, found once: with it, and the fields of the FunctionalGraph, a call needs none of
+    the graphs.
+
+    rng_device: the device of the random state. wanted: the inputs that get a gradient. saving: None for inference.
+    """
+
+    rng_device: Device = CPU
+    wanted: tuple[int, ...] = ()
+    saving: SavingPlan | None = None
+
+
+def call_plan(
+    functional: FunctionalGraph, joint: JointGraph | None = None, partition: Partition | None = None
+) -> CallPlan:
+    """The plan for the graphs of a forward and a backward or, without `joint` and `partition`, for inference."""
+    device = meta_of(functional.graph.placeholders[-1]).device if functional.rng_calls else CPU
+    if joint is None or partition is None or not joint.tangent_outputs:
+        return CallPlan(device)
+    wanted = tuple(i for i, g in enumerate(partition.backward.outputs) if g is not None)
+    return CallPlan(device, wanted, saving_plan(partition, joint, functional))
+
+
 def make_runtime_wrapper(
     functional: FunctionalGraph,
     forward: Callable[..., tuple],
@@ -38,29 +64,39 @@ def make_runtime_wrapper(
     partition: Partition | None = None,
     recover: tuple[Recover, Recover] = (raise_it, raise_it),
 ) -> Callable[..., tuple]:
+    """`planned_wrapper` for these graphs; for inference without `backward`, `joint` and `partition`."""
+    return planned_wrapper(functional, call_plan(functional, joint, partition), forward, backward, recover)
+
+
+def planned_wrapper(
+    functional: FunctionalGraph,
+    plan: CallPlan,
+    forward: Callable[..., tuple],
+    backward: Callable[..., tuple] | None = None,
+    recover: tuple[Recover, Recover] = (raise_it, raise_it),
+) -> Callable[..., tuple]:
     """Make a callable: the graph's input tensors -> the tuple of the user's result tensors.
 
     forward: arrays of the inputs (then the random state, int64[2], if the graph has one) to arrays: outputs,
         written inputs, saved values.
-    backward: arrays of the saved values and the tangents to one array (or None) per input. None, with
-        `joint` and `partition`, for inference.
+    backward: arrays of the saved values and the tangents to one array (or None) per input. None for inference.
     recover: what to do if the forward or its write-back raises, and if the backward does. At that point, only `drawn`
         random draws have happened; or memory was written, and `rest` does the rest of the work.
     The callable raises RuntimeError, with eager's messages, for calls that eager rejects.
     """
-    inference = _without_tape(functional, forward, recover[0])
-    if backward is None or joint is None or partition is None or not joint.tangent_outputs:
+    inference = _without_tape(functional, plan, forward, recover[0])
+    if backward is None or plan.saving is None:
         return inference
-    return _on_tape(functional, forward, backward, joint, partition, recover, inference)
+    return _on_tape(functional, plan, plan.saving, forward, backward, recover, inference)
 
 
 def _without_tape(
-    functional: FunctionalGraph, forward: Callable[..., tuple], recover: Recover
+    functional: FunctionalGraph, plan: CallPlan, forward: Callable[..., tuple], recover: Recover
 ) -> Callable[..., tuple]:
     """A call that records nothing."""
     count = functional.num_outputs
     checks, finish = input_checks(functional), finisher(functional)
-    draws, draw = functional.rng_calls, _random_state(functional)
+    draws, draw = functional.rng_calls, _random_state(functional.rng_calls, plan.rng_device)
 
     # the usual inference: only the call
     if not checks and not draws and finish is as_they_are:
@@ -98,20 +134,19 @@ def _without_tape(
 
 def _on_tape(
     functional: FunctionalGraph,
+    plan: CallPlan,
+    saving: SavingPlan,
     forward: Callable[..., tuple],
     backward: Callable[..., tuple],
-    joint: JointGraph,
-    partition: Partition,
     recover: tuple[Recover, Recover],
     inference: Callable[..., tuple],
 ) -> Callable[..., tuple]:
     """A call that is one node on the tape, if gradients are on and an input requires grad; otherwise `inference`."""
     count = functional.num_outputs + len(functional.writes)
     checks, finish = (*input_checks(functional), _bring_views_up_to_date), finisher(functional)
-    draws, draw = functional.rng_calls, _random_state(functional)
-    plan = SavingPlan(partition, joint, functional)
+    draws, draw = functional.rng_calls, _random_state(functional.rng_calls, plan.rng_device)
     counts = any(functional.versions) or bool(functional.writes)
-    wanted = tuple(i for i, g in enumerate(partition.backward.outputs) if g is not None)
+    wanted = plan.wanted
     recover_forward, recover_backward = recover
 
     def run_on_tape(*tensors: Tensor) -> tuple[Tensor, ...]:
@@ -126,10 +161,10 @@ def _on_tape(
             made = forward(*[t._data for t in tensors], *state)
             outputs = [Tensor(a) for a in made[:count]]
             edges = [Edge(tensors[i], position=i) for i in wanted if tensors[i].requires_grad]
-            layouts = plan.layouts_of(tensors, outputs)
-            node = CompiledBackward(backward, layouts, edges, plan.out_metas(outputs), recover_backward)
-            node.saved = plan.save(tensors, outputs, made)
-            for index, i in enumerate(joint.tangent_outputs):
+            layouts = saving.layouts_of(tensors, outputs)
+            node = CompiledBackward(backward, layouts, edges, saving.out_metas(outputs), recover_backward)
+            node.saved = saving.save(tensors, outputs, made)
+            for index, i in enumerate(saving.tangent_outputs):
                 out = outputs[i]
                 out.requires_grad, out._grad_fn, out._output_index = True, node, index
             if not counts:
@@ -153,13 +188,12 @@ def _bring_views_up_to_date(tensors: Sequence[Tensor]) -> None:
             up_to_date(t)
 
 
-def _random_state(functional: FunctionalGraph) -> Callable[[], tuple]:
+def _random_state(calls: int, device: Device) -> Callable[[], tuple]:
     """A function that returns the forward's last argument for one call: nothing, or (seed, counter). It advances the
     generator by the draws of the call. If it raises, the generator is not advanced."""
-    calls, generator = functional.rng_calls, default_generator()
     if not calls:
         return tuple
-    device = meta_of(functional.graph.placeholders[-1]).device
+    generator = default_generator()
 
     def draw() -> tuple:
         state = generator.advance(calls)

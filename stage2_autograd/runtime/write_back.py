@@ -188,8 +188,9 @@ def _result_maker(functional: FunctionalGraph, results: tuple[ResultPlan, ...]) 
     """A function that makes the user's results: outputs, inputs and constants, some of them through views."""
     constants = functional.graph.attributes
     open_results = next(open_sizes_in(results), None) is not None
-    read_sizes = size_reader(symbol_bindings([n.val for n in functional.graph.placeholders]))
-    shown = [(*made, i) for i, node in enumerate(functional.graph.outputs) if (made := _shown_by(node))]
+    if open_results:
+        read_sizes = size_reader(symbol_bindings([n.val for n in functional.graph.placeholders]))
+        shown = [(*made, i) for i, node in enumerate(functional.graph.outputs) if (made := _shown_by(node))]
 
     def lay_out(tensors: Sequence[Tensor], outputs: list[Tensor]) -> tuple[Tensor, ...]:
         sources: dict[str, Any] = {"output": outputs, "input": tensors, "constant": constants}

@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +39,12 @@ class Key:
     name: str
     parts: Mapping[str, str]  # "source", "flags", "compiler", ...: any text
 
-    @property
+    @cached_property
     def digests(self) -> dict[str, str]:
         parts = {**self.parts, "format": FORMAT}
         return {part: hashlib.sha256(parts[part].encode()).hexdigest() for part in sorted(parts)}
 
-    @property
+    @cached_property
     def digest(self) -> str:
         return _digest_of(self.digests)
 
@@ -75,6 +76,22 @@ def load(key: Key) -> dict[str, bytes] | None:
         reason = f"no disk cache: {error}"
     events.record("cache", "miss", unit=key.name, key=key.digest[:16], reason=reason)
     return None
+
+
+def load_named(digest: str, name: str) -> dict[str, bytes] | None:
+    """The same for an entry that another entry names by its key's digest."""
+    try:
+        root = open_root()
+        folder = _folder_of(root, digest)
+        record, files = _checked(folder, secret_key(root))
+        if _digest_of(record["digests"]) != digest:
+            raise Corrupt("the entry belongs to another key")
+        os.utime(folder / ENTRY)
+        events.record("cache", "hit", unit=name, key=digest[:16])
+        return files
+    except (Corrupt, NotPrivate, OSError) as error:
+        events.record("cache", "miss", unit=name, key=digest[:16], reason=str(error))
+        return None
 
 
 def there(key: Key) -> bool:
@@ -181,7 +198,11 @@ def open_root() -> Path:
 
 
 def _entry_folder(root: Path, key: Key) -> Path:
-    return root / "entries" / key.digest[:2] / key.digest
+    return _folder_of(root, key.digest)
+
+
+def _folder_of(root: Path, digest: str) -> Path:
+    return root / "entries" / digest[:2] / digest
 
 
 def entries(root: Path) -> Iterator[Path]:

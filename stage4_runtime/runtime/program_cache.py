@@ -12,7 +12,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache as once
 from pathlib import Path
 from typing import Any
@@ -35,31 +35,46 @@ def program_key(name: str, parts: Mapping[str, str], target: Target) -> cache.Ke
     Raises CompilerMissing: what is emitted may depend on the compiler.
     """
     settings = config.current()
-    return cache.Key(
-        f"program {name}",
-        {
-            **parts,
-            "target": f"{target.name} {target.device} {target.arch} {dict(target.options)}",
-            "settings": f"{settings.lowering} {settings.runtime.cxx_flags} {settings.runtime.cuda_graphs} "
-            f"{settings.runtime.deterministic}",
-            "versions": f"python {sys.version} numpy {np.__version__} {_system()}",
-            "software": _software(),
-            "compiler": find_compiler().identity if target.name == "cpp" else "",
-            "cpu": cpu_identity(),
-        },
+    said = (
+        f"{settings.lowering} {settings.runtime.cxx_flags} {settings.runtime.cuda_graphs} "
+        f"{settings.runtime.deterministic}"
     )
+    return cache.Key(f"program {name}", {**parts, "settings": said, **place(target, DECIDING)})
+
+
+def place(target: Target, deciding: tuple[str, ...], without: tuple[str, ...] = ()) -> dict[str, str]:
+    """The parts of a key that say where it holds: this machine, and this repository's files that decide, `without` some
+    folders of them.
+
+    Raises CompilerMissing.
+    """
+    return {
+        "target": f"{target.name} {target.device} {target.arch} {dict(target.options)}",
+        "versions": f"python {sys.version} numpy {np.__version__} {_system()}",
+        "software": software(deciding, without),
+        "compiler": find_compiler().identity if target.name == "cpp" else "",
+        "cpu": cpu_identity(),
+    }
 
 
 def load_program(key: cache.Key) -> tuple[Program, dict[str, Any]] | None:
     """The program of that key, and what was stored beside it; None: lower it."""
-    files = cache.load(key)
+    return _read(cache.load(key), key.name)
+
+
+def load_named(digest: str, name: str) -> tuple[Program, dict[str, Any]] | None:
+    """The same for the program whose key has this digest, of the graph `name`."""
+    return _read(cache.load_named(digest, f"program {name}"), f"program {name}")
+
+
+def _read(files: Mapping[str, bytes] | None, name: str) -> tuple[Program, dict[str, Any]] | None:
     if files is None:
         return None
     try:
         record = json.loads(files[_FILE])
         return program_of(record["program"]), record["beside"]
     except (KeyError, ValueError, TypeError, AttributeError) as error:
-        events.record("cache", "miss", unit=key.name, reason=f"corrupt: {type(error).__name__}: {error}")
+        events.record("cache", "miss", unit=name, reason=f"corrupt: {type(error).__name__}: {error}")
         return None
 
 
@@ -95,13 +110,15 @@ DECIDING = (
 
 
 @once
-def _software() -> str:
-    return software_of(Path(__file__).parents[2])
+def software(deciding: tuple[str, ...], without: tuple[str, ...] = ()) -> str:
+    """What changes with any of these files, and with any file below one of these folders."""
+    return software_of(Path(__file__).parents[2], deciding, without)
 
 
-def software_of(root: Path) -> str:
-    """What changes with any file of DECIDING. To ask when they changed takes a third of the time to read them."""
-    files = [file for place in DECIDING for file in _sources(root / place)]
+def software_of(root: Path, deciding: tuple[str, ...] = DECIDING, without: tuple[str, ...] = ()) -> str:
+    """The same below another root. To ask when files changed takes a third of the time to read them."""
+    left_out = {str(root / folder) for folder in without}
+    files = [file for place in deciding for file in _sources(root / place, left_out)]
 
     def digest() -> str:
         whole = hashlib.sha256()
@@ -110,19 +127,25 @@ def software_of(root: Path) -> str:
             whole.update(f"{os.path.relpath(path, root)} {len(content)}\n".encode() + content)
         return whole.hexdigest()
 
-    return remembered(f"software of {root}", files, digest)
+    return remembered(f"software of {root} {deciding} {without}", files, digest)
 
 
-def _sources(place: Path) -> list[tuple[str, State]]:
-    """The Python files at or below a place, tests apart, and what the system says of each."""
+# Folders that decide nothing: what is in a tiny one runs in its own pipeline only, which uses no cache.
+ASIDE = frozenset(("tests", "tiny", "__pycache__"))
+
+
+def _sources(place: Path, without: Collection[str]) -> list[tuple[str, State]]:
+    """The Python files at or below a place, and what the system says of each. It is asked about hundreds of files in
+    each process that compiles, so there is no call that can be left out."""
     if place.suffix:
         return [(str(place), state_of(place.stat()))]
     found, folders = [], [str(place)]
     for folder in folders:
         with os.scandir(folder) as inside:
             for entry in inside:
-                if entry.name.endswith(".py"):
+                name = entry.name
+                if name[-3:] == ".py":
                     found.append((entry.path, state_of(entry.stat())))
-                elif entry.name not in ("tests", "__pycache__") and entry.is_dir():
+                elif "." not in name and name not in ASIDE and entry.path not in without and entry.is_dir():
                     folders.append(entry.path)
     return sorted(found)

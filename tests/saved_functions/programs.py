@@ -292,8 +292,10 @@ def main(folder):
             problem = compared(name, loaded)
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
-        kinds = sorted({event.kind for event in events.EVENT_LOG.since(mark)})
-        print(json.dumps({"name": name, "problem": problem, "kinds": kinds}))
+        since = events.EVENT_LOG.since(mark)
+        kinds, passes = {event.kind for event in since}, {e.name for e in since if e.kind == "pass"}
+        seen = {"kinds": sorted(kinds), "stage 2 ran": "functionalize" in passes}
+        print(json.dumps({"name": name, "problem": problem, **seen}))
 
 
 if __name__ == "__main__":
