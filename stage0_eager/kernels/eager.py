@@ -234,8 +234,8 @@ def _elementwise(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]
         if xp is META:
             return _of_metas(core, operands)
         formula = on_numpy if xp is np else partial(kernel, xp)
-        if xp is not np:  # a tensor without dimensions may be on the CPU
-            operands = tuple([xp.asarray(a) if type(a) is np.ndarray and not a.ndim else a for a in operands])
+        if xp is not np:
+            operands = _moved(xp, operands)
         dtype = getattr(operands[first], "dtype", None)
         try:
             if as_they_are[dtype] and dtype is getattr(operands[-1], "dtype", None):
@@ -243,10 +243,12 @@ def _elementwise(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]
             else:
                 kinds = tuple(map(_kind_of, operands))
                 dtype = _compute_dtype(core.name, kinds)
-                if core.name in KEPT and _keeps_number(core.name, kinds):
-                    out = silently(_rounded_once, xp, core.name, formula, operands, dtype)
-                else:
-                    out = silently(_cast_and_run, formula, operands[:first], operands[first:], dtype)
+                once = _keeps_number(core.name, kinds)
+                out = (
+                    silently(_rounded_once, xp, core.name, formula, operands, dtype)
+                    if once
+                    else silently(_cast_and_run, formula, operands[:first], operands[first:], dtype)
+                )
         except (ValueError, TypeError) as error:
             return _of_refused(core, operands, error)
         if type(out) is np.ndarray and out.flags.c_contiguous:
@@ -398,6 +400,11 @@ _REAL = np.dtype(np.float32)
 _SMALL = 2**31  # a larger number may not fit the dtype; the written rule says what it becomes
 
 
+def _moved(xp: Any, operands: tuple) -> tuple:
+    """The operands of a GPU's kernel: a tensor without dimensions may be on the CPU."""
+    return tuple([xp.asarray(a) if type(a) is np.ndarray and not a.ndim else a for a in operands])
+
+
 def _cast_and_run(formula: Callable[..., Any], as_is: tuple, operands: tuple, dtype: np.dtype) -> Any:
     return formula(*as_is, *[_as(a, dtype) for a in operands])
 
@@ -472,9 +479,11 @@ def _compute_dtype(name: str, kinds: tuple) -> np.dtype:
     return dt.DEFAULT_DTYPE.dtype.numpy if in_floats else dtype.numpy
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=8192)
 def _keeps_number(name: str, kinds: tuple) -> bool:
     """Whether one of the operands is a number that stays in float32 beside halves."""
+    if name not in KEPT:
+        return False
     operands = [(dt.dtype_of(kind[0]), int(kind[1])) if isinstance(kind, tuple) else None for kind in kinds]
     return kept_number(name, operands, dt.dtype_of(_compute_dtype(name, kinds))) is not None
 
