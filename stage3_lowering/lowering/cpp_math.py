@@ -8,6 +8,7 @@ scalar function.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 UNARY = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
@@ -154,19 +155,22 @@ inline float tanh(float x) { return __builtin_tanhf(x); }
 OWN = {("exp", "float"): FLOAT_EXP, ("tanh", "float"): FLOAT_TANH}
 
 
-def math_text(code: str) -> str:
-    """What `code` needs in the namespace `cutaway` to call its functions: `cutaway::exp(x)`, float or double."""
+def math_text(code: str, types: Collection[str] = ("float", "double")) -> str:
+    """What `code` needs in the namespace `cutaway` to call its functions: `cutaway::exp(x)`, of these types. A function
+    of the other type is deleted: a call of it would be refused, and not take a value of fewer digits."""
     called = set(re.findall(r"\b(?:cutaway::)?(\w+)\(", code))
     used = [name for name in (*UNARY, *BINARY) if name in called]
-    text = "".join(_function(name, of) for name in used for of in ("float", "double"))
+    text = "".join(_function(name, of, of in types) for name in used for of in ("float", "double"))
     return VECTOR_MATH + text if text else ""
 
 
-def _function(name: str, of: str) -> str:
+def _function(name: str, of: str, wanted: bool) -> str:
+    v, params, args = ("vv", f"{of} x, {of} y", "x, y") if name in BINARY else ("v", f"{of} x", "x")
+    if not wanted:
+        return f"{of} {name}({params}) = delete;\n"
     if (name, of) in OWN:
         return OWN[name, of]
     c_name = name + "f" * (of == "float")
-    v, params, args = ("vv", f"{of} x, {of} y", "x, y") if name in BINARY else ("v", f"{of} x", "x")
     return f"""\
 #ifdef CUTAWAY_MVEC_{c_name}
 CUTAWAY_VECTOR_{of}({name}, {c_name}, {v})
