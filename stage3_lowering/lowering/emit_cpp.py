@@ -13,6 +13,7 @@ from dataclasses import replace
 from stage3_lowering.lowering.cpp_contractions import has_panels
 from stage3_lowering.lowering.cpp_loops import KernelText
 from stage3_lowering.lowering.cpp_math import BINARY, UNARY, math_text
+from stage3_lowering.lowering.cpp_one_body import one_body
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES, HELPERS, NUMBERS, OPENMP_FOLDS
 from stage3_lowering.lowering.cpp_statements import INDENT, comma_list
 from stage3_lowering.lowering.schedule_kernels import schedule_of
@@ -26,7 +27,7 @@ from stage_contracts.tensor_meta import TensorMeta
 def emit_cpp(program: Program, target: Target) -> Program:
     """The program with one C++ translation unit that defines all its kernels."""
     metas = {name: buffer.meta for name, buffer in program.buffers.items()}
-    functions = [emit_kernel(kernel, metas) for kernel in program.kernels.values()]
+    functions = one_body([emit_kernel(kernel, metas) for kernel in program.kernels.values()])
     unit_name = f"{program.name}_cpp"
     blocks = [step for step in program.steps if isinstance(step, RowBlocks)]  # of products alone: no kernel
     rows = any(step.local or has_panels(step) for step in blocks)
@@ -39,8 +40,8 @@ def emit_cpp(program: Program, target: Target) -> Program:
 
 
 def _float_types(kernels: Iterable[Kernel]) -> set[str]:
-    """The types whose mathematical functions the kernels call. Those of a type that nobody asks for would take an eighth
-    of the compiler's time for a small unit."""
+    """The types whose mathematical functions the kernels call. Those of a type that nobody asks for would take an
+    eighth of the compiler's time for a small unit."""
     calls = (*UNARY, *BINARY, "sigmoid")
     dtypes = {i.dtype for kernel in kernels for nest in kernel.nests for i in nest.body if i.op in calls}
     return {"double" if dtype is float64 else "float" for dtype in dtypes}
