@@ -123,24 +123,23 @@ def _loops(body: str) -> tuple[set[int], set[str]]:
 
 def _free(code: Sequence[str], lines: Sequence[int], outer: set[int], inner: set[str]) -> Iterator[int]:
     """The places of whole numbers that stand in the header of an outer loop, in an index, or in a tile's arguments."""
-    depth, turned, tile, pragma = 0, -1, -1, -1  # of brackets; the lines where these words were last
-    for k, token in enumerate(code):
+    pragmas = {line for token, line in zip(code, lines, strict=True) if token == "#"}
+    tiles = {line for token, line in zip(code, lines, strict=True) if token == "Turned"}
+    depth, arguments = 0, -1  # of brackets; the line of a tile, once its own lengths are past
+    for k, (token, line) in enumerate(zip(code, lines, strict=True)):
         depth += {"[": 1, "]": -1}.get(token, 0)
-        turned = lines[k] if token == "Turned" else turned
-        tile = turned if token == ">" else tile  # after the tile's own lengths
-        pragma = lines[k] if token == "#" else pragma
-        may = depth or tile == lines[k] or lines[k] in outer
-        if not may or not token.isdecimal() or pragma == lines[k]:
-            continue
-        before, after = code[k - 1], code[k + 1]
-        length = before == "[" and after == "]"
-        moves = {code[k + 2] if after == "*" else "", code[k - 2] if before == "*" else ""} & {
-            *inner,
-            "(",
-            ")",
-        }
-        if not (length or moves or before in ("/", "%")):
+        if token == ">" and line in tiles:
+            arguments = line
+        placed = depth or line in outer or line == arguments
+        if token.isdecimal() and placed and line not in pragmas and not _decides(code, k, inner):
             yield k
+
+
+def _decides(code: Sequence[str], k: int, inner: set[str]) -> bool:
+    """Whether a number is the length of an array, a divisor, or a step that an innermost loop takes."""
+    before, after = code[k - 1], code[k + 1]
+    times = {code[k + 2] if after == "*" else "", code[k - 2] if before == "*" else ""}
+    return before in ("/", "%") or (before, after) == ("[", "]") or not times.isdisjoint({*inner, "(", ")"})
 
 
 def _columns(group: Sequence[Text]) -> dict[int, tuple[str, ...]]:
