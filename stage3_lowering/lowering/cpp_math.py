@@ -19,7 +19,7 @@ BINARY = ("pow", "atan2")
 # The compiler finds a function's vector versions by names made of the kind of register (b: SSE, d: AVX2,
 # e: AVX-512), the lanes, a v per operand, and its own name. libmvec's versions round some values differently. Here
 # all of them, and the scalar one that the end of a loop calls, are the widest: a value does not depend on its
-# place in a loop, nor on the loop's length.
+# place in a loop, nor on the loop's length. Weak: a unit may be built in pieces, each with these functions.
 VECTOR_MATH = """\
 // Vector mathematics from libmvec, at most 4 ulp. The compiler finds the versions of a function for several lanes
 // by their names. Each is made of the widest, so that the lanes and the end of a loop give the same bits.
@@ -32,7 +32,7 @@ VECTOR_MATH = """\
 #define CUTAWAY_ENTRY(T, name, f, v) \\
     __attribute__((simd("notinbranch"), const)) T name(CUTAWAY_PARAMS_##v(T)) noexcept asm("cutaway_" #f);
 #define CUTAWAY_VERSION(T, name, v, label, wide, widest) \\
-    __attribute__((visibility("hidden"))) T versions_of_##name(CUTAWAY_PARAMS_##v(T)) noexcept asm(label); \\
+    __attribute__((visibility("hidden"), weak)) T versions_of_##name(CUTAWAY_PARAMS_##v(T)) noexcept asm(label); \\
     T versions_of_##name(CUTAWAY_PARAMS_##v(T)) noexcept { return resized<T>(widest(CUTAWAY_RESIZED_##v(wide))); }
 #define CUTAWAY_PARAMS_v(T) T x
 #define CUTAWAY_PARAMS_vv(T) T x, T y
