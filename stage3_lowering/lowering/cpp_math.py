@@ -8,6 +8,7 @@ scalar function.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 UNARY = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
@@ -18,7 +19,7 @@ BINARY = ("pow", "atan2")
 # The compiler finds a function's vector versions by names made of the kind of register (b: SSE, d: AVX2,
 # e: AVX-512), the lanes, a v per operand, and its own name. libmvec's versions round some values differently. Here
 # all of them, and the scalar one that the end of a loop calls, are the widest: a value does not depend on its
-# place in a loop, nor on the loop's length.
+# place in a loop, nor on the loop's length. Weak: a unit may be built in pieces, each with these functions.
 VECTOR_MATH = """\
 // Vector mathematics from libmvec, at most 4 ulp. The compiler finds the versions of a function for several lanes
 // by their names. Each is made of the widest, so that the lanes and the end of a loop give the same bits.
@@ -31,7 +32,7 @@ VECTOR_MATH = """\
 #define CUTAWAY_ENTRY(T, name, f, v) \\
     __attribute__((simd("notinbranch"), const)) T name(CUTAWAY_PARAMS_##v(T)) noexcept asm("cutaway_" #f);
 #define CUTAWAY_VERSION(T, name, v, label, wide, widest) \\
-    __attribute__((visibility("hidden"))) T versions_of_##name(CUTAWAY_PARAMS_##v(T)) noexcept asm(label); \\
+    __attribute__((visibility("hidden"), weak)) T versions_of_##name(CUTAWAY_PARAMS_##v(T)) noexcept asm(label); \\
     T versions_of_##name(CUTAWAY_PARAMS_##v(T)) noexcept { return resized<T>(widest(CUTAWAY_RESIZED_##v(wide))); }
 #define CUTAWAY_PARAMS_v(T) T x
 #define CUTAWAY_PARAMS_vv(T) T x, T y
@@ -154,19 +155,22 @@ inline float tanh(float x) { return __builtin_tanhf(x); }
 OWN = {("exp", "float"): FLOAT_EXP, ("tanh", "float"): FLOAT_TANH}
 
 
-def math_text(code: str) -> str:
-    """What `code` needs in the namespace `cutaway` to call its functions: `cutaway::exp(x)`, float or double."""
+def math_text(code: str, types: Collection[str] = ("float", "double")) -> str:
+    """What `code` needs in the namespace `cutaway` to call its functions: `cutaway::exp(x)`, of these types. A function
+    of the other type is deleted: a call of it would be refused, and not take a value of fewer digits."""
     called = set(re.findall(r"\b(?:cutaway::)?(\w+)\(", code))
     used = [name for name in (*UNARY, *BINARY) if name in called]
-    text = "".join(_function(name, of) for name in used for of in ("float", "double"))
+    text = "".join(_function(name, of, of in types) for name in used for of in ("float", "double"))
     return VECTOR_MATH + text if text else ""
 
 
-def _function(name: str, of: str) -> str:
+def _function(name: str, of: str, wanted: bool) -> str:
+    v, params, args = ("vv", f"{of} x, {of} y", "x, y") if name in BINARY else ("v", f"{of} x", "x")
+    if not wanted:
+        return f"{of} {name}({params}) = delete;\n"
     if (name, of) in OWN:
         return OWN[name, of]
     c_name = name + "f" * (of == "float")
-    v, params, args = ("vv", f"{of} x, {of} y", "x, y") if name in BINARY else ("v", f"{of} x", "x")
     return f"""\
 #ifdef CUTAWAY_MVEC_{c_name}
 CUTAWAY_VECTOR_{of}({name}, {c_name}, {v})

@@ -7,15 +7,18 @@ loops of a kernel, cpp_statements.py the statements in them.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from stage3_lowering.lowering.cpp_contractions import has_panels
 from stage3_lowering.lowering.cpp_loops import KernelText
-from stage3_lowering.lowering.cpp_math import math_text
+from stage3_lowering.lowering.cpp_math import BINARY, UNARY, math_text
+from stage3_lowering.lowering.cpp_one_body import one_body
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES, HELPERS, NUMBERS, OPENMP_FOLDS
 from stage3_lowering.lowering.cpp_statements import INDENT, comma_list
 from stage3_lowering.lowering.schedule_kernels import schedule_of
 from stage_contracts import config
+from stage_contracts.dtype import float64
 from stage_contracts.loop_text import origin_comments
 from stage_contracts.program import Kernel, Program, RowBlocks, SourceUnit, Target
 from stage_contracts.tensor_meta import TensorMeta
@@ -24,24 +27,33 @@ from stage_contracts.tensor_meta import TensorMeta
 def emit_cpp(program: Program, target: Target) -> Program:
     """The program with one C++ translation unit that defines all its kernels."""
     metas = {name: buffer.meta for name, buffer in program.buffers.items()}
-    functions = [emit_kernel(kernel, metas) for kernel in program.kernels.values()]
+    functions = one_body([emit_kernel(kernel, metas) for kernel in program.kernels.values()])
     unit_name = f"{program.name}_cpp"
     blocks = [step for step in program.steps if isinstance(step, RowBlocks)]  # of products alone: no kernel
     rows = any(step.local or has_panels(step) for step in blocks)
     # the last word is for the local memory of those blocks
-    text = "\n".join([_preamble("\n".join([*functions, *["cutaway::Row"] * rows])), *functions])
+    code = "\n".join([*functions, *["cutaway::Row"] * rows])
+    text = "\n".join([_preamble(code, _float_types(program.kernels.values())), *functions])
     unit = SourceUnit(unit_name, "cpp", text, tuple(program.kernels), target)
     kernels = {name: replace(kernel, unit=unit_name) for name, kernel in program.kernels.items()}
     return program.with_(kernels=kernels, units=(*program.units, *[unit] * bool(functions or blocks)))
 
 
-def _preamble(code: str) -> str:
-    """Includes and the helpers that `code` calls."""
+def _float_types(kernels: Iterable[Kernel]) -> set[str]:
+    """The types whose mathematical functions the kernels call. Those of a type that nobody asks for would take an
+    eighth of the compiler's time for a small unit."""
+    calls = (*UNARY, *BINARY, "sigmoid")
+    dtypes = {i.dtype for kernel in kernels for nest in kernel.nests for i in nest.body if i.op in calls}
+    return {"double" if dtype is float64 else "float" for dtype in dtypes}
+
+
+def _preamble(code: str, types: Collection[str]) -> str:
+    """Includes and the helpers that `code` calls; mathematics of these types."""
     used = set(re.findall(r"cutaway::(\w+)", code))
     used |= set(re.findall(r"cutaway::(\w+)", "\n".join(HELPERS[name] for name in used & set(HELPERS))))
     lines = ["#include <stdint.h>  // no other header: each costs more time than a kernel", ""]
     helpers = [text for name, text in HELPERS.items() if name in used]
-    mathematics = math_text("\n".join([code, *helpers]))
+    mathematics = math_text("\n".join([code, *helpers]), types)
     if helpers or mathematics:
         lines += [
             "namespace cutaway {",

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from stage3_lowering.lowering.cpp_math import BINARY, UNARY, math_text
-from stage3_lowering.tests.cpp_runner import CLANG
+from stage3_lowering.tests.cpp_runner import CLANG, run_cpp
+from stage3_lowering.tests.graphs import CPP, trace
 from stage3_lowering.tests.ulp_table import BOUND, errors, values_of, vector_function
 
 DTYPES = [np.float32, np.float64]
@@ -74,3 +75,19 @@ void all(const float* x, float* out, int64_t i) {{ {calls} }}
     done = subprocess.run(["clang++", *flags, str(tmp_path / "unit.cpp")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "_ZGVdN8v_sinf" in done.stdout
+
+
+@pytest.mark.parametrize("dtypes", [DTYPES[:1], DTYPES[1:], DTYPES])
+def test_a_unit_has_the_functions_of_its_own_types(seam, dtypes):
+    """A function of the other type costs the compiler time. It is deleted, so that no call can take it by mistake."""
+    arrays = [values_of("sin", dtype, 64, seed=0) for dtype in dtypes]
+    graph = trace(lambda c, *inputs: tuple(c.sin(c.sigmoid(x)) for x in inputs), *arrays)
+    program = seam("emit")(seam("fuse")(seam("lower")(graph)), CPP)
+    text = program.units[0].text
+    for dtype, of in zip(DTYPES, ("float", "double"), strict=True):
+        for name in ("sin", "exp"):
+            assert (f"{of} {name}({of} x) = delete;" in text) is (dtype not in dtypes)
+    for array, out in zip(arrays, run_cpp(program, arrays), strict=True):
+        with np.errstate(over="ignore"):
+            wanted = np.sin(1 / (1 + np.exp(-array.astype(np.float64))))
+        assert np.allclose(out, wanted, rtol=1e-5, equal_nan=True)

@@ -15,10 +15,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from stage4_runtime.runtime.pieces import pieces_of
 from stage4_runtime.runtime.remembered import State, remembered, state_of
 from stage_contracts import config, events
 from stage_contracts.errors import BuildError, CompilerMissing
@@ -113,14 +115,20 @@ def cpu_identity() -> str:
 
 
 def compile_shared(source: str, name: str, compiler: Compiler, flags: tuple[str, ...]) -> bytes:
-    """The shared library of one translation unit. Raises BuildError or CompilerMissing."""
+    """The shared library of one translation unit, or of its pieces. Raises BuildError or CompilerMissing."""
+    pieces = pieces_of(source)
     try:
         folder = Path(tempfile.mkdtemp(prefix="cutaway-build-"))  # mode 0700
         (folder / f"{name}.cpp").write_text(source)
+        for k, piece in enumerate(pieces if len(pieces) > 1 else ()):
+            (folder / f"{name}_{k}.cpp").write_text(piece)
     except OSError as error:
         raise CompilerMissing(f"no place to compile in: {error}; free some space or set TMPDIR") from error
     try:
-        refused = _run(compiler, flags, folder, name)
+        refused = _run(compiler, flags, folder, name, len(pieces))
+        if refused and len(pieces) > 1:
+            events.record("fallback", "one piece", unit=name, reason=refused)
+            refused = _run(compiler, flags, folder, name)
     except CompilerMissing:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -149,13 +157,41 @@ def links_little(compiler: Compiler, flags: tuple[str, ...]) -> bool:
     return sys.platform == "linux" and bool(gcc) and not own
 
 
-def _run(compiler: Compiler, flags: tuple[str, ...], folder: Path, name: str) -> str:
+def _run(compiler: Compiler, flags: tuple[str, ...], folder: Path, name: str, pieces: int = 1) -> str:
     """Compile; the compiler's message, or "" when it succeeds. Raises CompilerMissing when it is killed or too slow."""
     libraries = LIBRARIES if links_little(compiler, flags) else ()
-    command = [*compiler.command, *flags, *ALWAYS, "-o", f"{name}.so", f"{name}.cpp", *libraries]
-    limit = config.current().runtime.compile_seconds
+    words = [*compiler.command, *flags, *ALWAYS]
+    if pieces == 1:
+        return _finished([[*words, "-o", f"{name}.so", f"{name}.cpp", *libraries]], folder, name)
+    exceptions = libraries[:1]
+    parts = [f"{name}_{k}" for k in range(pieces)]
+    objects = [f"{part}.o" for part in parts]
+    compiles = [[*words, *exceptions, "-c", "-o", f"{part}.o", f"{part}.cpp"] for part in parts]
+    link = [*words, "-o", f"{name}.so", *objects, *libraries]
+    return _finished(compiles, folder, name) or _finished([link], folder, name)
+
+
+def _finished(commands: Sequence[list[str]], folder: Path, name: str) -> str:
+    """Run these commands side by side, each of which makes the file after its -o."""
+    running: list[subprocess.Popen] = []
     try:
-        process = subprocess.Popen(
+        for command in commands:
+            running.append(_started(command, folder))
+        said = [
+            _outcome(process, command, folder, name)
+            for process, command in zip(running, commands, strict=True)
+        ]
+    except BaseException:  # an interrupt, too: leave nothing running
+        for process in running:
+            if process.returncode is None:
+                _stop(process)
+        raise
+    return next(filter(None, said), "")
+
+
+def _started(command: list[str], folder: Path) -> subprocess.Popen:
+    try:
+        return subprocess.Popen(
             command,
             cwd=folder,
             env={**os.environ, "LC_ALL": "C"},  # messages in plain ASCII English
@@ -167,19 +203,20 @@ def _run(compiler: Compiler, flags: tuple[str, ...], folder: Path, name: str) ->
             start_new_session=True,  # what it starts itself ends with it
         )
     except OSError as error:
-        raise CompilerMissing(f"no C++ compiler: {compiler.command[0]} does not run ({error})") from error
+        raise CompilerMissing(f"no C++ compiler: {command[0]} does not run ({error})") from error
+
+
+def _outcome(process: subprocess.Popen, command: list[str], folder: Path, name: str) -> str:
+    """Wait for a compiler: what it said, or "" when it made its file."""
+    limit = config.current().runtime.compile_seconds
     try:
         said, wrong = process.communicate(timeout=limit or None)
     except subprocess.TimeoutExpired:
-        _stop(process)
         raise CompilerMissing(
             f"the C++ compiler took more than {limit:g} seconds for {name} and was stopped; "
             "set runtime.compile_seconds to give it more"
         ) from None
-    except BaseException:  # an interrupt: leave nothing running
-        _stop(process)
-        raise
-    if process.returncode == 0 and (folder / f"{name}.so").exists():
+    if process.returncode == 0 and (folder / command[command.index("-o") + 1]).exists():
         return ""
     if process.returncode < 0 or _KILLED in wrong:
         raise CompilerMissing(
