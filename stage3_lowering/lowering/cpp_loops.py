@@ -13,6 +13,7 @@ from typing import Any
 
 from stage3_lowering.lowering.column_values import ColumnValues, column_values
 from stage3_lowering.lowering.cpp_columns import in_groups, rows_in_groups, rows_in_parts
+from stage3_lowering.lowering.cpp_lanes import row_lanes
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES, REDUCTIONS
 from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_index, nested, rows_of_floats
 from stage3_lowering.lowering.cpp_streamed import through_lines, with_fence
@@ -63,6 +64,7 @@ class KernelText:
         self.kept_rows: dict[str, str] = {}  # internal buffer -> its array of an element per reduction point
         self.float_rows = rows_of_floats(kernel)
         self.rows = self._declare_rows()
+        self.lane_names = tuple(self.fresh(name) for name in ("first", "lane", "active"))
         # the loop that runs tile by tile alone: its name, where a tile starts, its size, how many steps are left
         self.tile = ("", "", 0, "")
         self.bounds: dict[str, tuple[int, Any]] = {}  # of the loop that runs in pieces: the one being written
@@ -238,6 +240,7 @@ class KernelText:
         if streamed_stores(nest, self.schedule.streamed):
             writer.block = self.fresh("r0_block")
             writer.streams = through_lines(self, writer, nest, "r0", writer.block, self.block_of(nest))
+        writer.lanes = row_lanes(self, nest)
         levels = self.levels(writer, nest, 0, nest.split, len(inner))
         heads, before = [self._head(v) for v in loops], list(writer.accumulators)
         if self.column:
@@ -331,6 +334,8 @@ class KernelText:
     ) -> list[str]:  # fmt: skip
         """The reduction loops from `first` to `last`, in blocks where float sums ask for it."""
         if not (writer.parts or writer.block):
+            if writer.lanes:
+                return writer.lanes.loop(first, last, levels[1])
             whole = f"for (int64_t r0 = {first}; r0 < {last}; ++r0) {{"
             return nested([whole if self.schedule.split else heads[0], *heads[1:]], levels, pragma)
         size, step = writer.nest.reduction_ranges[0], self.block_of(writer.nest)
@@ -341,6 +346,7 @@ class KernelText:
             end = self.fresh("r0_end")
             stop = [f"const int64_t {end} = {block} + {step} < {last} ? {block} + {step} : {last};"]
         loop = nested([f"for (int64_t r0 = {block}; r0 < {end}; ++r0) {{"], levels, pragma)
+        loop = writer.lanes.loop(block, end, levels[1]) if writer.lanes else loop
         count = f"{end} - {block}" if stop else str(step)
         starts = [*self._next_row(writer, block, count), *(start for start, _ in writer.parts)]
         lines, streams = writer.streams
