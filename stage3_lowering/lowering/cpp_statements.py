@@ -230,21 +230,31 @@ class Statements:
         if self.kernel.lane:
             accumulator = self._accumulator_of_lane(instr, kind, wide or result, start)
         elif self.lanes and not wide:
-            names = self.kernel.fresh(f"{name}_so_far"), self.kernel.fresh(f"{name}_lanes")
-            declared, accumulator, folded = self.lanes.accumulator(*names, result, kind, start)
-            self.starts.append(declared)
-            self.results.append(f"{result} {name} = {folded};")
+            accumulator = self._accumulators_of_row(name, kind, result, start)
         else:
-            accumulator = self.kernel.fresh(f"{name}_wide") if wide else name
-            self.starts.append(f"{wide or result} {accumulator} = {start};")
-            self.results += [f"{result} {name} = {result}({accumulator});"] * bool(wide)
-            self.partials.append((wide or result, accumulator, kind))
-            if wide == "double" and self.kernel.blocked(self.nest):
-                accumulator = self._accumulator_of_block(name, kind, result, accumulator)
+            accumulator = self._accumulator_of_row(name, kind, result, wide, start)
             self.reductions.setdefault(openmp, []).append(accumulator)
         value = self.lanes.reduced(value, start) if self.lanes else value
         value = f"{wide}({value})" if wide == "uint64_t" else value
         return [reduction.format(acc=accumulator, value=value, T=result)]
+
+    def _accumulator_of_row(self, name: str, kind: str, of: str, wide: str, start: str) -> str:
+        """One accumulator, whose lanes the compiler makes; a float of each block, where blocks ask for it."""
+        accumulator = self.kernel.fresh(f"{name}_wide") if wide else name
+        self.starts.append(f"{wide or of} {accumulator} = {start};")
+        self.results += [f"{of} {name} = {of}({accumulator});"] * bool(wide)
+        self.partials.append((wide or of, accumulator, kind))
+        blocked = wide == "double" and self.kernel.blocked(self.nest)
+        return self._accumulator_of_block(name, kind, of, accumulator) if blocked else accumulator
+
+    def _accumulators_of_row(self, name: str, kind: str, of: str, start: str) -> str:
+        """One for each lane of a row of open length."""
+        assert self.lanes is not None
+        names = self.kernel.fresh(f"{name}_so_far"), self.kernel.fresh(f"{name}_lanes")
+        declared, accumulator, folded = self.lanes.accumulator(*names, of, kind, start)
+        self.starts.append(declared)
+        self.results.append(f"{of} {name} = {folded};")
+        return accumulator
 
     def _accumulator_of_block(self, name: str, kind: str, of: str, wide: str) -> str:
         """Float lanes over a block, which doubles add up."""

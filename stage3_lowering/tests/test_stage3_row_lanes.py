@@ -61,7 +61,7 @@ def answers(x, y):
         ]  # fmt: skip
 
 
-@pytest.mark.conformance("lower", "fuse", "schedule", "emit", tier="core")
+@pytest.mark.conformance("lower", "fuse", "schedule", "emit", tier="full")
 @pytest.mark.parametrize("flags", LEVELS)
 @pytest.mark.parametrize("function", [programs.softmax, programs.layer_norm])
 def test_every_length(seam, function, flags):
