@@ -11,20 +11,19 @@ import math
 import re
 from typing import Any
 
-from stage3_lowering.lowering.accesses import stride
 from stage3_lowering.lowering.column_values import ColumnValues, column_values
 from stage3_lowering.lowering.cpp_columns import in_groups, rows_in_groups, rows_in_parts
+from stage3_lowering.lowering.cpp_lanes import row_lanes
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES, REDUCTIONS
 from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_index, nested, rows_of_floats
 from stage3_lowering.lowering.cpp_streamed import through_lines, with_fence
-from stage3_lowering.lowering.gathers import Gathers, gathers
+from stage3_lowering.lowering.cpp_tiles import BAD_INDEX, gathered_loop, stage_loop, stages_of, turned_loop
+from stage3_lowering.lowering.gathers import gathers
 from stage3_lowering.lowering.index_set_splitting import in_piece
-from stage3_lowering.lowering.long_chains import Stage, long_chains
 from stage3_lowering.lowering.prefetch import asking
 from stage3_lowering.lowering.rows_ahead import asked_for
 from stage3_lowering.lowering.schedule_kernels import PARALLEL_WORK, work_of
 from stage3_lowering.lowering.streamed import streamed_stores
-from stage3_lowering.lowering.turned_tiles import turned_loads
 from stage3_lowering.lowering.values import dot
 from stage_contracts import config
 from stage_contracts.index_expr import symbol
@@ -34,7 +33,6 @@ from stage_contracts.loop_text import with_comments
 from stage_contracts.program import Kernel
 from stage_contracts.tensor_meta import contiguous_strides
 
-BAD_INDEX = " reduction(|:bad_index)"
 BLOCK = 256  # elements that are summed in float before a double takes over
 # The same of a row below LONG, whose few blocks leave more of the error; NumPy's own blocks are as long.
 SHORT_BLOCK, LONG = 128, 1024
@@ -66,6 +64,7 @@ class KernelText:
         self.kept_rows: dict[str, str] = {}  # internal buffer -> its array of an element per reduction point
         self.float_rows = rows_of_floats(kernel)
         self.rows = self._declare_rows()
+        self.lane_names = tuple(self.fresh(name) for name in ("first", "lane", "active"))
         # the loop that runs tile by tile alone: its name, where a tile starts, its size, how many steps are left
         self.tile = ("", "", 0, "")
         self.bounds: dict[str, tuple[int, Any]] = {}  # of the loop that runs in pieces: the one being written
@@ -155,10 +154,10 @@ class KernelText:
         if found := gathers(nest, self.tile[0]):
             writer.elsewhere = found.only
             writer.gathered = {i.name: self.fresh(f"{i.name}_tile") for i in found.loads}
-        writer.tile_starts += self._turned(writer, names)
+        writer.tile_starts += turned_loop(self, writer, names)
         lines, streams = self._streamed(writer, order, names)
-        stages = self._stages(writer)
-        levels = self._levels(writer, nest, 0, len(nest.body), len(order))
+        stages = stages_of(self, writer)
+        levels = self.levels(writer, nest, 0, len(nest.body), len(order))
         if not order:
             return levels[0]
         ahead, asks = asked_for(self, writer, nest, names)
@@ -188,9 +187,9 @@ class KernelText:
             plain = [h for v, h in zip(order, heads, strict=True) if v not in tiles]
             heads = plain + blocks + [h for v, h in zip(order, heads, strict=True) if v in tiles]
             if found:
-                writer.tile_starts += self._gathered(writer, found, heads[-1])
+                writer.tile_starts += gathered_loop(self, writer, found, heads[-1])
             for stage in stages:
-                writer.tile_starts += self._stage(writer, stage, heads[-1])
+                writer.tile_starts += stage_loop(self, writer, stage, heads[-1])
             inside = [*[[]] * (tiled - 1), writer.tile_starts]
             levels = levels[: len(plain) + 1] + inside + levels[len(plain) + 1 :]
             levels[-2] = [*levels[-2], *lines]
@@ -222,72 +221,12 @@ class KernelText:
             writer.text[instr.name] = f"{name}[{column}]"
             writer.depth[instr.name] = loops[column]
         writer.elsewhere = found.only
-        levels = self._levels(writer, nest, 0, len(nest.body), len(loops))
+        levels = self.levels(writer, nest, 0, len(nest.body), len(loops))
         perfect = next((k for k in range(1, len(loops)) if levels[k]), len(loops))
         threads = self._threads(max(1, min(perfect, len(loops) - 1)))
         simd = {len(loops) - 1: "#pragma omp simd"}
         first = ["#pragma omp simd", self._head(column), *(INDENT + line for line in body), "}"]
         return [*arrays, *first, *nested([self._head(v) for v in loops], levels, threads | simd)]
-
-    def _stages(self, writer: Statements) -> list[Stage]:
-        """The loops that run over a tile before the last one; the last one reads from arrays what they keep."""
-        loop, block, _, _ = self.tile
-        chain = long_chains(writer.nest, loop) if loop else None
-        if chain is None:
-            return []
-        stages, last = chain
-        for instr in writer.nest.body:
-            if instr.dtype is not None:
-                writer.types[instr.name] = instr.dtype
-        for instr in (i for stage in stages for i in stage.kept):
-            writer.text[instr.name] = f"{self.fresh(f'{instr.name}_tile')}[{loop} - {block}]"
-        early = frozenset[str]().union(*(stage.body for stage in stages))
-        writer.elsewhere = early - last
-        return stages
-
-    def _stage(self, writer: Statements, stage: Stage, head: str) -> list[str]:
-        """One of these loops."""
-        own = Statements(writer.nest, self, writer.loops, writer)
-        own.text = dict(writer.text)
-        own.elsewhere = frozenset(i.name for i in writer.nest.body) - stage.body
-        body = self._levels(own, writer.nest, 0, len(writer.nest.body), len(writer.loops))[-1]
-        arrays = []
-        for instr in stage.kept:
-            kept, of = writer.text[instr.name], CPP_TYPES[writer.types[instr.name].name]
-            arrays.append(f"{of} {kept.partition('[')[0]}[{self.tile[2]}];")
-            body.append(f"{kept} = {own.text[instr.name]};")
-        return [*arrays, "#pragma omp simd", head, *(INDENT + line for line in body), "}"]
-
-    def _gathered(self, writer: Statements, found: Gathers, head: str) -> list[str]:
-        """The places of a tile, in a loop of their own, and the elements there."""
-        loop, block, size, left = self.tile
-        places = Statements(writer.nest, self, writer.loops, writer)
-        body = [line for instr in found.places for line in places.write(instr)]
-        arrays, loads = [], []
-        for load in found.loads:
-            name, of = self.fresh(f"{load.name}_places"), CPP_TYPES[writer.types[load.name].name]
-            arrays.append(f"int64_t {name}[{size}];")
-            body.append(f"{name}[{loop} - {block}] = {cpp_index(load.args[1])};")
-            element = f"{writer.gathered[load.name]}({load.args[0]}, {name}, {left})"
-            loads.append(f"const cutaway::Gathered<{of}, {size}> {element};")
-        return [*arrays, f"#pragma omp simd{BAD_INDEX}", head, *(INDENT + line for line in body), "}", *loads]
-
-    def _turned(self, writer: Statements, blocks: dict[str, str]) -> list[str]:
-        """The tiles that are turned before the loops read them."""
-        lines, loops, tiles = [], self.schedule.order[-2:], dict(self.schedule.tiles)
-        for load in turned_loads(writer.nest, self.schedule.turned):
-            (buffer, index), of = load.args, CPP_TYPES[load.dtype.name] if load.dtype else ""
-            first = index.subs({symbol(v): symbol(blocks[v]) for v in loops})
-            start = f"&{buffer}[{cpp_index(first)}]"
-            if of == "bool":  # SIMD lanes are numbers
-                of, start = "uint8_t", f"(const uint8_t*){start}"
-            left = (f"{cpp_index(self.bounds.get(v, (0, self.sizes[v]))[1])} - {blocks[v]}" for v in loops)
-            given = ", ".join([start, cpp_index(stride(index, loops[1])), *left])
-            name, size = self.fresh(f"{load.name}_tile"), ", ".join(str(tiles[v]) for v in loops)
-            lines.append(f"const cutaway::Turned<{of}, {size}> {name}({given});")
-            places = "".join(f"[{v} - {blocks[v]}]" for v in loops)
-            writer.turned[load.name] = f"{name}.elements{places}"
-        return lines
 
     # ---- reductions ---------------------------------------------------------------------------------------
 
@@ -297,11 +236,12 @@ class KernelText:
         inner = [*loops, *[self.column] * bool(self.column)]
         writer = Statements(nest, self, {v: depth for depth, v in enumerate(inner, 1)})
         if not loops:
-            return self._after(writer, self._levels(writer, nest, 0, len(nest.body), len(inner)))
+            return self._after(writer, self.levels(writer, nest, 0, len(nest.body), len(inner)))
         if streamed_stores(nest, self.schedule.streamed):
             writer.block = self.fresh("r0_block")
             writer.streams = through_lines(self, writer, nest, "r0", writer.block, self.block_of(nest))
-        levels = self._levels(writer, nest, 0, nest.split, len(inner))
+        writer.lanes = row_lanes(self, nest)
+        levels = self.levels(writer, nest, 0, nest.split, len(inner))
         heads, before = [self._head(v) for v in loops], list(writer.accumulators)
         if self.column:
             heads.append(self._lanes())
@@ -317,7 +257,7 @@ class KernelText:
         body = [] if in_parts else self._reduction_loops(writer, loops, heads, levels, pragma, before)
         ends = Statements(nest, self, {v: 1 for v in [self.column] if v}, writer)
         ends.depth = {i.name: int(bool(self.column)) for i in nest.body if i.op == "reduction"}
-        after = self._levels(ends, nest, nest.split, len(nest.body), int(bool(self.column)))
+        after = self.levels(ends, nest, nest.split, len(nest.body), int(bool(self.column)))
         after[-1] = results + after[-1]
         lines = self._after(ends, after)
         if in_parts:
@@ -394,6 +334,8 @@ class KernelText:
     ) -> list[str]:  # fmt: skip
         """The reduction loops from `first` to `last`, in blocks where float sums ask for it."""
         if not (writer.parts or writer.block):
+            if writer.lanes:
+                return writer.lanes.loop(first, last, levels[1])
             whole = f"for (int64_t r0 = {first}; r0 < {last}; ++r0) {{"
             return nested([whole if self.schedule.split else heads[0], *heads[1:]], levels, pragma)
         size, step = writer.nest.reduction_ranges[0], self.block_of(writer.nest)
@@ -404,6 +346,7 @@ class KernelText:
             end = self.fresh("r0_end")
             stop = [f"const int64_t {end} = {block} + {step} < {last} ? {block} + {step} : {last};"]
         loop = nested([f"for (int64_t r0 = {block}; r0 < {end}; ++r0) {{"], levels, pragma)
+        loop = writer.lanes.loop(block, end, levels[1]) if writer.lanes else loop
         count = f"{end} - {block}" if stop else str(step)
         starts = [*self._next_row(writer, block, count), *(start for start, _ in writer.parts)]
         lines, streams = writer.streams
@@ -437,7 +380,7 @@ class KernelText:
 
     # ---- pieces --------------------------------------------------------------------------------------
 
-    def _levels(
+    def levels(
         self, writer: Statements, nest: LoopNest, start: int, stop: int, depth: int
     ) -> list[list[str]]:
         """Statements of a part of the body, by the number of loops around them."""

@@ -90,6 +90,8 @@ COSTS = dict.fromkeys(("sqrt", "div", "reciprocal", "rsqrt"), 4) | dict.fromkeys
     20,
 )
 
+LANES = 16  # of a row of open length: its vectors are as wide on every machine, so that its sums are the same numbers
+
 # Numbers that no literal names.
 NUMBERS = {"NAN": '__builtin_nanf("")', "INFINITY": "__builtin_inff()"}
 
@@ -292,6 +294,45 @@ template <class T> struct Row {  // memory of a thread's own, for a row too long
         : memory(__builtin_malloc(sizeof(T) * length + 64)), start((T*)((uintptr_t(memory) + 63) / 64 * 64)) {}
     ~Row() { __builtin_free(memory); }
     T& operator[](int64_t place) { return start[place]; }
+};""",
+    "in_lanes": """\
+struct AllLanes { constexpr bool operator[](int) const { return true; } };
+struct SomeLanes { const int32_t* set; bool operator[](int lane) const { return set[lane]; } };
+template <class Body> void in_lanes(int64_t first, int64_t last, Body body) {  // 16 elements at a time, then the rest
+    static const int32_t sets[32] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};  // and as many zeros
+    for (; first + 16 <= last; first += 16) body(first, AllLanes{});
+    if (first < last) body(first, SomeLanes{sets + 16 - (last - first)});
+}""",
+    "Lanes": """\
+#if defined(__AVX512F__)
+#define CUTAWAY_REGISTER 64
+#elif defined(__AVX__)
+#define CUTAWAY_REGISTER 32
+#else
+#define CUTAWAY_REGISTER 16
+#endif
+template <class T> struct Lanes {  // a value of each of 16 lanes: in registers between vectors, an array within one
+    typedef T Register __attribute__((vector_size(CUTAWAY_REGISTER)));
+    static constexpr int size = CUTAWAY_REGISTER / sizeof(T), count = 16 / size;
+    Register registers[count];
+    explicit Lanes(T start) {
+        for (Register& lanes : registers) lanes = start - Register{};
+    }
+    void to(T (&lanes)[16]) const {
+        for (int k = 0; k < count; ++k) __builtin_memcpy(lanes + k * size, &registers[k], sizeof(Register));
+    }
+    void from(const T (&lanes)[16]) {
+        for (int k = 0; k < count; ++k) __builtin_memcpy(&registers[k], lanes + k * size, sizeof(Register));
+    }
+    template <class Fold> T folded(Fold fold) const {  // the upper half into the lower one, until two are left
+        T lanes[16], eight[8], four[4], two[2];
+        to(lanes), halve(lanes, eight, fold), halve(eight, four, fold), halve(four, two, fold);
+        return fold(two[0], two[1]);
+    }
+    template <int n, class Fold> static void halve(const T* from, T (&to)[n], Fold fold) {
+#pragma omp simd
+        for (int lane = 0; lane < n; ++lane) to[lane] = fold(from[lane], from[lane + n]);
+    }
 };""",
     "prefetch": """\
 template <class T> void prefetch(const T* from, int64_t count) {  // a wish: past the end of memory it does nothing

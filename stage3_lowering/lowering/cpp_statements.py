@@ -7,7 +7,7 @@ where they are used; every other instruction becomes one declaration under its o
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from stage_contracts.index_expr import print_index, symbol
 from stage_contracts.loop_ir import Instr, LoopNest, Value
 from stage_contracts.program import Kernel
 from stage_contracts.tensor_meta import contiguous_strides
+
+if TYPE_CHECKING:
+    from stage3_lowering.lowering.cpp_lanes import RowLanes
 
 INDENT = "    "
 
@@ -58,6 +61,9 @@ class Statements:
         self.streamed: dict[str, str] = {}
         self.block = ""
         self.streams: tuple[list[str], list[str]] = ([], [])
+        self.lanes: RowLanes | None = (
+            None  # of a row of open length: its elements are lanes, of which some count
+        )
         self.elsewhere: frozenset[str] = frozenset()  # values that only such a loop needs
 
     def depth_of(self, instr: Instr) -> int:
@@ -106,6 +112,9 @@ class Statements:
             )
             if buffer in self.kernel.float_rows:
                 self.rounded[instr.name] = self.text[instr.name]
+            if self.lanes and self.depth_of(instr):
+                element, self.text[instr.name] = self.lanes.element(self.text[instr.name]), instr.name
+                return [self._declare(instr, element)]
             return []
         if instr.name in self.turned:
             return [self._declare(instr, self.turned[instr.name])]
@@ -113,11 +122,17 @@ class Statements:
             loop, block, _, _ = self.kernel.tile
             return [self._declare(instr, f"{self.gathered[instr.name]}[{loop} - {block}]")]
         element = f"{buffer}[{cpp_index(index)}]"
+        if self.lanes and self.depth_of(instr):
+            return [self._declare(instr, self.lanes.element(element, mask))]
         return [self._declare(instr, f"{mask} ? {element} : 0" if mask else element)]
 
     def _store(self, instr: Instr, buffer: str, index: Any, value: str) -> list[str]:
         if buffer in self.streamed:
             return [f"{self.streamed[buffer]} = {value};"]
+        if self.lanes:
+            return [
+                self.lanes.store(self.kernel.inside.get(buffer) or f"{buffer}[{cpp_index(index)}]", value)
+            ]
         if buffer not in self.kernel.kernel.internal:
             return [f"{buffer}[{cpp_index(index)}] = {value};"]
         if buffer in self.kernel.float_rows:
@@ -214,18 +229,42 @@ class Statements:
         start = start.format(lowest=_limit(instr.dtype, False), highest=_limit(instr.dtype, True))
         if self.kernel.lane:
             accumulator = self._accumulator_of_lane(instr, kind, wide or result, start)
+        elif self.lanes and not wide:
+            accumulator = self._accumulators_of_row(name, kind, result, start)
         else:
-            accumulator = self.kernel.fresh(f"{name}_wide") if wide else name
-            self.starts.append(f"{wide or result} {accumulator} = {start};")
-            self.results += [f"{result} {name} = {result}({accumulator});"] * bool(wide)
-            self.partials.append((wide or result, accumulator, kind))
-            if wide == "double" and self.kernel.blocked(self.nest):
-                part = self.kernel.fresh(f"{name}_part")  # float lanes over a block, which doubles add up
-                self.parts.append((f"{result} {part} = 0;", f"{accumulator} += {part};"))
-                accumulator = part
+            accumulator = self._accumulator_of_row(name, kind, result, wide, start)
             self.reductions.setdefault(openmp, []).append(accumulator)
+        value = self.lanes.reduced(value, start) if self.lanes else value
         value = f"{wide}({value})" if wide == "uint64_t" else value
         return [reduction.format(acc=accumulator, value=value, T=result)]
+
+    def _accumulator_of_row(self, name: str, kind: str, of: str, wide: str, start: str) -> str:
+        """One accumulator, whose lanes the compiler makes; a float of each block, where blocks ask for it."""
+        accumulator = self.kernel.fresh(f"{name}_wide") if wide else name
+        self.starts.append(f"{wide or of} {accumulator} = {start};")
+        self.results += [f"{of} {name} = {of}({accumulator});"] * bool(wide)
+        self.partials.append((wide or of, accumulator, kind))
+        blocked = wide == "double" and self.kernel.blocked(self.nest)
+        return self._accumulator_of_block(name, kind, of, accumulator) if blocked else accumulator
+
+    def _accumulators_of_row(self, name: str, kind: str, of: str, start: str) -> str:
+        """One for each lane of a row of open length."""
+        assert self.lanes is not None
+        names = self.kernel.fresh(f"{name}_so_far"), self.kernel.fresh(f"{name}_lanes")
+        declared, accumulator, folded = self.lanes.accumulator(*names, of, kind, start)
+        self.starts.append(declared)
+        self.results.append(f"{of} {name} = {folded};")
+        return accumulator
+
+    def _accumulator_of_block(self, name: str, kind: str, of: str, wide: str) -> str:
+        """Float lanes over a block, which doubles add up."""
+        part = self.kernel.fresh(f"{name}_part")
+        declared, accumulator, folded = f"{of} {part} = 0;", part, part
+        if self.lanes:
+            lanes = self.kernel.fresh(f"{name}_lanes")
+            declared, accumulator, folded = self.lanes.accumulator(part, lanes, of, kind, "0")
+        self.parts.append((declared, f"{wide} += {folded};"))
+        return accumulator
 
     def _accumulator_of_lane(self, instr: Instr, kind: str, of: str, start: str) -> str:
         """An element of an array with one accumulator per lane; or a register that holds it for some rows."""

@@ -66,9 +66,10 @@ def run_cpp(
     inputs: Sequence[Any],
     eager: EagerTable | None = None,
     constants: Mapping[str, Any] | None = None,
+    flags: str = FLAGS,
 ) -> tuple[Any, ...]:
     """Run an emitted Program: kernels through ctypes, external calls through `eager`."""
-    libraries = {unit.name: build(unit.text) for unit in program.units if unit.language == "cpp"}
+    libraries = {unit.name: build(unit.text, flags) for unit in program.units if unit.language == "cpp"}
 
     values = sizes_of(program, inputs)
     sizes = {str(name): value for name, value in values.items()}
