@@ -15,6 +15,7 @@ import os
 import queue
 import random
 import sys
+import threading
 import time
 import warnings
 from collections import Counter
@@ -56,7 +57,8 @@ def build_in_this_process() -> None:
             spec.loader.exec_module(module)
             request = triton_units._request(unit, name)
             try:
-                files, facts = triton_compile.compile_kernel(getattr(module, name), request)
+                with ONE_AT_A_TIME:
+                    files, facts = triton_compile.compile_kernel(getattr(module, name), request)
             except RuntimeError as error:
                 if REFUSES not in str(error):
                     raise
@@ -115,6 +117,7 @@ def _is_right(a: np.ndarray, want: np.ndarray, dtype: str) -> np.ndarray:
     return both & (np.abs(np.where(both, a - want, 0)) <= 8 * UNITS[dtype] * scale)
 
 
+ONE_AT_A_TIME = threading.Lock()  # Triton in one process: the product has a process for each kernel
 NOISE = 16  # times eager's error where that is larger than the value: of what cancels, only rounding is left
 EAGERS = "the same, by eager's kernel"  # of a convolution where there is no cuDNN
 OP_BY_OP = "the same, op by op: a pass of Triton's own fails"
