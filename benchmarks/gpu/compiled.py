@@ -103,9 +103,9 @@ def difference(got: list, eager: list, exact: list | None, dtype: str) -> str:
             return f"result {k}: {int(odd.sum())} of {a.size} are NaN in one only"
         if not finite.any():
             continue
-        scale = np.abs(want[finite]).max() + 1e-30
+        scale = max(np.abs(want[finite]).max(), UNITS[dtype] ** 2)  # of what cancels to less, only rounding is left
         mine, theirs = (np.abs(x - want)[finite].max() / scale for x in (a, b))
-        if mine > (2 if theirs < 1 else NOISE) * theirs + 8 * UNITS[dtype]:
+        if mine > 2 * theirs + 8 * UNITS[dtype]:
             return f"result {k}: {mine:.1e} from float64, eager {theirs:.1e}"
     return ""
 
@@ -118,7 +118,6 @@ def _is_right(a: np.ndarray, want: np.ndarray, dtype: str) -> np.ndarray:
 
 
 ONE_AT_A_TIME = threading.Lock()  # Triton in one process: the product has a process for each kernel
-NOISE = 16  # times eager's error where that is larger than the value: of what cancels, only rounding is left
 EAGERS = "the same, by eager's kernel"  # of a convolution where there is no cuDNN
 OP_BY_OP = "the same, op by op: a pass of Triton's own fails"
 
