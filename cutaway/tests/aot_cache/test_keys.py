@@ -7,84 +7,20 @@ shares nothing but the disk with the one before.
 
 import contextlib
 import inspect
-import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import cutaway
-from cutaway import aot_cache
 from cutaway.graph_identity import NotSaid, identity, said
 from cutaway.nn import functional as F
+from cutaway.tests.aot_cache.observing import one, one_grad, stage_two_ran, tensor, twice
 from cutaway.utils.checkpoint import checkpoint
-from stage_contracts import config, events
+from stage_contracts import config
 from stage_contracts.graph import Graph
 from stage_contracts.origin import Origin
 from stage_contracts.tensor_meta import TensorMeta
-
-QUICK = {"runtime.cxx_flags": "-O0 -march=native -fopenmp -ffp-contract=off"}
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(aot_cache, "FEWEST", 0)
-    with config.patch(cache_dir=str(tmp_path / "cache")), config.patch(QUICK):
-        yield
-
-
-def tensor(*shape, grad=False, dtype=cutaway.float32, k=1):
-    values = np.arange(1, 1 + int(np.prod(shape)), dtype=np.float64).reshape(shape) * k / 7
-    return cutaway.tensor(values, dtype=dtype).requires_grad_(grad)
-
-
-def leaves(out):
-    return [t for t in (out if isinstance(out, (tuple, list)) else [out]) if isinstance(t, cutaway.Tensor)]
-
-
-def observed(function, make, mode=contextlib.nullcontext):
-    """Results, gradients, inputs afterwards, and how they share memory."""
-    cutaway.manual_seed(5)
-    inputs = make()
-    with mode():
-        out = leaves(function(*inputs))
-        wanted = [t for t in out if t.requires_grad]
-        if wanted:
-            sum((t * t).sum() for t in wanted).backward()
-    seen = [*out, *inputs, *(t.grad for t in inputs if t.grad is not None)]
-    return [(t.tolist(), t.dtype, tuple(t.shape), t.stride(), t.requires_grad) for t in seen], [
-        [np.shares_memory(a.detach().numpy(), b.detach().numpy()) for b in inputs] for a in out
-    ]
-
-
-def stage_two_ran(function, make, mode=contextlib.nullcontext, **options):
-    """Whether stage 2 ran for a call, whose results must be eager's. Nothing in the machine may fail."""
-    mark = events.EVENT_LOG.mark()
-    compiled = cutaway.compile(function, **options)
-    got = observed(compiled, make, mode)
-    since = events.EVENT_LOG.since(mark)
-    assert close(got, observed(function, make, mode))
-    assert not [e for e in since if e.kind == "internal_error"]
-    return any(e.kind == "pass" and e.name == "functionalize" for e in since)
-
-
-def close(got, wanted):
-    rows = zip(got[0], wanted[0], strict=True)
-    return got[1] == wanted[1] and all(
-        a[1:] == b[1:] and np.allclose(a[0], b[0], rtol=1e-4, atol=1e-5, equal_nan=True) for a, b in rows
-    )
-
-
-def one():
-    return (tensor(3, 4),)
-
-
-def one_grad():
-    return (tensor(3, 4, grad=True),)
-
 
 # ---- the second compile of the same uses it ----------------------------------------------------------------------
 
@@ -101,10 +37,6 @@ def views(x):
 
 def drawn(x):
     return x * cutaway.rand(3, 4) + F.dropout(x, 0.5)
-
-
-def twice(x):
-    return x.sin().exp(), x.cos() * x
 
 
 CONSTANT = tensor(3, 4, k=3)
@@ -452,108 +384,3 @@ def test_a_seam_of_the_users_own_is_called(seam):
 
     assert stage_two_ran(twice, one_grad, pipeline=replace(cutaway.DEFAULT_PIPELINE, **{seam: mine}))
     assert calls
-
-
-# ---- damage ------------------------------------------------------------------------------------------------------
-
-
-def stage_two_entries(tmp_path):
-    found = list((tmp_path / "cache").rglob("stage2.json"))
-    assert found
-    return found
-
-
-def flipped(path):
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-
-
-DAMAGE = {
-    "cut": lambda path: path.write_bytes(path.read_bytes()[:-9]),
-    "empty": lambda path: path.write_bytes(b""),
-    "a byte flipped": flipped,
-    "gone": lambda path: path.unlink(),
-    "no JSON": lambda path: path.write_bytes(b"\0" * 64),
-    "its record": lambda path: flipped(path.parent / "entry.json"),
-    "without a record": lambda path: (path.parent / "entry.json").unlink(),
-}
-
-
-@pytest.mark.parametrize("name", DAMAGE)
-def test_a_damaged_entry_is_a_miss(name, tmp_path):
-    assert stage_two_ran(twice, one_grad)
-    for path in stage_two_entries(tmp_path):
-        DAMAGE[name](path)
-    assert stage_two_ran(twice, one_grad)
-    assert not stage_two_ran(twice, one_grad)  # it was replaced
-
-
-@pytest.mark.parametrize("name", ["cut", "a byte flipped", "gone"])
-def test_a_damaged_program_is_a_miss(name, tmp_path):
-    assert stage_two_ran(twice, one_grad)
-    for path in (tmp_path / "cache").rglob("program.json"):
-        DAMAGE[name](path)
-    assert stage_two_ran(twice, one_grad)
-    assert not stage_two_ran(twice, one_grad)
-
-
-RECORDS = {
-    "an unknown operator": lambda r: r["functional"].__setitem__(3, [["input", 0, [["core.nothing", []]]]]),
-    "a part missing": lambda r: r.pop("wanted"),
-    "a part of another kind": lambda r: r.__setitem__("programs", 7),
-    "no list": lambda r: r.__setitem__("saving", "text"),
-}
-
-
-@pytest.mark.parametrize("name", RECORDS)
-def test_an_entry_that_says_something_else_is_a_miss(name, monkeypatch):
-    """Its digests hold: it was written so, by a fault of this program."""
-    original = aot_cache.record_of
-
-    def wrong(*args):
-        record = json.loads(original(*args))
-        RECORDS[name](record)
-        return json.dumps(record).encode()
-
-    monkeypatch.setattr(aot_cache, "record_of", wrong)
-    assert stage_two_ran(twice, one_grad)
-    monkeypatch.undo()
-    assert stage_two_ran(twice, one_grad)
-
-
-# ---- another process ---------------------------------------------------------------------------------------------
-
-PROGRAM = """
-import json, sys
-import cutaway
-from cutaway.nn import functional as F
-from stage_contracts import config, events
-
-def step(x, w, b):
-    y = F.gelu(x @ w + b)
-    b.data.add_(1)
-    return (y * F.dropout(y, 0.3)).sum(), y[1:]
-
-cutaway.manual_seed(1)
-x, w, b = cutaway.randn(5, 4), cutaway.randn(4, 3, requires_grad=True), cutaway.zeros(3)
-compiled = cutaway.compile(step)
-loss, part = compiled(x, w, b)
-(loss + part.sum()).backward()
-ran = [e.name for e in events.EVENT_LOG.since(0, "pass") if e.name in ("functionalize", "partition", "lower")]
-print(json.dumps([ran, loss.item(), part.tolist(), w.grad.tolist(), b.tolist()]))
-"""
-
-
-def test_another_process(tmp_path):
-    (tmp_path / "program.py").write_text(PROGRAM)
-    environment = {**os.environ, "CUTAWAY_RUNTIME_CACHE_DIR": str(tmp_path / "shared")}
-
-    def run():
-        done = subprocess.run([sys.executable, str(tmp_path / "program.py")], env=environment, capture_output=True,
-                              text=True, check=True)  # fmt: skip
-        return json.loads(done.stdout)
-
-    (ran, *first), (ran_again, *second) = run(), run()
-    assert ran and not ran_again
-    assert first == second
