@@ -28,7 +28,7 @@ _ONE_BY_ONE = {"fmod", "remainder", "floor_divide", "pow", "atan2"}
 _ELEMENTWISE = {*CPP_OPS[FLOATING], "constant"} - _ONE_BY_ONE
 _TYPES: set[DType | None] = {dt.float32, dt.bool_, None}
 # Two lanes' accumulators in one.
-_FOLDS = {
+_COMBINE = {
     "sum": "a + b",
     "prod": "a * b",
     "amax": "cutaway::maximum<{T}>(a, b)",
@@ -59,8 +59,8 @@ class RowLanes:
         """An accumulator for each lane: its declaration, the text of one, and all of them in one."""
         self.changed.append(name)
         self.arrays.append((of, name, array))
-        fold = f"[]({of} a, {of} b) {{ return {_FOLDS[kind].format(T=of)}; }}"
-        return f"cutaway::Lanes<{of}> {name}({start});", f"{array}[{self.lane}]", f"{name}.folded({fold})"
+        combine = f"[]({of} a, {of} b) {{ return {_COMBINE[kind].format(T=of)}; }}"
+        return f"cutaway::Lanes<{of}> {name}({start});", f"{array}[{self.lane}]", f"{name}.reduced({combine})"
 
     def reduced(self, value: str, start: str) -> str:
         return f"{self.active}[{self.lane}] ? {value} : {start}"
@@ -108,4 +108,4 @@ def _fits(text: KernelText, instr: Instr, types: dict[str, DType | None]) -> boo
         return False
     if instr.op in ("load", "store"):
         return instr.args[0] in text.kept_rows or stride(instr.args[1], ROW) == 1
-    return instr.args[0] in _FOLDS if instr.op == "reduction" else instr.op in _ELEMENTWISE
+    return instr.args[0] in _COMBINE if instr.op == "reduction" else instr.op in _ELEMENTWISE

@@ -324,14 +324,14 @@ template <class T> struct Lanes {  // a value of each of 16 lanes: in registers 
     void from(const T (&lanes)[16]) {
         for (int k = 0; k < count; ++k) __builtin_memcpy(&registers[k], lanes + k * size, sizeof(Register));
     }
-    template <class Fold> T folded(Fold fold) const {  // the upper half into the lower one, until two are left
+    template <class Combine> T reduced(Combine combine) const {  // the upper half into the lower, until two are left
         T lanes[16], eight[8], four[4], two[2];
-        to(lanes), halve(lanes, eight, fold), halve(eight, four, fold), halve(four, two, fold);
-        return fold(two[0], two[1]);
+        to(lanes), halve(lanes, eight, combine), halve(eight, four, combine), halve(four, two, combine);
+        return combine(two[0], two[1]);
     }
-    template <int n, class Fold> static void halve(const T* from, T (&to)[n], Fold fold) {
+    template <int n, class Combine> static void halve(const T* from, T (&to)[n], Combine combine) {
 #pragma omp simd
-        for (int lane = 0; lane < n; ++lane) to[lane] = fold(from[lane], from[lane + n]);
+        for (int lane = 0; lane < n; ++lane) to[lane] = combine(from[lane], from[lane + n]);
     }
 };""",
     "prefetch": """\

@@ -251,19 +251,19 @@ class Statements:
         """One for each lane of a row of open length."""
         assert self.lanes is not None
         names = self.kernel.fresh(f"{name}_so_far"), self.kernel.fresh(f"{name}_lanes")
-        declared, accumulator, folded = self.lanes.accumulator(*names, of, kind, start)
+        declared, accumulator, reduced = self.lanes.accumulator(*names, of, kind, start)
         self.starts.append(declared)
-        self.results.append(f"{of} {name} = {folded};")
+        self.results.append(f"{of} {name} = {reduced};")
         return accumulator
 
     def _accumulator_of_block(self, name: str, kind: str, of: str, wide: str) -> str:
         """Float lanes over a block, which doubles add up."""
         part = self.kernel.fresh(f"{name}_part")
-        declared, accumulator, folded = f"{of} {part} = 0;", part, part
+        declared, accumulator, reduced = f"{of} {part} = 0;", part, part
         if self.lanes:
             lanes = self.kernel.fresh(f"{name}_lanes")
-            declared, accumulator, folded = self.lanes.accumulator(part, lanes, of, kind, "0")
-        self.parts.append((declared, f"{wide} += {folded};"))
+            declared, accumulator, reduced = self.lanes.accumulator(part, lanes, of, kind, "0")
+        self.parts.append((declared, f"{wide} += {reduced};"))
         return accumulator
 
     def _accumulator_of_lane(self, instr: Instr, kind: str, of: str, start: str) -> str:

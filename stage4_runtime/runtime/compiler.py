@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from stage4_runtime.runtime.pieces import pieces_of
 from stage4_runtime.runtime.remembered import State, remembered, state_of
+from stage4_runtime.runtime.unit_parts import pieces_of
 from stage_contracts import config, events
 from stage_contracts.errors import BuildError, CompilerMissing
 

@@ -171,7 +171,7 @@ def test_of_two_that_share_a_kernel_the_first_may_go():
 
 def test_the_phases_of_a_first_call_are_inside():
     model, x = model_and_input()
-    with profiler.profile() as prof:
+    with cutaway.config.patch(force_disable_caches=True), profiler.profile() as prof:
         model(x)
     compiles = [e for e in prof.events() if e.name == "compile ModelWithBreaks.forward"]
     regions = named(prof, REGION)

@@ -6,7 +6,7 @@ Input: a unit of small kernels as stage 3 writes them, cut at a few characters i
 import numpy as np
 import pytest
 
-from stage4_runtime.runtime import pieces
+from stage4_runtime.runtime import unit_parts
 from stage4_runtime.tests.programs import cpp_unit
 from stage_contracts import config, events
 
@@ -53,7 +53,7 @@ def small(monkeypatch):
 
 
 def test_each_function_is_in_one_piece(small):
-    found = pieces.pieces_of(text_of())
+    found = unit_parts.pieces_of(text_of())
     assert len(found) == 3
     for k in range(COUNT):
         assert [piece.count(f"int64_t kernel{k}(double* y) {{") for piece in found].count(1) == 1
@@ -63,10 +63,10 @@ def test_each_function_is_in_one_piece(small):
 
 def test_what_is_small_and_what_has_one_core_is_one_piece(small, monkeypatch):
     monkeypatch.setattr(pieces, "_cores", lambda: 1)
-    assert pieces.pieces_of(text_of()) == [text_of()]
+    assert unit_parts.pieces_of(text_of()) == [text_of()]
     monkeypatch.undo()
-    assert pieces.pieces_of(text_of()) == [text_of()]
-    assert pieces.pieces_of("int x;") == ["int x;"]
+    assert unit_parts.pieces_of(text_of()) == [text_of()]
+    assert unit_parts.pieces_of("int x;") == ["int x;"]
 
 
 @pytest.mark.parametrize("helper", ["", "static double own(double x) { return x; }\n"])
