@@ -48,8 +48,8 @@ def text_of():
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr(pieces, "SMALLEST", 100)
-    monkeypatch.setattr(pieces, "_cores", lambda: 3)
+    monkeypatch.setattr(unit_parts, "SMALLEST", 100)
+    monkeypatch.setattr(unit_parts, "_cores", lambda: 3)
 
 
 def test_each_function_is_in_one_piece(small):
@@ -62,7 +62,7 @@ def test_each_function_is_in_one_piece(small):
 
 
 def test_what_is_small_and_what_has_one_core_is_one_piece(small, monkeypatch):
-    monkeypatch.setattr(pieces, "_cores", lambda: 1)
+    monkeypatch.setattr(unit_parts, "_cores", lambda: 1)
     assert unit_parts.pieces_of(text_of()) == [text_of()]
     monkeypatch.undo()
     assert unit_parts.pieces_of(text_of()) == [text_of()]

@@ -8,7 +8,7 @@ import pytest
 
 import cutaway
 from cutaway import nn
-from stage4_runtime.runtime import pieces
+from stage4_runtime.runtime import unit_parts
 from stage_contracts import config, events
 
 
@@ -36,9 +36,9 @@ def step(dtype):
 def test_a_training_step(dtype, monkeypatch):
     with config.patch(cache=False):
         whole = step(dtype)
-        monkeypatch.setattr(pieces, "SMALLEST", 300)
-        monkeypatch.setattr(pieces, "_cores", lambda: 4)
-        cut, pieces_of = [], pieces.pieces_of
+        monkeypatch.setattr(unit_parts, "SMALLEST", 300)
+        monkeypatch.setattr(unit_parts, "_cores", lambda: 4)
+        cut, pieces_of = [], unit_parts.pieces_of
         monkeypatch.setattr(
             "stage4_runtime.runtime.compiler.pieces_of", lambda text: cut.append(pieces_of(text)) or cut[-1]
         )
