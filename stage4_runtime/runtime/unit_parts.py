@@ -28,9 +28,8 @@ def pieces_of(text: str) -> list[str]:
         return [text]
     pieces: list[list[int]] = [[] for _ in range(most)]
     loads = [0] * (most - 1) + [len(run) // LIGHT]
-    for k in sorted(
-        range(len(groups)), key=lambda k: -_work(groups[k])
-    ):  # the longest first, to the least loaded
+    # the longest first, to the least loaded
+    for k in sorted(range(len(groups)), key=lambda k: -_work(groups[k])):
         least = loads.index(min(loads))
         pieces[least].append(k)
         loads[least] += _work(groups[k])
