@@ -33,6 +33,8 @@ class Builder:
     key: Callable[[SourceUnit], cache.Key]
     make: Callable[[SourceUnit], Mapping[str, bytes]]  # file name -> bytes
     load: Callable[[SourceUnit, Mapping[str, bytes]], Mapping[str, Any]]
+    # units of one key share what was loaded; what a unit says beside its key, its own kernels have
+    own: Callable[[SourceUnit, Mapping[str, Any]], Mapping[str, Any]] = lambda unit, kernels: kernels
 
 
 def build(unit: SourceUnit) -> Mapping[str, Any]:
@@ -44,7 +46,7 @@ def build(unit: SourceUnit) -> Mapping[str, Any]:
     with _lock_of(key.digest):  # a second thread with the same unit waits for the first one's kernels
         if key.digest not in _BUILT:
             _BUILT[key.digest] = _build_or_load(unit, builder, key)
-        return _BUILT[key.digest]
+        return builder.own(unit, _BUILT[key.digest])
 
 
 def at_hand(units: Iterable[SourceUnit]) -> bool:
@@ -65,7 +67,8 @@ def files_of(unit: SourceUnit) -> Mapping[str, bytes]:
 def load_files(unit: SourceUnit, files: Mapping[str, bytes]) -> Mapping[str, Any]:
     """The kernels of a unit from what it was built into, elsewhere: no compiler is asked. Whoever made the files is
     trusted."""
-    return BUILDERS[unit.language].load(unit, files)
+    builder = BUILDERS[unit.language]
+    return builder.own(unit, builder.load(unit, files))
 
 
 def expect(target: Target) -> None:
@@ -187,6 +190,6 @@ def _sleeping_threads() -> Iterator[None]:
 
 BUILDERS: dict[str, Builder] = {
     "cpp": Builder(_cpp_key, _cpp_make, _cpp_load),
-    "triton": Builder(triton_units.key, triton_units.make, triton_units.load),
+    "triton": Builder(triton_units.key, triton_units.make, triton_units.load, triton_units.own),
 }
 EXPECT: dict[str, Callable[[Target], None]] = {"triton": triton_units.expect}

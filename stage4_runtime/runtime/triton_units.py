@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,8 @@ TIME_LIMIT = 120  # seconds for one kernel
 
 @dataclass(frozen=True)
 class TritonKernel:
-    """A compiled kernel as data. `types`: of its run-time parameters; two scratch pointers follow them."""
+    """A compiled kernel as data. `types`: of its run-time parameters; two scratch pointers follow them. From `grid` on:
+    what a unit says of its launches, which its compiled code need not know (another number of rows, say)."""
 
     cubin: bytes
     ptx: str
@@ -38,7 +39,7 @@ class TritonKernel:
     num_warps: int
     scratch: int  # bytes of global scratch memory per program
     types: tuple[str, ...]
-    grid: tuple[Any, int, int]  # x as text where it depends on open sizes
+    grid: tuple[Any, int, int] = (1, 1, 1)  # x as text where it depends on open sizes
     sizes: tuple[str, ...] = ()  # those it takes last, by the names that stand in x
     table: tuple[int, ...] = ()  # the numbers before the pointers in its last parameter, if it has columns
     columns: int = 0
@@ -88,12 +89,22 @@ def load(unit: SourceUnit, files: Mapping[str, bytes]) -> Mapping[str, TritonKer
             num_warps=facts["num_warps"],
             scratch=facts["scratch"],
             types=tuple(facts["types"]),
-            grid=tuple((*unit.grids[name]["grid"], 1, 1)[:3]),
-            sizes=tuple(unit.grids[name].get("sizes", ())),
-            table=tuple(unit.grids[name].get("table", ())),
-            columns=unit.grids[name].get("columns", 0),
         )
     return kernels
+
+
+def own(unit: SourceUnit, kernels: Mapping[str, TritonKernel]) -> Mapping[str, TritonKernel]:
+    """The kernels as this unit launches them: units of one key differ in that."""
+    return {name: replace(kernel, **_launched(unit.grids[name])) for name, kernel in kernels.items()}
+
+
+def _launched(grid: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "grid": tuple((*grid["grid"], 1, 1)[:3]),
+        "sizes": tuple(grid.get("sizes", ())),
+        "table": tuple(grid.get("table", ())),
+        "columns": grid.get("columns", 0),
+    }
 
 
 def _architecture(unit: SourceUnit) -> int:
