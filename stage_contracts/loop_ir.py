@@ -133,6 +133,11 @@ class LoopNest:
     def writes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(i.args[0] for i in self.body if i.op in WRITES))
 
+    @cached_property
+    def ops(self) -> tuple[str, ...]:
+        """The loop operations that it has, each once."""
+        return tuple(dict.fromkeys(i.op for i in self.body))
+
     def __str__(self) -> str:
         return printed("LoopNest", self)
 

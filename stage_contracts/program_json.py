@@ -170,7 +170,7 @@ def _once_read(method: Any) -> Any:
 
 
 class _StoredNest(LoopNest):
-    """A nest that stays text until something else than its reads, writes, sizes and origins is asked for. A cached
+    """A nest that stays text until something else than its reads, writes, sizes, ops and origins is asked for. A cached
     program runs with these, and reading an index expression imports half of sympy."""
 
     def __init__(self, record: dict[str, Any]) -> None:
@@ -179,6 +179,7 @@ class _StoredNest(LoopNest):
     reads = property(lambda self: tuple(self._record["reads"]))
     writes = property(lambda self: tuple(self._record["writes"]))
     sizes = property(lambda self: tuple(self._record["sizes"]))
+    ops = property(lambda self: tuple(self._record["ops"]))
     # a field with a default: found on the class, it would never reach __getattr__
     origins = property(lambda self: tuple(decode(o) for o in self._record["origins"]))
 
@@ -197,7 +198,7 @@ class _StoredNest(LoopNest):
 
 
 def _stored(nest: LoopNest) -> dict[str, Any]:  # because the text has no columns
-    asked = {name: list(getattr(nest, name)) for name in ("reads", "writes", "sizes")}
+    asked = {name: list(getattr(nest, name)) for name in ("reads", "writes", "sizes", "ops")}
     return {"text": print_nest(nest).splitlines(), "origins": [encode(o) for o in nest.origins], **asked}
 
 

@@ -8,7 +8,7 @@ those of FlashAttention-2 (Dao, 2023); triton_attention_backward.py writes them.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from stage3_lowering.lowering.attention import (
     products_of,
     with_kernels,
 )
+from stage3_lowering.lowering.attention_row_values import row_values_of
 from stage3_lowering.lowering.row_values import moved_to
 from stage3_lowering.lowering.step_uses import StepUses, step_uses
 from stage3_lowering.lowering.terms import Stores, Term, narrowed, stored_terms, walk
@@ -28,7 +29,7 @@ from stage_contracts.attention import FEWEST_ROWS, LARGEST_WIDTH
 from stage_contracts.blas import Contraction, Matrix
 from stage_contracts.index_expr import symbol
 from stage_contracts.loop_ir import LoopNest
-from stage_contracts.program import Kernel, Launch, Program, Target
+from stage_contracts.program import Buffer, Kernel, Launch, Program, Target
 from stage_contracts.tensor_meta import contiguous_strides
 
 BY_ROWS, BY_COLUMNS = "attention_by_rows", "attention_by_columns"
@@ -41,7 +42,11 @@ def attention_backward(program: Program, target: Target) -> Program:
     uses, products = step_uses(program), products_of(program)
     found: list[_Match] = []
     for number in (n for n, step in enumerate(program.steps) if isinstance(step, Launch)):
-        taken = {*program.kernels, *(k.name for m in found for k in m.kernels)}
+        taken = {
+            *program.kernels,
+            *(k.name for m in found for k in m.kernels),
+            *(b for m in found for b in m.buffers),
+        }
         match = _match(uses, products, number, taken)
         if match is not None and not any(match.gone & other.gone for other in found):
             found.append(match)
@@ -53,6 +58,7 @@ class _Match:
     gone: frozenset[int]  # the steps that the kernels do instead
     at: int  # where the kernels come
     kernels: tuple[Kernel, ...]
+    buffers: Mapping[str, Buffer]  # between the two
 
 
 def _match(uses: StepUses, products: Products, number: int, taken: Collection[str]) -> _Match | None:
@@ -68,8 +74,8 @@ def _match(uses: StepUses, products: Products, number: int, taken: Collection[st
     scores, written = [p.c.buffer for p in given.values()], uses.writes(number)
     if nests is None or gradients_of(nests, scores, written, first.n) is None:
         return None
-    kernels = _kernels(program, nests, [*given.values()], [*made.values()], taken)
-    return _Match(frozenset({*given, number, *made}), min(made), kernels) if kernels else None
+    kernels, buffers = _kernels(program, nests, [*given.values()], [*made.values()], taken)
+    return _Match(frozenset({*given, number, *made}), min(made), kernels, buffers) if kernels else None
 
 
 def _around(uses: StepUses, number: int, products: Products) -> tuple[Products, Products]:
@@ -169,20 +175,34 @@ def _kernels(
     given: list[Contraction],
     made: list[Contraction],
     names: Collection[str],
-) -> tuple[Kernel, ...]:
-    """One kernel for the products by rows and one for those by columns; none if a product is neither."""
+) -> tuple[tuple[Kernel, ...], Mapping[str, Buffer]]:
+    """One kernel for the products by rows and one for those by columns, and the buffers of what the first computes for
+    the second; none if a product is neither."""
     writes = {name for n in nests for name in n.writes}
     sides = [by_rows(p, writes, given[0].n) for p in made]
     widths = [width_of(p, writes) for p in made]
     if None in sides or any(p.batch != given[0].batch for p in made) or max(widths) > LARGEST_WIDTH:
-        return ()
+        return (), {}
+    own = {side: [p for p, one in zip(made, sides, strict=True) if one is side] for side in (True, False)}
+    between, values, buffers = dict.fromkeys(own, nests), tuple[LoopNest, ...](), dict[str, Buffer]()
+    if all(own.values()):
+        rows = row_values_of(nests, given[0].n, {*names, *program.buffers}, program.device)
+        between, values, buffers = {True: rows.by_rows, False: rows.by_columns}, rows.values, {**rows.buffers}
     kernels: list[Kernel] = []
     for template, side in ((BY_ROWS, True), (BY_COLUMNS, False)):
-        own = [p for p, one in zip(made, sides, strict=True) if one is side]
-        if own:
+        if own[side]:
             taken = {*names, *(k.name for k in kernels)}
-            kernels.append(_kernel(program, template, nests, given, own, taken))
-    return tuple(kernels)
+            kernel = _kernel(program, template, between[side], given, own[side], taken)
+            kernels.append(_with_values(kernel, values) if side else kernel)
+    return tuple(kernels), buffers
+
+
+def _with_values(kernel: Kernel, values: tuple[LoopNest, ...]) -> Kernel:
+    """The kernel, which also writes these values of rows."""
+    read = [name for nest in values for name in nest.reads if name not in kernel.params]
+    written = [nest.name for nest in values]
+    params = tuple(dict.fromkeys((*read, *kernel.params, *written)))
+    return replace(kernel, nests=(*kernel.nests, *values), params=params)
 
 
 def _kernel(
@@ -227,4 +247,6 @@ def _replaced(program: Program, found: list[_Match]) -> Program:
             steps += [Launch(kernel.name, kernel.params) for kernel in matches[n].kernels]
         if n not in gone:
             steps.append(step)
+    buffers = {name: buffer for match in found for name, buffer in match.buffers.items()}
+    program = program.with_(buffers={**program.buffers, **buffers})
     return with_kernels(program, tuple(steps), [k for match in found for k in match.kernels])

@@ -7,6 +7,7 @@ and write again what the one before it has in registers.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from stage3_lowering.lowering.attention_backward import BY_COLUMNS, BY_ROWS
 from stage3_lowering.lowering.step_uses import StepUses, step_uses
 from stage3_lowering.lowering.terms import Term, constant, rebuilt, stored_terms, walk
 from stage_contracts import dtype as dt
+from stage_contracts.kernel_tables import row_kernel
 from stage_contracts.loop_ir import Instr, LoopNest, Value
 from stage_contracts.program import Kernel, Launch, Program, Target
 
@@ -70,8 +72,7 @@ def _makers(program: Program) -> dict[str, int]:
 def _without(program: Program, number: int, makers: Mapping[str, int], uses: StepUses) -> Program:
     """The program, with None in the place of this step if it only places attention's results."""
     step = program.steps[number]
-    kernel = program.kernels[step.kernel]
-    parts = parts_of(kernel) if kernel.params == step.buffers and uses.reads(number) else []
+    parts = _parts_of_step(program.kernels[step.kernel], step) if uses.reads(number) else []
     alone = all(uses.users[part.buffer] == {number, makers[part.buffer]} for part in parts)
     return _moved(program, number, parts, makers) if parts and alone else program
 
@@ -85,6 +86,17 @@ def _stored(nest: LoopNest) -> str:
 
 
 # ---- what a kernel places -----------------------------------------------------------------------------------
+
+
+def _parts_of_step(kernel: Kernel, step: Launch) -> list[Part]:
+    """The results that a launch places, if it does nothing else; of a table, those of all rows."""
+    found: list[Part] = []
+    for row, names in enumerate(kernel.bindings(step.buffers)):
+        parts = parts_of(row_kernel(kernel, row))
+        if not parts:
+            return []
+        found += [replace(p, buffer=names[p.buffer], into=names[p.into]) for p in parts]
+    return found if len(found) == len({p.buffer for p in found}) else []
 
 
 def parts_of(kernel: Kernel) -> list[Part]:
@@ -232,7 +244,10 @@ def _scaled(body: list[Instr], value: Value, scale: float) -> tuple[list[Instr],
 
 def _in_other_loops(part: Part, nest: LoopNest) -> Any:
     """Where the nest's point goes: its loops are those of the kernel that placed it, by their step in the result."""
-    ours, theirs = _steps(nest.body[-1].args[1]), _steps(part.source)
+    at = nest.body[-1].args[1]
+    if part.place == part.source and part.sizes == {part.place: math.prod(nest.ranges)}:
+        return at  # it stays where it is
+    ours, theirs = _steps(at), _steps(part.source)
     if ours is None or theirs is None or len({*theirs.values()}) != len(theirs) or {*theirs} != {*part.sizes}:
         return None
     by_step = {step: name for name, step in theirs.items()}

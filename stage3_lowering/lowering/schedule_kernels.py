@@ -14,6 +14,7 @@ from stage3_lowering.lowering.accesses import access_steps, innermost_cost, stri
 from stage3_lowering.lowering.attention import attention
 from stage3_lowering.lowering.attention_backward import attention_backward
 from stage3_lowering.lowering.attention_results import attention_results
+from stage3_lowering.lowering.attention_row_sums import attention_row_sums
 from stage3_lowering.lowering.column_values import column_values
 from stage3_lowering.lowering.columns_with_rows import columns_with_rows
 from stage3_lowering.lowering.cpp_columns import in_groups
@@ -272,6 +273,11 @@ SCHEDULE = PassTable(
     (
         Pass("attention", attention, "softmax(f(q @ k.T)) @ v is one kernel on a GPU"),
         Pass("attention_backward", attention_backward, "its gradients are two kernels on a GPU"),
+        Pass(
+            "attention_row_sums",
+            attention_row_sums,
+            "a gradient's kernel adds up the rows that only it reads",
+        ),
         Pass("attention_results", attention_results, "its kernels write where their results are placed"),
         Pass("product_bias", product_bias, "on a GPU a product adds the row that a kernel only added"),
         Pass("rows_in_scratch", rows_in_scratch, "rows that only their kernel reads stay in its scratch"),
@@ -289,6 +295,7 @@ SCHEDULE = PassTable(
     (
         ("attention", "attention_results", "whose results are placed is known then"),
         ("attention_backward", "attention_results", "whose results are placed is known then"),
+        ("attention_backward", "attention_row_sums", "it is a kernel that it makes that takes the sums"),
         ("attention", "product_bias", "a score's bias is the attention kernel's"),
         ("attention_backward", "rows_in_scratch", "the rows between its products are not kept"),
         ("attention", "rows_in_scratch", "the rows between its two products are not kept"),

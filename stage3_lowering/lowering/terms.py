@@ -141,7 +141,7 @@ def _certain(op: str, args: tuple[Any, ...]) -> float | None:
     """The value of an operator on an argument that is zero or -inf, whatever the other one is; None: it depends."""
     numbers = [a.number if isinstance(a, Term) else None for a in args]
     match op, numbers:
-        case ("exp", [value]) if value == LOWEST:
+        case (("exp" | "exp2"), [value]) if value == LOWEST:
             return 0.0
         case (("sub" | "cast"), [value, *_]) if value == LOWEST:
             return LOWEST

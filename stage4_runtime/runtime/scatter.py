@@ -238,7 +238,7 @@ def scatter_call(step: External, program: Program, cp: Any) -> Callable[..., Any
 
 def say_how_it_adds(kernel: Kernel) -> None:
     """The event for a kernel that stage 3 made of a scatter_add and of what is added."""
-    if any(instr.op == "atomic_add" for nest in kernel.nests for instr in nest.body):
+    if any("atomic_add" in nest.ops for nest in kernel.nests):
         events.record("policy", "scatter_add", kernel=kernel.name, form="by atomic additions")
 
 

@@ -4,6 +4,7 @@ Input: programs of kernels with pointers and open sizes, drawn at random. The or
 """
 
 import ctypes
+import json
 import threading
 
 import hypothesis.strategies as st
@@ -19,8 +20,9 @@ from stage4_runtime.tests.fake_cupy import FakeCupy, RefusedByDriver, array
 from stage4_runtime.tests.programs import chain, external, meta, program, python_kernels, sum_kernel
 from stage_contracts.device import Device
 from stage_contracts.index_expr import symbol
-from stage_contracts.loop_ir import SizeVar
+from stage_contracts.loop_ir import LoopNest, SizeVar
 from stage_contracts.program import Allocate, Free, Launch
+from stage_contracts.program_json import program_of, record_of
 
 CUDA = Device("cuda")
 
@@ -55,6 +57,16 @@ def test_kernels_in_a_row_are_one_call_of_c(started):
     (call,) = [line for line in run.source_text.splitlines() if "refused(failed)" in line]
     assert call == "    if failed := issue_0(stream, p_x, p_buf0, p_buf1, p_y): refused(failed)"
     assert "#   launches kernel1(p_buf0, p_buf1)" in run.source_text and "if kernel" not in run.source_text
+
+
+def test_a_cached_program_runs_without_its_nests(put_cupy):
+    """They stay text: to read an index expression imports half of sympy, which takes longer than to load the kernels."""
+    of = plan_memory(chain(3)).with_(device=CUDA)
+    cached = program_of(json.loads(json.dumps(record_of(of))))
+    put_cupy(FakeCupy({n: (kernel, len(of.kernels[n].params)) for n, kernel in python_kernels(of).items()}))
+    run = launch(cached, loaded(of), {})
+    run(array(np.zeros(64)))
+    assert not any(type(nest) is LoopNest for kernel in cached.kernels.values() for nest in kernel.nests)
 
 
 def test_values_are_the_same_from_both(started):

@@ -12,6 +12,7 @@ import pytest
 
 import cutaway
 from stage_contracts.program import Launch
+from tests.kernels.gpu_programs import launched, program_of, training_graphs
 
 needs_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None,
@@ -163,3 +164,30 @@ def test_heads_of_one_projection_as_models_have_them():
     programs = [compiled.artifacts[-1].emit(half, "triton") for half in ("forward", "backward")]
     assert [t for t in launches(programs[0]) if t] == ["attention"]
     assert [t for t in launches(programs[1]) if t] == ["attention_by_rows", "attention_by_columns"]
+
+
+@needs_triton
+@pytest.mark.parametrize("name", ["causal", "alibi"])
+def test_what_a_row_has_is_computed_once(name):
+    """The kernel over keys loads one number less of each row, and no kernel adds up or scales beside the two."""
+    programs, _ = on_triton(
+        attention(RULES[name], False), operands(cutaway.bfloat16, 2 if name == "alibi" else 1)
+    )
+    assert launches(programs[1])[-2:] == ["attention_by_rows", "attention_by_columns"]
+    rows, columns = (k for k in programs[1].kernels.values() if k.template)
+    values = [nest.name for nest in rows.nests if not nest.reduction_ranges]
+    assert len(values) == 2 and {*values} <= {*columns.params}
+    assert not {p for p in columns.params if "amax" in p or "sum" in p}
+    (text,) = (u.text for u in programs[1].units if "attention_by_columns" in u.text)
+    assert "log2" not in text and "fast_divide" not in text
+
+
+def test_gradients_that_a_table_scales_are_scaled_by_their_kernels():
+    """Both have as many elements, so one launch would scale them as rows of a table; and no kernel adds up rows."""
+
+    def function(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    given = [cutaway.randn(2, 2, 128, 64).bfloat16().requires_grad_() for _ in range(3)]
+    partition, _ = training_graphs(function, given)
+    assert launched(program_of(partition.backward)) == ["attention_by_rows", "attention_by_columns"]

@@ -13,8 +13,8 @@ import pytest
 import cutaway as ct
 from benchmarks.gpu import compiled
 from cutaway import Tensor
-from stage4_runtime.runtime.build import build, forget_built
 from stage4_runtime.runtime import triton_units
+from stage4_runtime.runtime.build import build, forget_built
 from stage_contracts import config
 from tests.kernels.gpu_programs import emitted, inference_graph, program_of
 
