@@ -172,7 +172,7 @@ def _in_words(name: str, value: Any) -> tuple[str, str]:
 
 def modes() -> tuple:
     """The modes that are not at their defaults: inference mode, autocast, the default device and dtype."""
-    return _with_dtype(STATE.modes)
+    return STATE.modes if DEFAULT_DTYPE.dtype is float32 else _with_dtype(STATE.modes)
 
 
 def words_of(state: dict[str, Any]) -> tuple:

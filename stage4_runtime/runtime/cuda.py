@@ -11,6 +11,7 @@ import struct
 import threading
 from collections.abc import Callable
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 from stage4_runtime.runtime.arrays import ArrayLibrary
@@ -93,12 +94,28 @@ def cupy_library(device: Device, allocate: Callable[[int], Any] | None = None) -
         view=lambda array, shape, strides, offset: at(array, offset, shape, array.dtype, strides),
         bind=bind,
         kernel_alignment=KERNEL_ALIGNMENT,
-        current_stream=lambda: cp.cuda.get_current_stream().ptr,
+        current_stream=_current_stream(cp),
         column=lambda *pointers: pointers,  # cuda_tables.py writes them
         routine=lambda step, program: routine(step, program, cp),
         issuer=lambda: issuer(cp),
         refused=lambda code: _refused(cp, code),
     )
+
+
+def _current_stream(cp: Any) -> Callable[[], int]:
+    """What tells the current stream's address: CuPy's own function, where this CuPy has it under that name."""
+
+    def ask() -> int:
+        return int(cp.cuda.get_current_stream().ptr)
+
+    if not isinstance(cp, ModuleType):  # a stand-in
+        return ask
+    try:
+        from cupy_backends.cuda.stream import get_current_stream_ptr
+    except ImportError:
+        return ask
+    found: Callable[[], int] = get_current_stream_ptr
+    return found
 
 
 def _refused(cp: Any, code: int) -> None:
