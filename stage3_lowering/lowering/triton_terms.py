@@ -60,6 +60,12 @@ class TermWriter:
             for line in self.write(part)
         ]
 
+    def loads_of_moving(self, term: Term) -> list[str]:
+        """The lines of what it loads that the column decides alone, one number for each."""
+        loads = [p for p in walk(term) if p.op == "load" and p not in self.given and not p.operands]
+        alone = (p for p in loads if self.moving & _symbols(p) and not self.fixed & _symbols(p))
+        return [line for part in alone for line in self.write(part)]
+
     def copy(self) -> TermWriter:
         """A writer that knows what this one has written: for a loop that comes after."""
         other = TermWriter(self.text, self.moving, *self.masks, self.fixed, self.largest)
