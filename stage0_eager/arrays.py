@@ -19,6 +19,7 @@ from stage_contracts.tensor_meta import TensorMeta
 
 _FOUND: list[Any] = [None]  # the cupy module, once there was a GPU: operators ask for it all the time
 GPU_TYPES: set[type] = set()  # its class of arrays
+PLAIN_TYPES: set[type] = {np.ndarray}  # arrays that a Tensor holds as they are: NumPy's, and those of a GPU
 
 
 def cupy() -> Any:
@@ -37,6 +38,7 @@ def cupy() -> Any:
         ) from None
     _FOUND[0] = module
     GPU_TYPES.add(module.ndarray)
+    PLAIN_TYPES.add(module.ndarray)
     return module
 
 

@@ -82,7 +82,7 @@ class Tensor(Methods):
     __array_priority__ = 1000  # so that Tensor handles arithmetic with NumPy scalars and arrays
 
     def __init__(self, data: Any = None, requires_grad: Any = False, *sizes: Any) -> None:
-        if type(data) is not np.ndarray and (type(data) in WRITTEN_DOWN or isinstance(data, Tensor)):
+        if type(data) not in arrays.PLAIN_TYPES and (type(data) in WRITTEN_DOWN or isinstance(data, Tensor)):
             given = (data, requires_grad, *sizes) if type(requires_grad) is not bool else (data,)
             INIT[0](self, () if data is None else given)
             return
