@@ -105,10 +105,11 @@ def _of_two_matrices(product: Contraction) -> Contraction:
 
 
 def _prepared(library: Any, plan: Plan, device: int) -> Prepared | None:
-    """The descriptors and an algorithm; None if cuBLASLt has none."""
+    """The descriptors and an algorithm; None if cuBLASLt has none. Products that are alike have one algorithm: to ask
+    for it takes 10 ms, and a model's layers ask for the same ones."""
     kind, compute = plan.c[0], plan.compute
     turned_b, turned_a, n, m, k = plan.sizes
-    product, preference = ctypes.c_void_p(), ctypes.c_void_p()
+    product = ctypes.c_void_p()
     _ask(library, "cublasLtMatmulDescCreate", ctypes.byref(product), compute, _FLOAT)
     for attribute, value in zip((*_TRANSPOSES, _EPILOGUE), (turned_b, turned_a, _BIAS_EPILOGUE), strict=True):
         _set(library, "cublasLtMatmulDescSetAttribute", product, attribute, _I32(value))
@@ -117,6 +118,28 @@ def _prepared(library: Any, plan: Plan, device: int) -> Prepared | None:
     b = _layout(library, kind, (k, n) if turned_b else (n, k), plan.b[1])
     a = _layout(library, kind, (m, k) if turned_a else (k, m), plan.a[1])
     c = _layout(library, kind, (n, m), plan.c[1])
+    key = library, device, compute, plan.sizes, plan.a, plan.b, plan.c
+    if key not in _ALGORITHMS:
+        _ALGORITHMS[key] = _algorithm(library, device, product, b, a, c)
+    found = _ALGORITHMS[key]
+    if found is None:
+        return None
+    return Prepared(product.value or 0, b.value or 0, a.value or 0, c.value or 0, found)
+
+
+_ALGORITHMS: dict[tuple[Any, ...], Heuristic | None] = {}
+
+
+def _algorithm(
+    library: Any,
+    device: int,
+    product: ctypes.c_void_p,
+    b: ctypes.c_void_p,
+    a: ctypes.c_void_p,
+    c: ctypes.c_void_p,
+) -> Heuristic | None:
+    """The first of cuBLASLt's heuristic for these descriptors."""
+    preference = ctypes.c_void_p()
     _ask(library, "cublasLtMatmulPreferenceCreate", ctypes.byref(preference))
     _set(
         library,
@@ -143,9 +166,7 @@ def _prepared(library: Any, plan: Plan, device: int) -> Prepared | None:
         ctypes.byref(count),
     )
     library.cublasLtMatmulPreferenceDestroy(preference)
-    if status or not count.value or found.state:
-        return None
-    return Prepared(product.value or 0, b.value or 0, a.value or 0, c.value or 0, found)
+    return None if status or not count.value or found.state else found
 
 
 def _layout(library: Any, kind: int, sizes: tuple[int, int], leading: int) -> ctypes.c_void_p:

@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ class TritonKernel:
 def key(unit: SourceUnit) -> Key:
     """Raises CompilerMissing without Triton, BuildError for a unit that cannot be compiled ahead of time."""
     try:
-        version = importlib.metadata.version("triton")
+        version = triton_version()
     except importlib.metadata.PackageNotFoundError:
         raise CompilerMissing(
             "Triton is not installed; install cutaway[triton] to compile for a GPU"
@@ -68,6 +69,12 @@ def key(unit: SourceUnit) -> Key:
         "compiler": f"triton {version}",
     }
     return Key(unit.name, parts)
+
+
+@cache
+def triton_version() -> str:
+    """Raises PackageNotFoundError. To ask parses the package's metadata, and a model has a hundred kernels."""
+    return importlib.metadata.version("triton")
 
 
 def make(unit: SourceUnit) -> Mapping[str, bytes]:

@@ -143,3 +143,19 @@ def test_without_an_algorithm_there_is_no_call():
     left, right = (placed(draw.standard_normal((8, 8)).astype(np.float16), False, 0) for _ in range(2))
     step, program = step_of(left, right, np.zeros(9, np.float16), np.empty((8, 8), np.float16))
     assert prepared(StandIn(has_an_algorithm=False), _plan(step, program)) is None
+
+
+def test_products_that_are_alike_ask_for_an_algorithm_once():
+    """Each has descriptors of its own, since the row's address is written to them."""
+    draw = np.random.default_rng(0)
+    a, b, row = (draw.integers(-4, 4, shape).astype(np.float16) for shape in ((5, 6), (6, 7), (8,)))
+    out, left = np.empty((5, 7), np.float16), placed(a, False, 0)
+    library, asked = StandIn(), []
+    ask = library.cublasLtMatmulAlgoGetHeuristic
+    library.cublasLtMatmulAlgoGetHeuristic = lambda *args: asked.append(args) or ask(*args)
+    made = []
+    for turned in (False, False, True):
+        step, program = step_of(left, placed(b, turned, 0), row, out)
+        made.append(prepared(library, _plan(step, program)))
+    assert len(asked) == 2 and len({one.product for one in made}) == 3
+    assert made[0].found is made[1].found is not made[2].found
