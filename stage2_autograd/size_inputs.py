@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,9 @@ from stage_contracts.symbolic import ShapeEnv, SymInt
 from stage_contracts.tensor_meta import TensorMeta
 
 
-def without_size_inputs(graph: Graph, device: Device = CPU) -> tuple[Graph, Callable[[Sequence[Any]], list]]:
+def without_size_inputs(
+    graph: Graph, device: Device = CPU
+) -> tuple[Graph, Callable[[Sequence[Any]], Sequence[Any]]]:
     """The graph with tensors as its only inputs, and a function from the captured graph's inputs to its inputs."""
     sizes = [node for node in graph.placeholders if not isinstance(node.val, TensorMeta)]
     if not sizes:
@@ -45,6 +48,9 @@ def without_size_inputs(graph: Graph, device: Device = CPU) -> tuple[Graph, Call
             twin.placeholder(f"{node.name}_shown", TensorMeta((node.val, 0), dt.uint8))
             needed -= {s.symbol for s in symbol_bindings([n.val for n in twin.placeholders])}
     kept = [i for i, node in enumerate(graph.placeholders) if isinstance(node.val, TensorMeta)]
+
+    if not carried and len(kept) > 1:
+        return twin, itemgetter(*kept)
 
     def arrange(inputs: Sequence[Any]) -> list:
         shown = [Tensor(np.empty((inputs[i], 0), np.uint8)) for i in carried]
