@@ -48,15 +48,19 @@ def without_size_inputs(
             twin.placeholder(f"{node.name}_shown", TensorMeta((node.val, 0), dt.uint8))
             needed -= {s.symbol for s in symbol_bindings([n.val for n in twin.placeholders])}
     kept = [i for i, node in enumerate(graph.placeholders) if isinstance(node.val, TensorMeta)]
+    return twin, _picking(kept, carried)
 
+
+def _picking(kept: list[int], carried: list[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """Takes the tensors at the places `kept`, then for each size at a place of `carried` a tensor that shows it."""
     if not carried and len(kept) > 1:
-        return twin, itemgetter(*kept)
+        return itemgetter(*kept)
 
-    def arrange(inputs: Sequence[Any]) -> list:
+    def pick(inputs: Sequence[Any]) -> list:
         shown = [Tensor(np.empty((inputs[i], 0), np.uint8)) for i in carried]
         return [*(inputs[i] for i in kept), *shown]
 
-    return twin, arrange
+    return pick
 
 
 def _hidden_symbols(graph: Graph) -> set[Any]:
