@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,9 @@ from stage_contracts.symbolic import ShapeEnv, SymInt
 from stage_contracts.tensor_meta import TensorMeta
 
 
-def without_size_inputs(graph: Graph, device: Device = CPU) -> tuple[Graph, Callable[[Sequence[Any]], list]]:
+def without_size_inputs(
+    graph: Graph, device: Device = CPU
+) -> tuple[Graph, Callable[[Sequence[Any]], Sequence[Any]]]:
     """The graph with tensors as its only inputs, and a function from the captured graph's inputs to its inputs."""
     sizes = [node for node in graph.placeholders if not isinstance(node.val, TensorMeta)]
     if not sizes:
@@ -45,12 +48,19 @@ def without_size_inputs(graph: Graph, device: Device = CPU) -> tuple[Graph, Call
             twin.placeholder(f"{node.name}_shown", TensorMeta((node.val, 0), dt.uint8))
             needed -= {s.symbol for s in symbol_bindings([n.val for n in twin.placeholders])}
     kept = [i for i, node in enumerate(graph.placeholders) if isinstance(node.val, TensorMeta)]
+    return twin, _picking(kept, carried)
 
-    def arrange(inputs: Sequence[Any]) -> list:
+
+def _picking(kept: list[int], carried: list[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """Takes the tensors at the places `kept`, then for each size at a place of `carried` a tensor that shows it."""
+    if not carried and len(kept) > 1:
+        return itemgetter(*kept)
+
+    def pick(inputs: Sequence[Any]) -> list:
         shown = [Tensor(np.empty((inputs[i], 0), np.uint8)) for i in carried]
         return [*(inputs[i] for i in kept), *shown]
 
-    return twin, arrange
+    return pick
 
 
 def _hidden_symbols(graph: Graph) -> set[Any]:

@@ -250,8 +250,7 @@ def check_open_tensor(tensor: Any, wanted: TensorOf) -> bool:
     if type(tensor) is not wanted.cls:
         return False
     meta, open_meta = tensor.meta, wanted.meta
-    known = _FITTING.get((id(meta), id(open_meta)))
-    if known is not None and known[0] is meta and known[1] is open_meta:
+    if open_meta.fitting.get(id(meta)) is meta:
         return True
     shape = meta.shape
     fits = (
@@ -263,16 +262,13 @@ def check_open_tensor(tensor: Any, wanted: TensorOf) -> bool:
         and meta.device == open_meta.device
     )
     if fits and all(map(_is_number, shape)):
-        if len(_FITTING) >= _MOST_FITTING:
-            _FITTING.clear()
-        _FITTING[id(meta), id(open_meta)] = meta, open_meta
+        if len(open_meta.fitting) >= _MOST_FITTING:
+            open_meta.fitting.clear()
+        open_meta.fitting[id(meta)] = meta
     return fits
 
 
-# What fitted before, by the places of both. Metas of arrays are cached, so the next call of these sizes has the same
-# object; while both are held here no other object has their place.
-_FITTING: dict[tuple[int, int], tuple[Any, Any]] = {}
-_MOST_FITTING = 4096
+_MOST_FITTING = 1024
 
 
 def _is_number(size: Any) -> bool:

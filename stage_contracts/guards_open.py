@@ -6,6 +6,7 @@ Input: capture makes one from the sizes of a call and the policy that leaves som
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from stage_contracts.device import Device
@@ -25,6 +26,12 @@ class OpenMeta:
     requires_grad: bool
     sizes: tuple[int | None, ...]
     order: tuple[int, ...]
+
+    @cached_property
+    def fitting(self) -> dict[int, Any]:
+        """Metas that were found to fit, by their places. Metas of arrays are cached, so the next call of these sizes
+        has the same object; while it is held here no other object has its place."""
+        return {}
 
     def __str__(self) -> str:
         sizes = ", ".join("?" if size is None else str(size) for size in self.sizes)

@@ -5,10 +5,16 @@ Input: a body over core operators. `widened` and `narrowed` are the same for one
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
+from stage0_eager.kernels.eager import silently
+from stage0_eager.kernels.formulas import ON_NUMPY
+from stage0_eager.state import STATE
 from stage0_eager.table.core import core as c
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
@@ -24,12 +30,7 @@ def in_float32(body: Callable[..., Any], halves: tuple[DType, ...] = HALVES) -> 
 
     @wraps(body)
     def call(*args: Any, **kwargs: Any) -> Any:
-        half = None
-        for value in (*args, *kwargs.values()) if kwargs else args:
-            if isinstance(value, Tensor) and (value.dtype in halves or value.ndim):
-                if value.dtype not in halves or half not in (None, value.dtype):
-                    return body(*args, **kwargs)
-                half = value.dtype
+        half = _half_of((*args, *kwargs.values()) if kwargs else args, halves)
         if half is None:
             return body(*args, **kwargs)
         out = body(*map(_wide, args), **{name: _wide(value) for name, value in kwargs.items()})
@@ -38,10 +39,59 @@ def in_float32(body: Callable[..., Any], halves: tuple[DType, ...] = HALVES) -> 
     return call
 
 
+def _half_of(values: Iterable[Any], halves: tuple[DType, ...]) -> DType | None:
+    half = None
+    for value in values:
+        if isinstance(value, Tensor):
+            dtype = value.dtype
+            if dtype in halves:
+                if half not in (None, dtype):
+                    return None
+                half = dtype
+            elif value.ndim:
+                return None
+    return half
+
+
 def float16_in_float32(body: Callable[..., Any]) -> Callable[..., Any]:
     """Decorator: the same of float16 alone. bfloat16, which has float32's range, is rounded after each step of a body
     of few steps: on NumPy three casts would take as long as the steps."""
-    return in_float32(body, (dt.float16,))
+    return in_float32(body, _FLOAT16)
+
+
+def float16_steps(steps: Callable[..., Any], *operands: Any) -> Any:
+    """`steps(core, *operands)`, pointwise; of float16 alone in float32 and rounded once.
+
+    Where nobody sees the steps, they are NumPy's functions of arrays, which are what the core operators call, too: the
+    casts and what stands around them would take twice as long as the rest.
+    """
+    if _half_of(operands, _FLOAT16) is None:
+        return steps(c, *operands)
+    if STATE.plain and all(map(_is_bare, operands)):
+        try:
+            return Tensor(silently(_on_arrays, steps, operands))
+        except ValueError:
+            pass  # the shapes do not fit: the operators say how
+    return c.cast(steps(c, *map(_wide, operands)), dt.float16)
+
+
+def _is_bare(value: Any) -> bool:
+    """Whether it is a number, or an array by rows that no tape and no view waits for."""
+    if not isinstance(value, Tensor):
+        return type(value) is float or value == 1
+    data = value._data
+    by_rows = type(data) is np.ndarray and data.ndim and data.flags.c_contiguous and 1 not in data.shape
+    return bool(by_rows and data.dtype is _HALF) and value._view is None and not value.requires_grad
+
+
+def _on_arrays(steps: Callable[..., Any], operands: tuple) -> np.ndarray:
+    wide = [x._data.astype(np.float32) if isinstance(x, Tensor) else np.float32(x) for x in operands]
+    out: np.ndarray = steps(_NUMPY, *wide).astype(_HALF)
+    return out
+
+
+_FLOAT16, _HALF = (dt.float16,), dt.float16.numpy
+_NUMPY = SimpleNamespace(**ON_NUMPY)
 
 
 def _wide(value: Any) -> Any:

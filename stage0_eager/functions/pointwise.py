@@ -5,10 +5,13 @@ Input: tensors and Python numbers. Where a core operator has the public signatur
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from stage0_eager.derivatives.rules import fit
-from stage0_eager.functions.in_float32 import float16_in_float32, in_float32
+from stage0_eager.functions.in_float32 import float16_steps, in_float32
 from stage0_eager.functions.numbers import known, needs_complex, scaled
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import Operator, operator
@@ -118,7 +121,15 @@ def _as_half(alpha, input, other):
     half = dt.result_type((x.dtype, dt.DIMENSIONED if x.ndim else dt.ZERO_DIM) for x in tensors)
     if half not in HALVES:
         return alpha
+    if type(alpha) is float and isinstance(other, Tensor) and other.dtype is half:
+        return _rounded(alpha, half)  # a product with a number is rounded once, as one of two halves is
     return c.cast(alpha, half) if isinstance(alpha, Tensor) else c.full((), alpha, half, tensors[0].device)
+
+
+@lru_cache(maxsize=64)
+def _rounded(number, half):
+    with np.errstate(over="ignore"):
+        return float(half.numpy.type(number))
 
 
 @method
@@ -229,26 +240,39 @@ def masked_fill(input, mask, value):
 
 @method
 @operator
-@float16_in_float32
 def lerp(input, end, weight):
     """input + weight * (end - input)."""
-    return c.add(input, c.mul(c.sub(end, input), weight))
+    return float16_steps(_moved, input, end, weight)
+
+
+def _moved(ops, input, end, weight):
+    return ops.add(input, ops.mul(ops.sub(end, input), weight))
 
 
 @method
 @operator
-@float16_in_float32
 def addcmul(input, tensor1, tensor2, *, value=1):
     """input + value * tensor1 * tensor2."""
-    return c.add(input, scaled(c.mul(tensor1, tensor2), value))
+    return float16_steps(_plus_product, input, tensor1, tensor2, value)
+
+
+def _plus_product(ops, input, tensor1, tensor2, value):
+    return ops.add(input, _times(ops, ops.mul(tensor1, tensor2), value))
 
 
 @method
 @operator
-@float16_in_float32
 def addcdiv(input, tensor1, tensor2, *, value=1):
     """input + value * tensor1 / tensor2."""
-    return c.add(input, scaled(c.div(tensor1, tensor2), value))
+    return float16_steps(_plus_quotient, input, tensor1, tensor2, value)
+
+
+def _plus_quotient(ops, input, tensor1, tensor2, value):
+    return ops.add(input, _times(ops, ops.div(tensor1, tensor2), value))
+
+
+def _times(ops, input, value):
+    return input if known(value) and value == 1 else ops.mul(input, value)
 
 
 @operator

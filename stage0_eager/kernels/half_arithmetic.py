@@ -12,8 +12,29 @@ import numpy as np
 
 from stage0_eager.kernels.formulas import ON_NUMPY
 from stage_contracts.dtype import float32
+from stage_contracts.half_numbers import HALVES, KEPT
 
 _FLOAT32 = float32.numpy
+_HALVES = {half.numpy.num for half in HALVES}
+
+
+def number_last(name: str, whole: Callable[..., Any], silently: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel, and a shorter way for halves times or divided by a Python float: 1.5 µs less.
+
+    `silently` runs a function without NumPy's warnings.
+    """
+    if 1 not in KEPT.get(name, ()) or name not in ON_NUMPY:
+        return whole
+    formula = ON_NUMPY[name]
+
+    def once(x: Any, number: float) -> Any:
+        return formula(x.astype(_FLOAT32), _FLOAT32.type(number)).astype(x.dtype)
+
+    def kernel(xp: Any, x: Any, y: Any) -> Any:
+        short = xp is np and type(y) is float and x.dtype.num in _HALVES and x.flags.c_contiguous
+        return silently(once, x, y) if short and x.ndim and 1 not in x.shape else whole(xp, x, y)
+
+    return kernel
 
 
 def rounded_once(

@@ -30,6 +30,7 @@ from stage0_eager.kernels.formulas import KERNELS, REDUCE
 from stage0_eager.state import STATE
 from stage0_eager.table.own_memory import OWN_MEMORY
 from stage0_eager.tensor import Tensor, root, up_to_date
+from stage_contracts.dtype import DTYPES
 
 
 def eager_call(op: Any) -> Callable[..., Any]:
@@ -46,8 +47,10 @@ def eager_call(op: Any) -> Callable[..., Any]:
         return _where(op)
     if op.core.kind == "view":
         return _view(op)
-    if op.core.kind in ("reduction", "scan") or op.name in ("cast", "bitcast"):
+    if op.core.kind in ("reduction", "scan") or op.name == "bitcast":
         return _first(op)
+    if op.name == "cast":
+        return _cast(op)
     return _list(op) if op.name == "cat" else _general(op)
 
 
@@ -205,6 +208,29 @@ def _first(op: Any) -> Callable[..., Any]:
         return out
 
     return call
+
+
+def _cast(op: Any) -> Callable[..., Any]:
+    """Evaluates a conversion. Between two floating types it is NumPy's own: 1 µs less than _first."""
+    whole = _first(op)
+
+    def call(input: Any, dtype: Any) -> Any:
+        x = input._data
+        if type(x) is not np.ndarray or x.dtype.num not in _FLOATING or dtype.numpy.num not in _FLOATING:
+            return whole(input, dtype)
+        if not x.flags.c_contiguous or 1 in x.shape:  # its layout is the meta rule's
+            return whole(input, dtype)
+        out = Tensor(silently(x.astype, dtype.numpy))
+        if input._view is not None:
+            up_to_date(input)
+        if input.requires_grad and STATE.grad_enabled:
+            record(op, (input, dtype), out)
+        return out
+
+    return call
+
+
+_FLOATING = {d.numpy.num for d in DTYPES.values() if d.is_floating_point}
 
 
 def _list(op: Any) -> Callable[..., Any]:

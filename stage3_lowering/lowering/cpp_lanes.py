@@ -27,12 +27,12 @@ ROW = "r0"
 _ONE_BY_ONE = {"fmod", "remainder", "floor_divide", "pow", "atan2"}
 _ELEMENTWISE = {*CPP_OPS[FLOATING], "constant"} - _ONE_BY_ONE
 _TYPES: set[DType | None] = {dt.float32, dt.bool_, None}
-# Two lanes' accumulators in one.
+# The accumulators of two registers, or of two lanes, in one.
 _COMBINE = {
     "sum": "a + b",
     "prod": "a * b",
-    "amax": "cutaway::maximum<{T}>(a, b)",
-    "amin": "cutaway::minimum<{T}>(a, b)",
+    "amax": "cutaway::maximum(a, b)",
+    "amin": "cutaway::minimum(a, b)",
 }
 
 
@@ -48,9 +48,13 @@ class RowLanes:
     arrays: list[tuple[str, str, str]] = field(default_factory=list)
 
     def element(self, place: str, mask: str = "") -> str:
-        """The element at a place; 0 where the lane is not active, or the program's own mask is not set."""
+        """The element at a place; 0 where the lane is not active, or the program's own mask is not set.
+
+        Compilers see that the 0 is of no use, and compute a lane that is not active with what a register happens to
+        hold: if that is a denormal number, a vector takes a hundred cycles. So the bits of that lane are cleared, too.
+        """
         condition = f"{self.active}[{self.lane}]" + f" && {mask}" * bool(mask)
-        return f"{condition} ? {place} : 0"
+        return f"{self.active}.kept({self.lane}, {condition} ? {place} : 0)"
 
     def store(self, place: str, value: str) -> str:
         return f"if ({self.active}[{self.lane}]) {place} = {value};"
@@ -59,7 +63,7 @@ class RowLanes:
         """An accumulator for each lane: its declaration, the text of one, and all of them in one."""
         self.changed.append(name)
         self.arrays.append((of, name, array))
-        combine = f"[]({of} a, {of} b) {{ return {_COMBINE[kind].format(T=of)}; }}"
+        combine = f"[](auto a, auto b) {{ return {_COMBINE[kind]}; }}"
         return f"cutaway::Lanes<{of}> {name}({start});", f"{array}[{self.lane}]", f"{name}.reduced({combine})"
 
     def reduced(self, value: str, start: str) -> str:

@@ -4,6 +4,10 @@ Input: the texts of a unit's kernels. A model repeats a computation at several s
 of a parameter): the compiler then makes code for it once. Sizes that decide how fast a loop runs stay constants: those
 of the innermost loops, steps between their elements, divisors and lengths of arrays. Functions share a body only if
 these are equal.
+
+Texts are compared, not loop nests: on sizes depends whether a sum runs in blocks, a loop has a rest, a row is on the
+heap. What was decided stands in the text, so functions that differ in it never share a body. A plan made before
+the text would have to foresee each such decision, the next one that somebody writes, too.
 """
 
 from __future__ import annotations

@@ -296,10 +296,24 @@ template <class T> struct Row {  // memory of a thread's own, for a row too long
     T& operator[](int64_t place) { return start[place]; }
 };""",
     "in_lanes": """\
-struct AllLanes { constexpr bool operator[](int) const { return true; } };
-struct SomeLanes { const int32_t* set; bool operator[](int lane) const { return set[lane]; } };
+struct AllLanes {
+    constexpr bool operator[](int) const { return true; }
+    template <class T> T kept(int, T value) const { return value; }
+};
+struct SomeLanes {
+    const int32_t* set;  // all bits of a lane that is active, none of another
+    bool operator[](int lane) const { return set[lane]; }
+    static int kept(int, int value) { return value; }  // of a bool
+    float kept(int lane, float value) const {  // 0 in the other lanes, whatever they hold
+        int32_t bits;
+        __builtin_memcpy(&bits, &value, 4);
+        bits &= set[lane];
+        __builtin_memcpy(&value, &bits, 4);
+        return value;
+    }
+};
 template <class Body> void in_lanes(int64_t first, int64_t last, Body body) {  // 16 elements at a time, then the rest
-    static const int32_t sets[32] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};  // and as many zeros
+    static const int32_t sets[32] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};  // and 16 zeros
     for (; first + 16 <= last; first += 16) body(first, AllLanes{});
     if (first < last) body(first, SomeLanes{sets + 16 - (last - first)});
 }""",
@@ -311,6 +325,16 @@ template <class Body> void in_lanes(int64_t first, int64_t last, Body body) {  /
 #else
 #define CUTAWAY_REGISTER 16
 #endif
+template <int half, int... k> struct Halves : Halves<half - 1, half - 1, k...> {};  // of a register
+template <int... k> struct Halves<0, k...> {  // in registers, not an array: what is written by parts is read late
+    template <class T, class Register, class Combine> static T reduced(Register lanes, Combine combine) {
+        constexpr int half = sizeof...(k);
+        typedef T Half __attribute__((vector_size(half * sizeof(T))));
+        if constexpr (half == 2) return combine(combine(lanes[0], lanes[2]), combine(lanes[1], lanes[3]));
+        else return Halves<half / 2>::template reduced<T>(
+            combine(Half{lanes[k]...}, Half{lanes[half + k]...}), combine);
+    }
+};
 template <class T> struct Lanes {  // a value of each of 16 lanes: in registers between vectors, an array within one
     typedef T Register __attribute__((vector_size(CUTAWAY_REGISTER)));
     static constexpr int size = CUTAWAY_REGISTER / sizeof(T), count = 16 / size;
@@ -324,14 +348,12 @@ template <class T> struct Lanes {  // a value of each of 16 lanes: in registers 
     void from(const T (&lanes)[16]) {
         for (int k = 0; k < count; ++k) __builtin_memcpy(&registers[k], lanes + k * size, sizeof(Register));
     }
-    template <class Combine> T reduced(Combine combine) const {  // the upper half into the lower, until two are left
-        T lanes[16], eight[8], four[4], two[2];
-        to(lanes), halve(lanes, eight, combine), halve(eight, four, combine), halve(four, two, combine);
-        return combine(two[0], two[1]);
-    }
-    template <int n, class Combine> static void halve(const T* from, T (&to)[n], Combine combine) {
-#pragma omp simd
-        for (int lane = 0; lane < n; ++lane) to[lane] = combine(from[lane], from[lane + n]);
+    template <class Combine> T reduced(Combine combine) const {  // the upper half into the lower, until one is left
+        Register left[count];
+        for (int k = 0; k < count; ++k) left[k] = registers[k];
+        for (int half = count / 2; half; half /= 2)
+            for (int k = 0; k < half; ++k) left[k] = combine(left[k], left[k + half]);
+        return Halves<size / 2>::template reduced<T>(left[0], combine);
     }
 };""",
     "prefetch": """\

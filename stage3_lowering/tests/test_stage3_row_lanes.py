@@ -5,6 +5,7 @@ that this machine has.
 """
 
 import ctypes
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -140,6 +141,65 @@ def test_a_sum_is_the_same_number_in_registers_of_every_width(seam):
         x = np.random.default_rng(n).standard_normal((50, n), np.float32)
         bits = {run_cpp(program, [x], flags=flags)[0].tobytes() for flags in LEVELS}
         assert len(bits) == 1, n
+
+
+# Calls a kernel with a denormal number in each register, and says whether the processor met one as an operand.
+AFTER_DENORMALS = """
+#define FILL(k) "vbroadcastss %0, %%zmm" #k "\\n"
+#define TEN(k) FILL(k##0) FILL(k##1) FILL(k##2) FILL(k##3) FILL(k##4) FILL(k##5) FILL(k##6) FILL(k##7) FILL(k##8) FILL(k##9)
+extern "C" int meets_denormals(float* const* buffers, int64_t s, int64_t t) {
+    const float denormal = 1e-39f;
+    unsigned flags = 0x1F80;  // none met, and none is an exception
+    asm volatile("ldmxcsr %1\\n" TEN() TEN(1) TEN(2) FILL(30) FILL(31) : : "m"(denormal), "m"(flags));
+    KERNEL(BUFFERS, s, t);
+    asm volatile("stmxcsr %0" : "=m"(flags));
+    return flags >> 1 & 1;
+}
+"""
+CPUS = Path("/proc/cpuinfo")
+
+
+def products(c, x, y):
+    return c.mul(c.mul(x, c.sum(c.mul(x, y), (1,), True)), c.mul(y, c.amax(x, (1,), True)))
+
+
+@pytest.mark.skipif(not CPUS.exists() or "avx512f" not in CPUS.read_text(), reason="sets AVX-512's registers")
+@pytest.mark.parametrize("function", [programs.softmax, programs.layer_norm, products])
+def test_lanes_that_are_not_active_compute_with_zeros(seam, function):
+    """Not with what other kernels left in the registers: a denormal number there takes a hundred cycles."""
+    shapes = {programs.softmax: "m", programs.layer_norm: "mvv", products: "mm"}[function]
+    _, program = open_rows(seam, function, *({"m": ("s", "t"), "v": ("t",)}[kind] for kind in shapes))
+    ((name, kernel),) = program.kernels.items()
+    words = {"KERNEL": name, "BUFFERS": ", ".join(f"buffers[{k}]" for k in range(len(kernel.params)))}
+    text = "".join([*(u.text for u in program.units), *(f"#define {n} {w}\n" for n, w in words.items())])
+    assert "in_lanes(" in kernel_of(program) and kernel.sizes == ("s0", "s1")
+    call = build(text + AFTER_DENORMALS, LEVELS[-1]).meets_denormals
+    call.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64]
+    for n in (1, 15, 69, 145, 300):
+        arrays = [np.random.default_rng(n).uniform(1, 2, (4, n)).astype(np.float32) for _ in kernel.params]
+        buffers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
+        assert not call(buffers, 4, n), n
+
+
+def padded(c, x, chosen):
+    """The rows that are added are outside the memory of x."""
+    rows = c.constant_pad(x, ((2, 1), (0, 0)), 0.5)
+    return c.sub(rows, c.amax(rows, (1,), True))
+
+
+def selected(c, x, chosen):
+    return c.sub(c.where(chosen, x, c.neg(x)), c.amax(x, (1,), True))
+
+
+@pytest.mark.parametrize("flags", LEVELS)
+@pytest.mark.parametrize("function, loads", [(padded, "active[lane] && "), (selected, "active[lane] ? y[")])
+def test_elements_under_a_mask_and_elements_that_are_one(seam, function, loads, flags):
+    graph, program = open_rows(seam, function, ("s", "t"), ("s", "t"), dtypes=(dt.float32, dt.bool_))
+    assert loads in kernel_of(program)
+    for n in (1, 16, 45):
+        x = np.random.default_rng(n).standard_normal((3, n), np.float32)
+        (found,), (wanted,) = run_cpp(program, [x, x > 0.2], flags=flags), interpreter(graph)(x, x > 0.2)
+        np.testing.assert_array_equal(found, wanted)
 
 
 REFUSED = {

@@ -240,14 +240,18 @@ def _arena_sizes(program: Program, pooled: list[Buffer], out: LaunchText) -> lis
 
 def _size_lines(program: Program, out: LaunchText) -> Iterable[str]:
     """Every open size, read from a shape or computed. One that a later call shows is 0 before it."""
+    shown = [size for size in program.sizes if size.buffer and size.name not in out.late]
+    if shown:
+        yield "try:"
+        yield from (f"    {out.sizes[s.name]} = {out.name(s.buffer)}.shape[{s.dim}]" for s in shown)
+        yield "except (AttributeError, IndexError):  # what has no such size is said"
+        yield from (f"    read_size({s.buffer!r}, {out.name(s.buffer)}, {s.dim})" for s in shown)
+        yield "    raise"
     for size in program.sizes:
-        name = out.sizes[size.name]
-        if size.name in out.late:
-            yield f"{name} = 0  # until it is known"
-        elif size.buffer:
-            yield f"{name} = read_size({size.buffer!r}, {out.name(size.buffer)}, {size.dim})"
-        else:
-            yield f"{name} = {out.size(size.expr)}"
+        if size in shown:
+            continue
+        found = "0  # until it is known" if size.name in out.late else out.size(size.expr)
+        yield f"{out.sizes[size.name]} = {found}"
 
 
 def _late_size_lines(made: Iterable[str], program: Program, out: LaunchText) -> Iterable[str]:

@@ -2,6 +2,9 @@
 
 Input: the text of a unit as stage 3 writes it: what all functions share, the kernels, and last what runs them. Each
 piece has the first part, some of the kernels, and the last piece what runs them, with a declaration of the others.
+
+It reads the text alone, so that it serves any `emit`, and a text that was edited or loaded; a list of places beside the
+text could be wrong about it. What cannot be cut so is refused by the compiler, and built as one piece.
 """
 
 from __future__ import annotations
