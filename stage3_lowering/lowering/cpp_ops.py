@@ -109,9 +109,9 @@ template <class T> T minimum(T a, T b) {  // NaN if either is NaN; two selection
     "sign": """\
 template <class T> T sign(T x) { return T((x > 0) - (x < 0)); }""",
     "sigmoid": """\
-template <class T> T sigmoid(T x) {  // e^-|x| never overflows
-    T e = exp(x < 0 ? x : -x);
-    return (x >= 0 ? T(1) : x != x ? x : e) / (1 + e);
+template <class T> T sigmoid(T x) {  // e^-|x| never overflows; of NaN it is NaN
+    T e = exp(T(-__builtin_fabs(x)));
+    return (x >= 0 ? T(1) : e) / (1 + e);
 }""",
     "floor_divide": """\
 template <class T> T floor_divide(T a, T b) {  // as Python's //, from the exact remainder
