@@ -334,6 +334,22 @@ template <class T> struct Lanes {  // a value of each of 16 lanes: in registers 
         for (int lane = 0; lane < n; ++lane) to[lane] = combine(from[lane], from[lane + n]);
     }
 };""",
+    "Accumulators": """\
+template <class T> struct Accumulators {  // one for each of 32 elements side by side
+    T lanes[32];
+    explicit Accumulators(T start) {
+        for (T& lane : lanes) lane = start;
+    }
+    T& operator[](int64_t lane) { return lanes[lane]; }
+    template <class Combine> T reduced(Combine combine) const { return halved<16>(lanes, combine); }
+    template <int n, class Combine> static T halved(const T* from, Combine combine) {  // 0 with n, 1 with n + 1, ...
+        T half[n];
+#pragma omp simd
+        for (int lane = 0; lane < n; ++lane) half[lane] = combine(from[lane], from[lane + n]);
+        if constexpr (n == 1) return half[0];
+        else return halved<n / 2>(half, combine);
+    }
+};""",
     "prefetch": """\
 template <class T> void prefetch(const T* from, int64_t count) {  // a wish: past the end of memory it does nothing
     for (int64_t at = 0; at < count; at += 64 / sizeof(T)) __builtin_prefetch(from + at, 0, 2);
