@@ -335,12 +335,7 @@ class KernelText:
     ) -> list[str]:  # fmt: skip
         """The reduction loops from `first` to `last`, in blocks where float sums ask for it."""
         if not (writer.parts or writer.block):
-            if writer.lanes:
-                return writer.lanes.loop(first, last, levels[1])
-            if writer.side_by_side:
-                return writer.side_by_side.loop(first, last, levels)
-            whole = f"for (int64_t r0 = {first}; r0 < {last}; ++r0) {{"
-            return nested([whole if self.schedule.split else heads[0], *heads[1:]], levels, pragma)
+            return self._row(writer, first, last, heads[1:], levels, pragma)
         size, step = writer.nest.reduction_ranges[0], self.block_of(writer.nest)
         block = writer.block or self.fresh("r0_block")
         head = f"for (int64_t {block} = {first}; {block} < {last}; {block} += {step}) {{"
@@ -348,14 +343,23 @@ class KernelText:
         if self.schedule.split or not isinstance(size, int) or size % step:
             end = self.fresh("r0_end")
             stop = [f"const int64_t {end} = {block} + {step} < {last} ? {block} + {step} : {last};"]
-        loop = nested([f"for (int64_t r0 = {block}; r0 < {end}; ++r0) {{"], levels, pragma)
-        loop = writer.lanes.loop(block, end, levels[1]) if writer.lanes else loop
-        loop = writer.side_by_side.loop(block, end, levels) if writer.side_by_side else loop
+        loop = self._row(writer, block, end, [], levels, pragma)
         count = f"{end} - {block}" if stop else str(step)
         starts = [*self._next_row(writer, block, count), *(start for start, _ in writer.parts)]
         lines, streams = writer.streams
         inside = [*stop, *lines, *starts, *loop, *streams, *(add for _, add in writer.parts)]
         return [head, *(INDENT + line for line in inside), "}"]
+
+    def _row(
+        self, writer: Statements, first: str, last: str, inner: list[str], levels: list[list[str]],
+        pragma: dict[int, str],
+    ) -> list[str]:  # fmt: skip
+        """The loop over the elements from `first` to `last`, and those inside it."""
+        if writer.lanes:
+            return writer.lanes.loop(first, last, levels[1])
+        if writer.side_by_side:
+            return writer.side_by_side.loop(first, last, levels)
+        return nested([f"for (int64_t r0 = {first}; r0 < {last}; ++r0) {{", *inner], levels, pragma)
 
     def block_of(self, nest: LoopNest) -> int:
         """The elements of a block of a row."""
