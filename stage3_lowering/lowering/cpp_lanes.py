@@ -28,12 +28,17 @@ _ONE_BY_ONE = {"fmod", "remainder", "floor_divide", "pow", "atan2"}
 _ELEMENTWISE = {*CPP_OPS[FLOATING], "constant"} - _ONE_BY_ONE
 _TYPES: set[DType | None] = {dt.float32, dt.bool_, None}
 # The accumulators of two registers, or of two lanes, in one.
-_COMBINE = {
+COMBINE = {
     "sum": "a + b",
     "prod": "a * b",
     "amax": "cutaway::maximum(a, b)",
     "amin": "cutaway::minimum(a, b)",
 }
+
+
+def combining(kind: str) -> str:
+    """The function that makes one of two accumulators."""
+    return f"[](auto a, auto b) {{ return {COMBINE[kind]}; }}"
 
 
 @dataclass(frozen=True)
@@ -63,8 +68,8 @@ class RowLanes:
         """An accumulator for each lane: its declaration, the text of one, and all of them in one."""
         self.changed.append(name)
         self.arrays.append((of, name, array))
-        combine = f"[](auto a, auto b) {{ return {_COMBINE[kind]}; }}"
-        return f"cutaway::Lanes<{of}> {name}({start});", f"{array}[{self.lane}]", f"{name}.reduced({combine})"
+        reduced = f"{name}.reduced({combining(kind)})"
+        return f"cutaway::Lanes<{of}> {name}({start});", f"{array}[{self.lane}]", reduced
 
     def reduced(self, value: str, start: str) -> str:
         return f"{self.active}[{self.lane}] ? {value} : {start}"
@@ -112,4 +117,4 @@ def _fits(text: KernelText, instr: Instr, types: dict[str, DType | None]) -> boo
         return False
     if instr.op in ("load", "store"):
         return instr.args[0] in text.kept_rows or stride(instr.args[1], ROW) == 1
-    return instr.args[0] in _COMBINE if instr.op == "reduction" else instr.op in _ELEMENTWISE
+    return instr.args[0] in COMBINE if instr.op == "reduction" else instr.op in _ELEMENTWISE

@@ -12,6 +12,7 @@ import re
 from typing import Any
 
 from stage3_lowering.lowering.column_values import ColumnValues, column_values
+from stage3_lowering.lowering.cpp_accumulators import SHORTEST, accumulators
 from stage3_lowering.lowering.cpp_columns import in_groups, rows_in_groups, rows_in_parts
 from stage3_lowering.lowering.cpp_lanes import row_lanes
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES, REDUCTIONS
@@ -36,7 +37,6 @@ from stage_contracts.tensor_meta import contiguous_strides
 BLOCK = 256  # elements that are summed in float before a double takes over
 # The same of a row below LONG, whose few blocks leave more of the error; NumPy's own blocks are as long.
 SHORT_BLOCK, LONG = 128, 1024
-SHORTEST = 64  # of a row: below, doubles cost little
 
 
 class KernelText:
@@ -64,6 +64,7 @@ class KernelText:
         self.kept_rows: dict[str, str] = {}  # internal buffer -> its array of an element per reduction point
         self.float_rows = rows_of_floats(kernel)
         self.rows = self._declare_rows()
+        self.group = self.fresh("r0_group")  # the first of the elements that stand side by side
         self.lane_names = tuple(self.fresh(name) for name in ("first", "lane", "active"))
         # the loop that runs tile by tile alone: its name, where a tile starts, its size, how many steps are left
         self.tile = ("", "", 0, "")
@@ -240,7 +241,7 @@ class KernelText:
         if streamed_stores(nest, self.schedule.streamed):
             writer.block = self.fresh("r0_block")
             writer.streams = through_lines(self, writer, nest, "r0", writer.block, self.block_of(nest))
-        writer.lanes = row_lanes(self, nest)
+        writer.lanes, writer.side_by_side = row_lanes(self, nest), accumulators(self, nest)
         levels = self.levels(writer, nest, 0, nest.split, len(inner))
         heads, before = [self._head(v) for v in loops], list(writer.accumulators)
         if self.column:
@@ -334,10 +335,7 @@ class KernelText:
     ) -> list[str]:  # fmt: skip
         """The reduction loops from `first` to `last`, in blocks where float sums ask for it."""
         if not (writer.parts or writer.block):
-            if writer.lanes:
-                return writer.lanes.loop(first, last, levels[1])
-            whole = f"for (int64_t r0 = {first}; r0 < {last}; ++r0) {{"
-            return nested([whole if self.schedule.split else heads[0], *heads[1:]], levels, pragma)
+            return self._row(writer, first, last, heads[1:], levels, pragma)
         size, step = writer.nest.reduction_ranges[0], self.block_of(writer.nest)
         block = writer.block or self.fresh("r0_block")
         head = f"for (int64_t {block} = {first}; {block} < {last}; {block} += {step}) {{"
@@ -345,13 +343,23 @@ class KernelText:
         if self.schedule.split or not isinstance(size, int) or size % step:
             end = self.fresh("r0_end")
             stop = [f"const int64_t {end} = {block} + {step} < {last} ? {block} + {step} : {last};"]
-        loop = nested([f"for (int64_t r0 = {block}; r0 < {end}; ++r0) {{"], levels, pragma)
-        loop = writer.lanes.loop(block, end, levels[1]) if writer.lanes else loop
+        loop = self._row(writer, block, end, [], levels, pragma)
         count = f"{end} - {block}" if stop else str(step)
         starts = [*self._next_row(writer, block, count), *(start for start, _ in writer.parts)]
         lines, streams = writer.streams
         inside = [*stop, *lines, *starts, *loop, *streams, *(add for _, add in writer.parts)]
         return [head, *(INDENT + line for line in inside), "}"]
+
+    def _row(
+        self, writer: Statements, first: str, last: str, inner: list[str], levels: list[list[str]],
+        pragma: dict[int, str],
+    ) -> list[str]:  # fmt: skip
+        """The loop over the elements from `first` to `last`, and those inside it."""
+        if writer.lanes:
+            return writer.lanes.loop(first, last, levels[1])
+        if writer.side_by_side:
+            return writer.side_by_side.loop(first, last, levels)
+        return nested([f"for (int64_t r0 = {first}; r0 < {last}; ++r0) {{", *inner], levels, pragma)
 
     def block_of(self, nest: LoopNest) -> int:
         """The elements of a block of a row."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from stage3_lowering.lowering.cpp_own_math import FUSED, OWN, own_text
+
 UNARY = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
     "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc",
@@ -83,84 +85,13 @@ typedef double double8 __attribute__((vector_size(64)));
 """
 
 
-# Inline, the exponential needs no call, and what libmvec hands to a scalar function lane by lane (-inf of a masked
-# score) costs nothing more: .75 of libmvec's time. Without fused operations it would lose digits.
-FLOAT_EXP = """\
-#if defined(__FMA__) || defined(__aarch64__)
-// e**x = 4**n * e**r with |r| <= log(2), e**r by a polynomial; at most 1.6 ulp. 2**n twice, so that the largest and the
-// smallest results (which are below normal) come out right. Lanes and the end of a loop give the same bits.
-inline float exp(float x) {
-    uint32_t bits, size_bits;
-    __builtin_memcpy(&bits, &x, 4);
-    size_bits = bits & 0x7FFFFFFFu;
-    float size, scale;
-    __builtin_memcpy(&size, &size_bits, 4);
-    size = size > 150.0f ? 150.0f : size;  // what lies beyond is infinite or 0; NaN stays NaN
-    __builtin_memcpy(&size_bits, &size, 4);
-    size_bits |= bits & 0x80000000u;
-    __builtin_memcpy(&x, &size_bits, 4);
-    const float shifted = __builtin_fmaf(x, 0.72134752f, 0x1.8p23f), n = shifted - 0x1.8p23f;
-    const float r = __builtin_fmaf(n, 4.2438887e-4f, __builtin_fmaf(n, -1.38671875f, x));
-    float p = __builtin_fmaf(0x1.9b44e0p-13f, r, 0x1.71c1aap-10f);
-    p = __builtin_fmaf(p, r, 0x1.112872p-7f);
-    p = __builtin_fmaf(p, r, 0x1.5549f2p-5f);
-    p = __builtin_fmaf(p, r, 0x1.55550ep-3f);
-    p = __builtin_fmaf(p, r, 0x1.00000cp-1f);
-    p = __builtin_fmaf(p, r * r, r) + 1.0f;
-    __builtin_memcpy(&bits, &shifted, 4);
-    bits = (bits << 23) + 0x3F800000u;  // 2**n
-    __builtin_memcpy(&scale, &bits, 4);
-    return p * scale * scale;
-}
-#elif defined(CUTAWAY_MVEC_expf)
-CUTAWAY_VECTOR_float(exp, expf, v)
-#else
-inline float exp(float x) { return __builtin_expf(x); }
-#endif
-"""
-
-# The same way: .4 of libmvec's time, and .6 of a unit's lines for a chain of the two.
-FLOAT_TANH = """\
-#if defined(__FMA__) || defined(__aarch64__)
-// tanh |x| = t / (t + 2), t = e**2|x| - 1 = 2**n * (e**r - 1) + (2**n - 1) with |r| <= log(2) / 2; at most 2.6 ulp.
-inline float tanh(float x) {
-    uint32_t bits, size_bits;
-    __builtin_memcpy(&bits, &x, 4);
-    size_bits = bits & 0x7FFFFFFFu;
-    float size, scale;
-    __builtin_memcpy(&size, &size_bits, 4);
-    size = size > 10.0f ? 10.0f : size;  // what lies beyond is 1; NaN stays NaN
-    const float shifted = __builtin_fmaf(size, 2.88539008f, 0x1.8p23f), n = shifted - 0x1.8p23f;
-    const float r = __builtin_fmaf(n, -0x1.217f7ep-12f, __builtin_fmaf(n, -0x1.62cp-1f, size + size));
-    float p = __builtin_fmaf(0x1.6beb2ep-10f, r, 0x1.122d00p-7f);
-    p = __builtin_fmaf(p, r, 0x1.555680p-5f);
-    p = __builtin_fmaf(p, r, 0x1.5554aap-3f);
-    p = __builtin_fmaf(p, r, 0x1.fffffep-2f);
-    p = __builtin_fmaf(p, r * r, r);
-    __builtin_memcpy(&size_bits, &shifted, 4);
-    size_bits = (size_bits << 23) + 0x3F800000u;  // 2**n
-    __builtin_memcpy(&scale, &size_bits, 4);
-    const float t = __builtin_fmaf(scale, p, scale - 1.0f), y = t / (t + 2.0f);
-    __builtin_memcpy(&size_bits, &y, 4);
-    size_bits = (size_bits & 0x7FFFFFFFu) | (bits & 0x80000000u);
-    __builtin_memcpy(&x, &size_bits, 4);
-    return x;
-}
-#elif defined(CUTAWAY_MVEC_tanhf)
-CUTAWAY_VECTOR_float(tanh, tanhf, v)
-#else
-inline float tanh(float x) { return __builtin_tanhf(x); }
-#endif
-"""
-OWN = {("exp", "float"): FLOAT_EXP, ("tanh", "float"): FLOAT_TANH}
-
-
 def math_text(code: str, types: Collection[str] = ("float", "double")) -> str:
     """What `code` needs in the namespace `cutaway` to call its functions: `cutaway::exp(x)`, of these types. A function
     of the other type is deleted: a call of it would be refused, and not take a value of fewer digits."""
     called = set(re.findall(r"\b(?:cutaway::)?(\w+)\(", code))
-    used = [name for name in (*UNARY, *BINARY) if name in called]
-    text = "".join(_function(name, of, of in types) for name in used for of in ("float", "double"))
+    used = [(name, of) for name in (*UNARY, *BINARY) if name in called for of in ("float", "double")]
+    text = own_text([(name, of) for name, of in used if of in types])
+    text += "".join(_function(name, of, of in types) for name, of in used)
     return VECTOR_MATH + text if text else ""
 
 
@@ -168,11 +99,12 @@ def _function(name: str, of: str, wanted: bool) -> str:
     v, params, args = ("vv", f"{of} x, {of} y", "x, y") if name in BINARY else ("v", f"{of} x", "x")
     if not wanted:
         return f"{of} {name}({params}) = delete;\n"
-    if (name, of) in OWN:
-        return OWN[name, of]
     c_name = name + "f" * (of == "float")
+    vector = f"#ifdef CUTAWAY_MVEC_{c_name}"
+    if (name, of) in OWN:
+        vector = f"#if {FUSED}\n{OWN[name, of]}#elif defined(CUTAWAY_MVEC_{c_name})"
     return f"""\
-#ifdef CUTAWAY_MVEC_{c_name}
+{vector}
 CUTAWAY_VECTOR_{of}({name}, {c_name}, {v})
 #else
 inline {of} {name}({params}) {{ return __builtin_{c_name}({args}); }}

@@ -109,9 +109,9 @@ template <class T> T minimum(T a, T b) {  // NaN if either is NaN; two selection
     "sign": """\
 template <class T> T sign(T x) { return T((x > 0) - (x < 0)); }""",
     "sigmoid": """\
-template <class T> T sigmoid(T x) {  // e^-|x| never overflows
-    T e = exp(x < 0 ? x : -x);
-    return (x >= 0 ? T(1) : x != x ? x : e) / (1 + e);
+template <class T> T sigmoid(T x) {  // e^-|x| never overflows; of NaN it is NaN
+    T e = exp(T(-__builtin_fabs(x)));
+    return (x >= 0 ? T(1) : e) / (1 + e);
 }""",
     "floor_divide": """\
 template <class T> T floor_divide(T a, T b) {  // as Python's //, from the exact remainder
@@ -354,6 +354,22 @@ template <class T> struct Lanes {  // a value of each of 16 lanes: in registers 
         for (int half = count / 2; half; half /= 2)
             for (int k = 0; k < half; ++k) left[k] = combine(left[k], left[k + half]);
         return Halves<size / 2>::template reduced<T>(left[0], combine);
+    }
+};""",
+    "Accumulators": """\
+template <class T> struct Accumulators {  // one for each of 32 elements side by side
+    T lanes[32];
+    explicit Accumulators(T start) {
+        for (T& lane : lanes) lane = start;
+    }
+    T& operator[](int64_t lane) { return lanes[lane]; }
+    template <class Combine> T reduced(Combine combine) const { return halved<16>(lanes, combine); }
+    template <int n, class Combine> static T halved(const T* from, Combine combine) {  // 0 with n, 1 with n + 1, ...
+        T half[n];
+#pragma omp simd
+        for (int lane = 0; lane < n; ++lane) half[lane] = combine(from[lane], from[lane + n]);
+        if constexpr (n == 1) return half[0];
+        else return halved<n / 2>(half, combine);
     }
 };""",
     "prefetch": """\

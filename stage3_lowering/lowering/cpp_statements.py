@@ -22,6 +22,7 @@ from stage_contracts.program import Kernel
 from stage_contracts.tensor_meta import contiguous_strides
 
 if TYPE_CHECKING:
+    from stage3_lowering.lowering.cpp_accumulators import Accumulators
     from stage3_lowering.lowering.cpp_lanes import RowLanes
 
 INDENT = "    "
@@ -64,6 +65,7 @@ class Statements:
         self.lanes: RowLanes | None = (
             None  # of a row of open length: its elements are lanes, of which some count
         )
+        self.side_by_side: Accumulators | None = None  # of a row of known length
         self.elsewhere: frozenset[str] = frozenset()  # values that only such a loop needs
 
     def depth_of(self, instr: Instr) -> int:
@@ -229,7 +231,7 @@ class Statements:
         start = start.format(lowest=_limit(instr.dtype, False), highest=_limit(instr.dtype, True))
         if self.kernel.lane:
             accumulator = self._accumulator_of_lane(instr, kind, wide or result, start)
-        elif self.lanes and not wide:
+        elif (self.lanes or self.side_by_side) and not wide:
             accumulator = self._accumulators_of_row(name, kind, result, start)
         else:
             accumulator = self._accumulator_of_row(name, kind, result, wide, start)
@@ -248,10 +250,14 @@ class Statements:
         return self._accumulator_of_block(name, kind, of, accumulator) if blocked else accumulator
 
     def _accumulators_of_row(self, name: str, kind: str, of: str, start: str) -> str:
-        """One for each lane of a row of open length."""
-        assert self.lanes is not None
-        names = self.kernel.fresh(f"{name}_so_far"), self.kernel.fresh(f"{name}_lanes")
-        declared, accumulator, reduced = self.lanes.accumulator(*names, of, kind, start)
+        """One for each lane."""
+        if self.side_by_side:
+            lanes = self.kernel.fresh(f"{name}_lanes")
+            declared, accumulator, reduced = self.side_by_side.accumulator(lanes, of, kind, start)
+        else:
+            assert self.lanes is not None
+            names = self.kernel.fresh(f"{name}_so_far"), self.kernel.fresh(f"{name}_lanes")
+            declared, accumulator, reduced = self.lanes.accumulator(*names, of, kind, start)
         self.starts.append(declared)
         self.results.append(f"{of} {name} = {reduced};")
         return accumulator
@@ -263,6 +269,8 @@ class Statements:
         if self.lanes:
             lanes = self.kernel.fresh(f"{name}_lanes")
             declared, accumulator, reduced = self.lanes.accumulator(part, lanes, of, kind, "0")
+        if self.side_by_side:
+            declared, accumulator, reduced = self.side_by_side.accumulator(part, of, kind, "0")
         self.parts.append((declared, f"{wide} += {reduced};"))
         return accumulator
 

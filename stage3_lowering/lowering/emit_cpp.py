@@ -62,13 +62,13 @@ def _preamble(code: str, types: Collection[str]) -> str:
             "}  // namespace cutaway",
             "",
         ]
-    lines += [f"#define {name} {text}" for name, text in NUMBERS.items() if name in code]
+    defined = [f"#define {name} {text}" for name, text in NUMBERS.items() if name in code]
     types = ", ".join(t for t in CPP_TYPES.values() if t not in ("bool", "uint16_t"))
     for name, combine in OPENMP_FOLDS.items():
         if f"reduction({name}:" in code:
             reduction = f"{name} : {types} : {combine}"
-            lines += [f"#pragma omp declare reduction({reduction}) initializer(omp_priv = omp_orig)", ""]
-    return "\n".join(lines)
+            defined.append(f"#pragma omp declare reduction({reduction}) initializer(omp_priv = omp_orig)")
+    return "\n".join([*lines, *defined, *[""] * bool(defined)])
 
 
 def emit_kernel(kernel: Kernel, metas: dict[str, TensorMeta]) -> str:

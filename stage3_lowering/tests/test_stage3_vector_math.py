@@ -4,6 +4,9 @@ Input: ulp_table.py, a slice of what its command line measures. The first loops 
 version of a function: 16, 8 and 4 lanes, and one.
 """
 
+import math
+import platform
+import re
 import shutil
 import subprocess
 
@@ -11,7 +14,9 @@ import numpy as np
 import pytest
 
 from stage3_lowering.lowering.cpp_math import BINARY, UNARY, math_text
+from stage3_lowering.lowering.cpp_own_math import ERF, EXP, ONE_LESS_EXP
 from stage3_lowering.tests.cpp_runner import CLANG, run_cpp
+from stage3_lowering.tests.fit_polynomials import WANTED, fit
 from stage3_lowering.tests.graphs import CPP, trace
 from stage3_lowering.tests.ulp_table import BOUND, errors, values_of, vector_function
 
@@ -35,7 +40,8 @@ def test_a_value_does_not_depend_on_its_place(name, dtype):
     arrays = [values_of(name, dtype, 64, seed)[:64] for seed in range(1 + (name in BINARY))]
     run = vector_function(name, dtype)
     whole = run(*arrays)
-    for start, stop in [(0, 1), (0, 3), (1, 6), (2, 15), (5, 36), (3, 62), (63, 64)]:
+    ends = [(0, length) for length in range(41)]
+    for start, stop in [*ends, (1, 6), (2, 15), (5, 36), (3, 62), (63, 64)]:
         part = run(*(a[start:stop].copy() for a in arrays))
         assert part.tobytes() == whole[start:stop].tobytes()
 
@@ -57,6 +63,52 @@ def test_float_exp_where_it_overflows_and_ends_below_normal():
     assert (found[[-4, -3, -1]] == 0).all() and found[-2] == np.inf and (found[wanted > 0] > 0).mean() > 0.99
     nans = np.array([0x7FC00000, 0xFFC00000, 0x7F800001, 0xFFFFFFFF] * 5, np.uint32).view(np.float32)
     assert np.isnan(run(nans)).all()
+
+
+@pytest.mark.parametrize("name", ["exp", "tanh", "erf"])
+@pytest.mark.parametrize("length", [1, 16, 40])
+def test_own_functions_of_special_values(name, length):
+    """In lanes and at a loop's end: NaN of any bits stays NaN, zeros and infinities give what C's functions give."""
+    run = vector_function(name, np.float32)
+    nans = np.array([0x7FC00000, 0xFFC00000, 0x7F800001, 0xFFFFFFFF, 0x7FC001FF], np.uint32).view(np.float32)
+    for nan in nans:
+        assert np.isnan(run(np.full(length, nan))).all()
+    for x in (0.0, -0.0, np.inf, -np.inf, 1e-45, -1e-45, 3e38, -3e38):
+        x = np.float32(x)
+        found = run(np.full(length, x))
+        with np.errstate(over="ignore"):
+            wanted = np.exp(x) if name == "exp" else getattr(math, name)(x)
+            near = np.isclose(found, np.float32(wanted), rtol=1e-6, atol=2e-45)
+        assert (near & (np.signbit(found) == np.signbit(wanted))).all(), x
+
+
+@pytest.mark.skipif(CLANG or platform.machine() != "x86_64", reason="reads GCC's assembly of x86-64")
+@pytest.mark.parametrize("name", ["exp", "tanh", "erf"])
+def test_own_functions_are_inlined(name, tmp_path):
+    """A loop of one calls nothing, and limits its operand by one instruction: no comparison and selection."""
+    text = f"""#include <stdint.h>
+namespace cutaway {{ {math_text(f"{name}(", ["float"])} }}
+extern "C" void loop(const float* x, float* out) {{
+    #pragma omp simd
+    for (int i = 0; i < 1024; ++i) out[i] = cutaway::{name}(x[i]);
+}}
+"""
+    (tmp_path / "unit.cpp").write_text(text)
+    flags = (
+        "-O3 -march=x86-64-v3 -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=off -S -o -".split()
+    )
+    found = subprocess.run(
+        ["g++", *flags, str(tmp_path / "unit.cpp")], capture_output=True, text=True, check=True
+    ).stdout
+    assert "call" not in found and "vminps" in found and "vcmp" not in found
+
+
+@pytest.mark.parametrize("name", WANTED)
+def test_own_polynomials_are_those_that_are_fitted(name):
+    """But for the last digits, which depend on the machine that fits them."""
+    written = [float.fromhex(found) for found in re.findall(r"0x1[.\w]*p[-+]?\d+", EXP + ONE_LESS_EXP + ERF)]
+    for wanted in map(abs, fit(WANTED[name])):
+        assert any(math.isclose(wanted, one, rel_tol=1e-3) for one in (1.0, *written)), wanted
 
 
 @pytest.mark.skipif(shutil.which("clang++") is None, reason="needs clang++")

@@ -1,0 +1,57 @@
+"""The C++ of a reduction along rows of known length: an accumulator for each of WIDTH elements that stand side by side.
+
+Input: cpp_loops.py's kernel and one pass of it over the elements of a row. Where a loop has one accumulator, the
+compiler makes one register of it, waits for it at each step, and at the end adds its lanes one after another. WIDTH are
+two or more registers on every machine, so that a sum has the same bits on each, and they become one by halves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stage3_lowering.lowering.cpp_lanes import COMBINE, combining
+from stage3_lowering.lowering.cpp_statements import nested
+from stage_contracts import dtype as dt
+from stage_contracts.loop_ir import LoopNest
+
+if TYPE_CHECKING:
+    from stage3_lowering.lowering.cpp_loops import KernelText
+
+WIDTH = 32
+SHORTEST = 64  # of a row: two steps
+# These set a flag, or wait for the element before.
+_ONE_BY_ONE = {"indirect_index", "scan"}
+
+
+@dataclass(frozen=True)
+class Accumulators:
+    """The name that one pass uses, of the first of the elements side by side, and what the pass writes."""
+
+    group: str
+
+    def accumulator(self, name: str, of: str, kind: str, start: str) -> tuple[str, str, str]:
+        """An accumulator for each: their declaration, the text of one, and all of them in one."""
+        one = f"{name}[r0 - {self.group}]"
+        return f"cutaway::Accumulators<{of}> {name}({start});", one, f"{name}.reduced({combining(kind)})"
+
+    def loop(self, first: str, last: str, levels: list[list[str]]) -> list[str]:
+        """The loop over the elements from `first` to `last`."""
+        heads = [
+            f"for (int64_t {self.group} = {first}; {self.group} < {last}; {self.group} += {WIDTH}) {{",
+            f"for (int64_t r0 = {self.group}; r0 < {self.group} + {WIDTH}; ++r0) {{",
+        ]
+        return nested(heads, [levels[0], [], *levels[1:]], {1: "#pragma omp simd"})
+
+
+def accumulators(text: KernelText, nest: LoopNest) -> Accumulators | None:
+    """The names of a pass that runs so: float32 reductions over one loop of a length that WIDTH divides."""
+    if text.column or text.schedule.split or len(nest.reduction_ranges) != 1:
+        return None
+    (size,) = nest.reduction_ranges
+    body = nest.body[: nest.split]
+    kinds = {(i.args[0], i.dtype) for i in body if i.op == "reduction"}
+    known = bool(kinds) and kinds <= {(kind, dt.float32) for kind in COMBINE}
+    plain = not _ONE_BY_ONE & {i.op for i in body}
+    fits = isinstance(size, int) and size >= SHORTEST and size % WIDTH == 0
+    return Accumulators(text.group) if known and plain and fits else None
