@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from stage3_lowering.lowering.column_values import ColumnValues, column_values
 from stage3_lowering.lowering.cpp_columns import in_groups, rows_in_groups, rows_in_parts
 from stage3_lowering.lowering.cpp_lanes import row_lanes
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES, REDUCTIONS
-from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_index, nested, rows_of_floats
+from stage3_lowering.lowering.cpp_pairs import Pairs, nests_in_pairs
+from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_index, nested
 from stage3_lowering.lowering.cpp_streamed import through_lines, with_fence
 from stage3_lowering.lowering.cpp_tiles import BAD_INDEX, gathered_loop, stage_loop, stages_of, turned_loop
 from stage3_lowering.lowering.gathers import gathers
@@ -62,9 +64,10 @@ class KernelText:
         asked = asking(kernel, schedule.order[-1]) if schedule.prefetch and self.inner else {}
         self.asking = {buffer: nest for buffer, nest in asked.items() if buffer in schedule.prefetch}
         self.kept_rows: dict[str, str] = {}  # internal buffer -> its array of an element per reduction point
-        self.float_rows = rows_of_floats(kernel)
+        self.in_pairs, self.float_rows = nests_in_pairs(self)
         self.rows = self._declare_rows()
         self.lane_names = tuple(self.fresh(name) for name in ("first", "lane", "active"))
+        self.first_of_pair = self.fresh("pair") if self.in_pairs else ""
         # the loop that runs tile by tile alone: its name, where a tile starts, its size, how many steps are left
         self.tile = ("", "", 0, "")
         self.bounds: dict[str, tuple[int, Any]] = {}  # of the loop that runs in pieces: the one being written
@@ -155,18 +158,21 @@ class KernelText:
             writer.elsewhere = found.only
             writer.gathered = {i.name: self.fresh(f"{i.name}_tile") for i in found.loads}
         writer.tile_starts += turned_loop(self, writer, names)
-        lines, streams = self._streamed(writer, order, names)
         stages = stages_of(self, writer)
+        writer.pairs = None if found or stages else self._pairs(nest, order)
+        lines, streams = self._streamed(writer, order, names)
         levels = self.levels(writer, nest, 0, len(nest.body), len(order))
         if not order:
             return levels[0]
+        levels[-1] = writer.pairs.body(levels[-1]) if writer.pairs else levels[-1]
         ahead, asks = asked_for(self, writer, nest, names)
         levels[-2] += ahead
         writer.tile_starts += asks
         heads, blocks = [], []
         for v in order:
+            pairs = writer.pairs if v == order[-1] else None
             if v not in tiles:
-                heads.append(self._head(v))
+                heads.append(pairs.head("0", cpp_index(self.sizes[v])) if pairs else self._head(v))
                 continue
             block, (first, end) = names[v], self.bounds.get(v, (0, self.sizes[v]))
             size = cpp_index(end)
@@ -174,7 +180,8 @@ class KernelText:
             stop = f"{block} + {tiles[v]}"
             whole = isinstance(end, int) and (end - first) % tiles[v] == 0
             stop = stop if whole else f"({stop} < {size} ? {stop} : {size})"
-            heads.append(f"for (int64_t {v} = {block}; {v} < {stop}; ++{v}) {{")
+            each = f"for (int64_t {v} = {block}; {v} < {stop}; ++{v}) {{"
+            heads.append(pairs.head(block, stop) if pairs else each)
         tiled = len(blocks)
         simd = f"#pragma omp simd{BAD_INDEX * (self.checks and order[-1] in writer.checked)}"
         # statements end a collapse
@@ -237,11 +244,13 @@ class KernelText:
         writer = Statements(nest, self, {v: depth for depth, v in enumerate(inner, 1)})
         if not loops:
             return self._after(writer, self.levels(writer, nest, 0, len(nest.body), len(inner)))
+        writer.pairs = self._pairs(nest, loops)
         if streamed_stores(nest, self.schedule.streamed):
             writer.block = self.fresh("r0_block")
             writer.streams = through_lines(self, writer, nest, "r0", writer.block, self.block_of(nest))
         writer.lanes = row_lanes(self, nest)
         levels = self.levels(writer, nest, 0, nest.split, len(inner))
+        levels[-1] = writer.pairs.body(levels[-1]) if writer.pairs else levels[-1]
         heads, before = [self._head(v) for v in loops], list(writer.accumulators)
         if self.column:
             heads.append(self._lanes())
@@ -337,7 +346,8 @@ class KernelText:
             if writer.lanes:
                 return writer.lanes.loop(first, last, levels[1])
             whole = f"for (int64_t r0 = {first}; r0 < {last}; ++r0) {{"
-            return nested([whole if self.schedule.split else heads[0], *heads[1:]], levels, pragma)
+            whole = writer.pairs.head(first, last) if writer.pairs else whole
+            return nested([whole if self.schedule.split or writer.pairs else heads[0], *heads[1:]], levels, pragma)
         size, step = writer.nest.reduction_ranges[0], self.block_of(writer.nest)
         block = writer.block or self.fresh("r0_block")
         head = f"for (int64_t {block} = {first}; {block} < {last}; {block} += {step}) {{"
@@ -345,13 +355,18 @@ class KernelText:
         if self.schedule.split or not isinstance(size, int) or size % step:
             end = self.fresh("r0_end")
             stop = [f"const int64_t {end} = {block} + {step} < {last} ? {block} + {step} : {last};"]
-        loop = nested([f"for (int64_t r0 = {block}; r0 < {end}; ++r0) {{"], levels, pragma)
+        each = f"for (int64_t r0 = {block}; r0 < {end}; ++r0) {{"
+        loop = nested([writer.pairs.head(block, end) if writer.pairs else each], levels, pragma)
         loop = writer.lanes.loop(block, end, levels[1]) if writer.lanes else loop
         count = f"{end} - {block}" if stop else str(step)
         starts = [*self._next_row(writer, block, count), *(start for start, _ in writer.parts)]
         lines, streams = writer.streams
         inside = [*stop, *lines, *starts, *loop, *streams, *(add for _, add in writer.parts)]
         return [head, *(INDENT + line for line in inside), "}"]
+
+    def _pairs(self, nest: LoopNest, loops: Sequence[str]) -> Pairs | None:
+        """The names of the nest's last loop where it takes two elements at a time."""
+        return Pairs(loops[-1], self.first_of_pair) if nest in self.in_pairs else None
 
     def block_of(self, nest: LoopNest) -> int:
         """The elements of a block of a row."""

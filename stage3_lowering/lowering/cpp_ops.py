@@ -183,14 +183,14 @@ inline float from_bfloat16(uint16_t x) {  // the upper half of a float
 inline uint16_t to_bfloat16(float x) {  // to nearest, ties to even
     uint32_t bits;
     __builtin_memcpy(&bits, &x, 4);
-    uint32_t upper = bits >> 16, nearest = (bits + 0x7FFFu + (upper & 1)) >> 16;
+    uint32_t upper = bits >> 16, nearest = (bits - ((upper & 1) ^ 0xFFFF8001u)) >> 16;
     return uint16_t(x != x ? upper | 0x40u : nearest);  // of a NaN, one that no rounding makes an infinity
 }""",
     "round_bfloat16": """\
 inline float round_bfloat16(float x) {  // what is left of x in a bfloat16; of a NaN, one with 16 zeros at its end
     uint32_t bits;
     __builtin_memcpy(&bits, &x, 4);
-    bits = (bits + 0x7FFFu + (bits >> 16 & 1)) & 0xFFFF0000u;
+    bits = (bits - ((bits >> 16 & 1) ^ 0xFFFF8001u)) & 0xFFFF0000u;
     __builtin_memcpy(&x, &bits, 4);
     return x;
 }""",
@@ -198,8 +198,17 @@ inline float round_bfloat16(float x) {  // what is left of x in a bfloat16; of a
 inline uint16_t narrow_bfloat16(float x) {  // to nearest, ties to even; a NaN has 16 zeros at its end
     uint32_t bits;
     __builtin_memcpy(&bits, &x, 4);
-    return uint16_t((bits + 0x7FFFu + (bits >> 16 & 1)) >> 16);
+    return uint16_t((bits - ((bits >> 16 & 1) ^ 0xFFFF8001u)) >> 16);
 }""",
+    "Pair": """\
+struct Pair {  // two bfloat16 values that lie side by side, as one word: to take one, or to set it, moves no lanes
+    uint32_t bits = 0;
+    Pair() = default;
+    explicit Pair(const uint16_t* from) { __builtin_memcpy(&bits, from, 4); }
+    uint16_t operator[](int64_t place) const { return uint16_t(place ? bits >> 16 : bits); }
+    void set(int64_t place, uint16_t half) { bits = place ? (bits & 0xFFFFu) | uint32_t(half) << 16 : half; }
+    void to(uint16_t* place) const { __builtin_memcpy(place, &bits, 4); }
+};""",
     "from_float16": """\
 inline float from_float16(uint16_t x) {  // the exponent moved by a multiplication, which does what is below normal too
     uint32_t bits = uint32_t(x & 0x7FFFu) << 13, special = (x & 0x7C00u) == 0x7C00u ? 0x7F800000u : 0;

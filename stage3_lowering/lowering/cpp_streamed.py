@@ -32,7 +32,7 @@ def through_lines(
         dtype, lines = types[value], text.fresh(f"{buffer}_lines")
         assert dtype is not None
         before.append(f"{CPP_TYPES[dtype.name]} {lines}[{size}];")
-        writer.streamed[buffer] = f"{lines}[{loop} - {block}]"
+        writer.streamed[buffer] = f"{lines}[{writer.pairs.first if writer.pairs else loop} - {block}]"
         start = cpp_index(index.subs(symbol(loop), symbol(block)))
         behind.append(f"cutaway::stream(&{buffer}[{start}], {lines}, {left});")
     return before, behind
