@@ -106,6 +106,25 @@ template <class T> T minimum(T a, T b) {  // NaN if either is NaN; two selection
     T number = a < b ? a : b;
     return a != a ? a : number;
 }""",
+    "ordered": """\
+inline int32_t ordered(float x) {  // a whole number for each float, in the floats' order; -0 comes before 0
+    int32_t bits;
+    __builtin_memcpy(&bits, &x, 4);
+    return bits ^ (bits >> 31 & 0x7FFFFFFF);
+}""",
+    "magnitude": """\
+inline int32_t magnitude(float x) {  // of a NaN, more than 0x7F800000
+    int32_t bits;
+    __builtin_memcpy(&bits, &x, 4);
+    return bits & 0x7FFFFFFF;
+}""",
+    "extreme": """\
+inline float extreme(int32_t ordered, int32_t magnitude) {  // the float of that number; NaN if the largest magnitude is
+    int32_t bits = magnitude > 0x7F800000 ? magnitude : ordered ^ (ordered >> 31 & 0x7FFFFFFF);
+    float out;
+    __builtin_memcpy(&out, &bits, 4);
+    return out;
+}""",
     "sign": """\
 template <class T> T sign(T x) { return T((x > 0) - (x < 0)); }""",
     "sigmoid": """\

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from stage3_lowering.lowering.cpp_pairs import Pairs
 
 INDENT = "    "
+EXTREMES = {"amax": ("max", "maximum"), "amin": ("min", "minimum")}  # OpenMP's name, the helper
 
 
 class Statements:
@@ -241,6 +242,8 @@ class Statements:
         wide = "" if wide == "double" and (kind == "prod" or self.kernel.in_floats(self.nest)) else wide
         reduction, start, openmp = REDUCTIONS[kind]
         start = start.format(lowest=_limit(instr.dtype, False), highest=_limit(instr.dtype, True))
+        if kind in EXTREMES and instr.dtype is dt.float32 and self._one_accumulator():
+            return self._extreme(name, kind, value, start)
         if self.kernel.lane:
             accumulator = self._accumulator_of_lane(instr, kind, wide or result, start)
         elif self.lanes and not wide:
@@ -251,6 +254,25 @@ class Statements:
         value = self.lanes.reduced(value, start) if self.lanes else value
         value = f"{wide}({value})" if wide == "uint64_t" else value
         return [reduction.format(acc=accumulator, value=value, T=result)]
+
+    def _one_accumulator(self) -> bool:
+        return not (self.kernel.lane or self.lanes or self.kernel.schedule.split)
+
+    def _extreme(self, name: str, kind: str, value: str, start: str) -> list[str]:
+        """A row's largest or smallest float32 as a whole number, and the largest magnitude, which tells of a NaN.
+
+        A step waits for the one before: 1 cycle for whole numbers, 10 for floats that keep NaN (AMD Zen 4).
+        """
+        so_far, magnitude = self.kernel.fresh(f"{name}_ordered"), self.kernel.fresh(f"{name}_magnitude")
+        self.starts.append(f"int32_t {so_far} = cutaway::ordered({start}), {magnitude} = 0;")
+        self.results.append(f"float {name} = cutaway::extreme({so_far}, {magnitude});")
+        openmp, pick = EXTREMES[kind]
+        self.reductions.setdefault(openmp, []).append(so_far)
+        self.reductions.setdefault("max", []).append(magnitude)
+        return [
+            f"{so_far} = cutaway::{pick}<int32_t>(cutaway::ordered({value}), {so_far});",
+            f"{magnitude} = cutaway::maximum<int32_t>(cutaway::magnitude({value}), {magnitude});",
+        ]
 
     def _accumulator_of_row(self, name: str, kind: str, of: str, wide: str, start: str) -> str:
         """One accumulator, whose lanes the compiler makes; a float of each block, where blocks ask for it."""
