@@ -18,7 +18,8 @@ from stage3_lowering.lowering.cpp_lanes import row_lanes
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES, REDUCTIONS
 from stage3_lowering.lowering.cpp_pairs import Pairs, nests_in_pairs
 from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_index, nested
-from stage3_lowering.lowering.cpp_streamed import through_lines, with_fence
+from stage3_lowering.lowering.cpp_sums import STEP, sum_lanes
+from stage3_lowering.lowering.cpp_streamed import line_step, through_lines, with_fence
 from stage3_lowering.lowering.cpp_tiles import BAD_INDEX, gathered_loop, stage_loop, stages_of, turned_loop
 from stage3_lowering.lowering.gathers import gathers
 from stage3_lowering.lowering.index_set_splitting import in_piece
@@ -160,7 +161,9 @@ class KernelText:
         writer.tile_starts += turned_loop(self, writer, names)
         stages = stages_of(self, writer)
         writer.pairs = None if found or stages else self._pairs(nest, order)
-        lines, streams = self._streamed(writer, order, names)
+        step = line_step(self, nest, order[-1]) if self.schedule.streamed else 0
+        line = self.fresh(f"{order[-1]}_line") if step else ""
+        lines, streams = self._streamed(writer, order, line or names.get(order[-1], ""), step)
         levels = self.levels(writer, nest, 0, len(nest.body), len(order))
         if not order:
             return levels[0]
@@ -180,6 +183,10 @@ class KernelText:
             stop = f"{block} + {tiles[v]}"
             whole = isinstance(end, int) and (end - first) % tiles[v] == 0
             stop = stop if whole else f"({stop} < {size} ? {stop} : {size})"
+            of_tile = f"for (int64_t {v} = {block}; {v} < {stop}; ++{v}) {{"
+            if line and v == order[-1]:
+                heads.append(f"for (int64_t {line} = {block}; {line} < {stop}; {line} += {step}) {{")
+                block, stop = line, f"{line} + {step}"
             each = f"for (int64_t {v} = {block}; {v} < {stop}; ++{v}) {{"
             heads.append(pairs.head(block, stop) if pairs else each)
         tiled = len(blocks)
@@ -191,27 +198,27 @@ class KernelText:
             threads = {0: threads[0].replace("for", "for simd", 1).replace("if(", "if(parallel: ")}
             return nested(heads, levels, threads)
         if tiled:
-            plain = [h for v, h in zip(order, heads, strict=True) if v not in tiles]
-            heads = plain + blocks + [h for v, h in zip(order, heads, strict=True) if v in tiles]
+            plain = [self._head(v) for v in order if v not in tiles]
+            heads = plain + blocks + heads[len(plain) :]
             if found:
-                writer.tile_starts += gathered_loop(self, writer, found, heads[-1])
+                writer.tile_starts += gathered_loop(self, writer, found, of_tile)
             for stage in stages:
-                writer.tile_starts += stage_loop(self, writer, stage, heads[-1])
+                writer.tile_starts += stage_loop(self, writer, stage, of_tile)
             inside = [*[[]] * (tiled - 1), writer.tile_starts]
             levels = levels[: len(plain) + 1] + inside + levels[len(plain) + 1 :]
-            levels[-2] = [*levels[-2], *lines]
+            levels[-2:] = [levels[-2], lines, levels[-1]] if line else [[*levels[-2], *lines], levels[-1]]
             if plain:
                 threads = self._threads(min(perfect, len(plain)))
         return nested(heads, levels, threads | {len(heads) - 1: simd}, {len(heads) - 1: streams})
 
     def _streamed(
-        self, writer: Statements, order: tuple[str, ...], names: dict[str, str]
+        self, writer: Statements, order: tuple[str, ...], block: str, step: int
     ) -> tuple[list[str], list[str]]:
         """What stands before the last loop and behind it, where results are written past the caches."""
         if not self.schedule.streamed:
             return [], []
         last = order[-1]
-        return through_lines(self, writer, writer.nest, last, names[last], dict(self.schedule.tiles)[last])
+        return through_lines(self, writer, writer.nest, last, block, step or dict(self.schedule.tiles)[last])
 
     def _with_columns(self, nest: LoopNest, loops: dict[str, int], found: ColumnValues) -> list[str]:
         """The values of each column, in a loop before the others, and the loops that read them."""
@@ -247,8 +254,9 @@ class KernelText:
         writer.pairs = self._pairs(nest, loops)
         if streamed_stores(nest, self.schedule.streamed):
             writer.block = self.fresh("r0_block")
-            writer.streams = through_lines(self, writer, nest, "r0", writer.block, self.block_of(nest))
-        writer.lanes = row_lanes(self, nest)
+            step = line_step(self, nest, "r0") or self.block_of(nest)
+            writer.streams = through_lines(self, writer, nest, "r0", writer.block, step)
+        writer.lanes, writer.sums = row_lanes(self, nest), sum_lanes(self, writer)
         levels = self.levels(writer, nest, 0, nest.split, len(inner))
         levels[-1] = writer.pairs.body(levels[-1]) if writer.pairs else levels[-1]
         heads, before = [self._head(v) for v in loops], list(writer.accumulators)
@@ -342,6 +350,8 @@ class KernelText:
         first: str, last: str,
     ) -> list[str]:  # fmt: skip
         """The reduction loops from `first` to `last`, in blocks where float sums ask for it."""
+        if writer.sums:
+            return writer.sums.loop(self._next_row(writer, writer.sums.first, str(STEP)), levels[1])
         if not (writer.parts or writer.block):
             if writer.lanes:
                 return writer.lanes.loop(first, last, levels[1])
@@ -349,6 +359,7 @@ class KernelText:
             whole = writer.pairs.head(first, last) if writer.pairs else whole
             return nested([whole if self.schedule.split or writer.pairs else heads[0], *heads[1:]], levels, pragma)
         size, step = writer.nest.reduction_ranges[0], self.block_of(writer.nest)
+        step = (writer.block and line_step(self, writer.nest, "r0")) or step
         block = writer.block or self.fresh("r0_block")
         head = f"for (int64_t {block} = {first}; {block} < {last}; {block} += {step}) {{"
         end, stop = f"{block} + {step}", list[str]()

@@ -331,6 +331,18 @@ template <class Body> void in_lanes(int64_t first, int64_t last, Body body) {  /
     for (; first + 16 <= last; first += 16) body(first, AllLanes{});
     if (first < last) body(first, SomeLanes{sets + 16 - (last - first)});
 }""",
+    "halved": """\
+template <class T, int n, class Combine> T halved(const T (&lanes)[n], Combine combine) {  // until one is left
+    if constexpr (n == 1) {
+        return lanes[0];
+    } else {
+        T half[(n + 1) / 2];
+        if (n % 2) half[n / 2] = lanes[n / 2];
+#pragma omp simd
+        for (int lane = 0; lane < n / 2; ++lane) half[lane] = combine(lanes[lane], lanes[lane + (n + 1) / 2]);
+        return cutaway::halved(half, combine);
+    }
+}""",
     "Lanes": """\
 #if defined(__AVX512F__)
 #define CUTAWAY_REGISTER 64
@@ -339,29 +351,36 @@ template <class Body> void in_lanes(int64_t first, int64_t last, Body body) {  /
 #else
 #define CUTAWAY_REGISTER 16
 #endif
-template <class T> struct Lanes {  // a value of each of 16 lanes: in registers between vectors, an array within one
+template <class T, int n = 16> struct Lanes {  // a value of each lane: in registers between vectors, an array within one
     typedef T Register __attribute__((vector_size(CUTAWAY_REGISTER)));
-    static constexpr int size = CUTAWAY_REGISTER / sizeof(T), count = 16 / size;
+    static constexpr int size = CUTAWAY_REGISTER / sizeof(T), count = n / size;
     Register registers[count];
     explicit Lanes(T start) {
         for (Register& lanes : registers) lanes = start - Register{};
     }
-    void to(T (&lanes)[16]) const {
+    void to(T (&lanes)[n]) const {
         for (int k = 0; k < count; ++k) __builtin_memcpy(lanes + k * size, &registers[k], sizeof(Register));
     }
-    void from(const T (&lanes)[16]) {
+    void from(const T (&lanes)[n]) {
         for (int k = 0; k < count; ++k) __builtin_memcpy(&registers[k], lanes + k * size, sizeof(Register));
     }
-    template <class Combine> T reduced(Combine combine) const {  // the upper half into the lower, until two are left
-        T lanes[16], eight[8], four[4], two[2];
-        to(lanes), halve(lanes, eight, combine), halve(eight, four, combine), halve(four, two, combine);
-        return combine(two[0], two[1]);
+    template <class Combine> T reduced(Combine combine) const {
+        T lanes[n];
+        to(lanes);
+        return cutaway::halved(lanes, combine);
     }
-    template <int n, class Combine> static void halve(const T* from, T (&to)[n], Combine combine) {
+    void move_to(double (&sums)[n]) {  // add them, and begin again
+        T lanes[n];
+        to(lanes);
 #pragma omp simd
-        for (int lane = 0; lane < n; ++lane) to[lane] = combine(from[lane], from[lane + n]);
+        for (int lane = 0; lane < n; ++lane) sums[lane] += lanes[lane];
+        for (Register& lanes : registers) lanes = Register{};
     }
 };""",
+    "total": """\
+template <class T, int n> T total(const T (&lanes)[n]) {
+    return cutaway::halved(lanes, [](T a, T b) { return a + b; });
+}""",
     "prefetch": """\
 template <class T> void prefetch(const T* from, int64_t count) {  // a wish: past the end of memory it does nothing
     for (int64_t at = 0; at < count; at += 64 / sizeof(T)) __builtin_prefetch(from + at, 0, 2);
@@ -384,6 +403,32 @@ template <class T, int most> void stream(T* to, const T (&from)[most], int64_t l
         CUTAWAY_STREAM((Lanes*)(to + at), given);
     }
     for (int64_t at = lines; at < count; ++at) to[at] = from[at];
+}""",
+    "stream_lines": """\
+#if defined(__AVX512F__)
+#define CUTAWAY_WIDEST 64
+#define CUTAWAY_PAST_CACHES(to, lanes) __builtin_ia32_movntps512((float*)to, lanes)
+#elif defined(__AVX__)
+#define CUTAWAY_WIDEST 32
+#define CUTAWAY_PAST_CACHES(to, lanes) __builtin_ia32_movntps256((float*)to, lanes)
+#else
+#define CUTAWAY_WIDEST 16
+#define CUTAWAY_PAST_CACHES(to, lanes) *to = lanes
+#endif
+#if defined(__clang__)
+#undef CUTAWAY_PAST_CACHES
+#define CUTAWAY_PAST_CACHES(to, lanes) __builtin_nontemporal_store(lanes, to)
+#endif
+template <class T, int n> void stream_lines(T* to, const T (&from)[n]) {  // whole lines past the caches, from registers
+    typedef float Lanes __attribute__((vector_size(CUTAWAY_WIDEST), may_alias));
+    constexpr int lanes = CUTAWAY_WIDEST / sizeof(T), count = n / lanes;
+    Lanes given[count];
+    for (int k = 0; k < count; ++k) __builtin_memcpy(&given[k], from + k * lanes, sizeof(Lanes));
+    if (uintptr_t(to) % 64) {
+        for (int k = 0; k < count; ++k) __builtin_memcpy(to + k * lanes, &given[k], sizeof(Lanes));
+    } else {
+        for (int k = 0; k < count; ++k) CUTAWAY_PAST_CACHES((Lanes*)(to + k * lanes), given[k]);
+    }
 }""",
     "streamed": """\
 inline void streamed() {  // other threads see all that this one wrote past the caches

@@ -24,6 +24,7 @@ from stage_contracts.tensor_meta import contiguous_strides
 if TYPE_CHECKING:
     from stage3_lowering.lowering.cpp_lanes import RowLanes
     from stage3_lowering.lowering.cpp_pairs import Pairs
+    from stage3_lowering.lowering.cpp_sums import SumLanes
 
 INDENT = "    "
 EXTREMES = {"amax": ("max", "maximum"), "amin": ("min", "minimum")}  # OpenMP's name, the helper
@@ -68,6 +69,7 @@ class Statements:
         )
         self.elsewhere: frozenset[str] = frozenset()  # values that only such a loop needs
         self.pairs: Pairs | None = None  # the loop over elements takes two halves at a time
+        self.sums: SumLanes | None = None  # a row of fixed length is added up lane by lane
 
     def depth_of(self, instr: Instr) -> int:
         """How many of the section's loops must stand around the instruction: those it depends on."""
@@ -244,6 +246,11 @@ class Statements:
         start = start.format(lowest=_limit(instr.dtype, False), highest=_limit(instr.dtype, True))
         if kind in EXTREMES and instr.dtype is dt.float32 and self._one_accumulator():
             return self._extreme(name, kind, value, start)
+        if self.sums:
+            names = (self.kernel.fresh(f"{name}_part"), self.kernel.fresh(f"{name}_lanes"), self.kernel.fresh(f"{name}_wide"))
+            starts, statement, after = self.sums.reduction(name, names, value)
+            self.starts, self.results = [*self.starts, *starts], [*self.results, after]
+            return [statement]
         if self.kernel.lane:
             accumulator = self._accumulator_of_lane(instr, kind, wide or result, start)
         elif self.lanes and not wide:

@@ -1,7 +1,8 @@
 """C++ that writes a result past the caches: into an array on the stack, and from there by whole lines.
 
 Input: a nest of a kernel whose schedule names such results (streamed.py), and the loop that runs by blocks. The array
-keeps the loop as it is, in plain SIMD code; it costs nothing, since the memory is what the loop waits for.
+keeps the loop as it is, in plain SIMD code. An array of one line is never in memory: the compiler hands on the registers
+that it was made in. Through an array of 256 elements, which is, a layer norm took 1.15 times as long (AMD Zen 4).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from stage3_lowering.lowering.cpp_ops import CPP_TYPES
 from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_index
 from stage3_lowering.lowering.streamed import streamed_stores
 from stage_contracts.index_expr import symbol
+from stage_contracts.kernel_schedule import CACHE_LINE
 from stage_contracts.loop_ir import LoopNest
 
 if TYPE_CHECKING:
@@ -20,10 +22,22 @@ if TYPE_CHECKING:
 TEAM, SHARED = "#pragma omp parallel for", "#pragma omp for"
 
 
+def line_step(text: KernelText, nest: LoopNest, loop: str) -> int:
+    """How many elements make a line of each result that the nest writes so; 0 where the loop leaves a rest of one."""
+    types = {i.name: i.dtype for i in nest.body}
+    widths = [of.itemsize for s in streamed_stores(nest, text.schedule.streamed) if (of := types[s.args[2]])]
+    step, size = CACHE_LINE // min(widths, default=CACHE_LINE), text.sizes[loop]
+    tile = dict(text.schedule.tiles).get(loop, step)
+    return step if step > 1 and isinstance(size, int) and size % step == tile % step == 0 else 0
+
+
 def through_lines(
     text: KernelText, writer: Statements, nest: LoopNest, loop: str, block: str, size: int
 ) -> tuple[list[str], list[str]]:
-    """What stands before the loop that runs over a block, and what behind it. The writer's stores go to the arrays."""
+    """What stands before the loop that runs over a block, and what behind it. The writer's stores go to the arrays.
+
+    A block is of as many elements as a line has, or more where it may be the last and shorter.
+    """
     before, behind = [], []
     types = {i.name: i.dtype for i in nest.body}
     left = f"{cpp_index(text.sizes[loop])} - {block}"
@@ -34,7 +48,9 @@ def through_lines(
         before.append(f"{CPP_TYPES[dtype.name]} {lines}[{size}];")
         writer.streamed[buffer] = f"{lines}[{writer.pairs.first if writer.pairs else loop} - {block}]"
         start = cpp_index(index.subs(symbol(loop), symbol(block)))
-        behind.append(f"cutaway::stream(&{buffer}[{start}], {lines}, {left});")
+        whole = size == line_step(text, nest, loop)
+        call = f"stream_lines(&{buffer}[{start}], {lines})" if whole else f"stream(&{buffer}[{start}], {lines}, {left})"
+        behind.append(f"cutaway::{call};")
     return before, behind
 
 
