@@ -271,6 +271,7 @@ inline int64_t wrap_index(int64_t index, int64_t size, int64_t& bad) {  // negat
 template <class T, int most> struct Gathered {  // up to `most` elements from places, loaded one by one: not in lanes
     T elements[most];
     Gathered(const T* from, const int64_t* places, int64_t left) {
+#pragma GCC unroll 8
         for (int64_t at = 0; at < (left < most ? left : most); ++at) {
             elements[at] = from[places[at]];
             asm volatile("");  // the CPU's own gather is slower
