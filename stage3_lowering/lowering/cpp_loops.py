@@ -163,7 +163,7 @@ class KernelText:
         writer.pairs = None if found or stages else self._pairs(nest, order)
         step = line_step(self, nest, order[-1]) if self.schedule.streamed else 0
         line = self.fresh(f"{order[-1]}_line") if step else ""
-        lines, streams = self._streamed(writer, order, line or names.get(order[-1], ""), step)
+        lines, streams = self._streamed(writer, line or names[order[-1]], step) if self.schedule.streamed else ([], [])
         levels = self.levels(writer, nest, 0, len(nest.body), len(order))
         if not order:
             return levels[0]
@@ -211,13 +211,9 @@ class KernelText:
                 threads = self._threads(min(perfect, len(plain)))
         return nested(heads, levels, threads | {len(heads) - 1: simd}, {len(heads) - 1: streams})
 
-    def _streamed(
-        self, writer: Statements, order: tuple[str, ...], block: str, step: int
-    ) -> tuple[list[str], list[str]]:
+    def _streamed(self, writer: Statements, block: str, step: int) -> tuple[list[str], list[str]]:
         """What stands before the last loop and behind it, where results are written past the caches."""
-        if not self.schedule.streamed:
-            return [], []
-        last = order[-1]
+        last = self.schedule.order[-1]
         return through_lines(self, writer, writer.nest, last, block, step or dict(self.schedule.tiles)[last])
 
     def _with_columns(self, nest: LoopNest, loops: dict[str, int], found: ColumnValues) -> list[str]:

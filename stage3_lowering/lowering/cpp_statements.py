@@ -324,10 +324,7 @@ class Statements:
         if not self.kernel.in_groups(self.nest):
             return accumulator
         so_far = self.kernel.fresh(f"{name}_so_far")
-        group = (f"{of} {so_far} = {accumulator};", f"{accumulator} = {so_far};")
-        if of == "double" and instr.dtype is dt.float32:  # a few rows in float: a conversion for all of them
-            group = (f"float {so_far} = 0;", f"{accumulator} += {so_far};")
-        self.parts.append(group)
+        self.parts.append((f"{of} {so_far} = {accumulator};", f"{accumulator} = {so_far};"))
         return so_far
 
     def _scan(self, instr: Instr, kind: str, value: str) -> list[str]:
