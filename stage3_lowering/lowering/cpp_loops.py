@@ -18,8 +18,8 @@ from stage3_lowering.lowering.cpp_lanes import row_lanes
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES, REDUCTIONS
 from stage3_lowering.lowering.cpp_pairs import Pairs, nests_in_pairs
 from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_index, nested
-from stage3_lowering.lowering.cpp_sums import STEP, sum_lanes
 from stage3_lowering.lowering.cpp_streamed import line_step, through_lines, with_fence
+from stage3_lowering.lowering.cpp_sums import STEP, sum_lanes
 from stage3_lowering.lowering.cpp_tiles import BAD_INDEX, gathered_loop, stage_loop, stages_of, turned_loop
 from stage3_lowering.lowering.gathers import gathers
 from stage3_lowering.lowering.index_set_splitting import in_piece
@@ -163,7 +163,9 @@ class KernelText:
         writer.pairs = None if found or stages else self._pairs(nest, order)
         step = line_step(self, nest, order[-1]) if self.schedule.streamed else 0
         line = self.fresh(f"{order[-1]}_line") if step else ""
-        lines, streams = self._streamed(writer, line or names[order[-1]], step) if self.schedule.streamed else ([], [])
+        lines, streams = (
+            self._streamed(writer, line or names[order[-1]], step) if self.schedule.streamed else ([], [])
+        )
         levels = self.levels(writer, nest, 0, len(nest.body), len(order))
         if not order:
             return levels[0]
@@ -353,7 +355,9 @@ class KernelText:
                 return writer.lanes.loop(first, last, levels[1])
             whole = f"for (int64_t r0 = {first}; r0 < {last}; ++r0) {{"
             whole = writer.pairs.head(first, last) if writer.pairs else whole
-            return nested([whole if self.schedule.split or writer.pairs else heads[0], *heads[1:]], levels, pragma)
+            return nested(
+                [whole if self.schedule.split or writer.pairs else heads[0], *heads[1:]], levels, pragma
+            )
         size, step = writer.nest.reduction_ranges[0], self.block_of(writer.nest)
         step = (writer.block and line_step(self, writer.nest, "r0")) or step
         block = writer.block or self.fresh("r0_block")

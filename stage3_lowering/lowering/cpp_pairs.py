@@ -1,4 +1,4 @@
-"""The C++ of a loop over bfloat16 values, two at a time: a word of 32 bits holds both, and each is a shift or a mask of it.
+"""The C++ of a loop over bfloat16 values, two at a time: a word holds both, and each is a shift or a mask of it.
 
 Input: cpp_loops.py's kernel, a nest of it, and the loop over elements that lie side by side. One at a time, a half is
 made wide and narrow again by instructions that move lanes: a third of an RMS norm's time (AMD Zen 4). A pair's lanes
@@ -88,7 +88,12 @@ def _row_names(text: KernelText, nest: LoopNest) -> set[str]:
     """The internal buffers with an element for each step of the nest's reduction."""
     body = nest.body[: nest.split] if nest.reduction_ranges else ()
     found = {i.args[0] for i in body if i.op in ("load", "store")}
-    rows = {i.args[0] for n in text.kernel.nests for i in n.body[: n.split] if n.reduction_ranges and i.op == "store"}
+    rows = {
+        i.args[0]
+        for n in text.kernel.nests
+        for i in n.body[: n.split]
+        if n.reduction_ranges and i.op == "store"
+    }
     return found & rows & set(text.kernel.internal)
 
 
@@ -118,5 +123,9 @@ def _elementwise(text: KernelText, instr: Instr, types: dict[str, DType | None],
         return False
     if instr.op in ("load", "store"):
         half = types[str(instr.args[2])] if instr.op == "store" else instr.dtype
-        return half is dt.bfloat16 and len(instr.args) == 2 + (instr.op == "store") and stride(instr.args[1], loop) == 1
+        return (
+            half is dt.bfloat16
+            and len(instr.args) == 2 + (instr.op == "store")
+            and stride(instr.args[1], loop) == 1
+        )
     return instr.args[0] in REDUCTIONS if instr.op == "reduction" else True

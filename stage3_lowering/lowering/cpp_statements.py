@@ -247,8 +247,8 @@ class Statements:
         if kind in EXTREMES and instr.dtype is dt.float32 and self._one_accumulator():
             return self._extreme(name, kind, value, start)
         if self.sums:
-            names = (self.kernel.fresh(f"{name}_part"), self.kernel.fresh(f"{name}_lanes"), self.kernel.fresh(f"{name}_wide"))
-            starts, statement, after = self.sums.reduction(name, names, value)
+            part, array, sums = (self.kernel.fresh(f"{name}_{word}") for word in ("part", "lanes", "wide"))
+            starts, statement, after = self.sums.reduction(name, (part, array, sums), value)
             self.starts, self.results = [*self.starts, *starts], [*self.results, after]
             return [statement]
         if self.kernel.lane:

@@ -1,8 +1,8 @@
 """C++ that writes a result past the caches: into an array on the stack, and from there by whole lines.
 
 Input: a nest of a kernel whose schedule names such results (streamed.py), and the loop that runs by blocks. The array
-keeps the loop as it is, in plain SIMD code. An array of one line is never in memory: the compiler hands on the registers
-that it was made in. Through an array of 256 elements, which is, a layer norm took 1.15 times as long (AMD Zen 4).
+keeps the loop as it is, in plain SIMD code. An array of one line is never in memory: the compiler hands on the
+registers that it was made in. Through one of 256 elements, which is, a layer norm took 1.15 times as long (AMD Zen 4).
 """
 
 from __future__ import annotations
@@ -49,7 +49,11 @@ def through_lines(
         writer.streamed[buffer] = f"{lines}[{writer.pairs.first if writer.pairs else loop} - {block}]"
         start = cpp_index(index.subs(symbol(loop), symbol(block)))
         whole = size == line_step(text, nest, loop)
-        call = f"stream_lines(&{buffer}[{start}], {lines})" if whole else f"stream(&{buffer}[{start}], {lines}, {left})"
+        call = (
+            f"stream_lines(&{buffer}[{start}], {lines})"
+            if whole
+            else f"stream(&{buffer}[{start}], {lines}, {left})"
+        )
         behind.append(f"cutaway::{call};")
     return before, behind
 

@@ -1,4 +1,4 @@
-"""The C++ of float32 sums over a row of fixed length: STEP elements at a time, each lane with an accumulator of its own.
+"""The C++ of float32 sums over a row of fixed length: STEP elements at a time, with an accumulator for each lane.
 
 Input: cpp_loops.py's kernel and one pass of it over the elements of a row. A compiler adds up the lanes of a reduction
 one by one, as it must: after each block of 256 elements, half as long as the block took (AMD Zen 4). Here blocks are
@@ -33,7 +33,9 @@ class SumLanes:
     size: int
     block: int
     pairs: Pairs | None
-    arrays: list[tuple[str, str]] = field(default_factory=list)  # the names of a sum's registers, and of its lanes
+    arrays: list[tuple[str, str]] = field(
+        default_factory=list
+    )  # the names of a sum's registers, and of its lanes
     blocks: list[str] = field(default_factory=list)  # what follows a block
 
     @property
@@ -59,7 +61,8 @@ class SumLanes:
         version for the outer one, and then no SIMD code of the inner one.
         """
         if self.size == self.block:
-            return ["#pragma omp simd", f"for (int64_t r0 = 0; r0 < {self.size}; ++r0) {{", *(INDENT + x for x in body), "}"]
+            head = f"for (int64_t r0 = 0; r0 < {self.size}; ++r0) {{"
+            return ["#pragma omp simd", head, *(INDENT + line for line in body), "}"]
         of, step = (self.pairs.first, f"2 * {self.lane}") if self.pairs else ("r0", self.lane)
         ends = [f"{self.first} % {self.block} == {self.block - STEP}"]
         ends += [f"{self.first} == {self.size - STEP}"] * bool(self.size % self.block)
@@ -85,7 +88,14 @@ def sum_lanes(text: KernelText, writer: Statements) -> SumLanes | None:
     """How a pass adds up whose reductions are all float32 sums, and whose row has no rest; None for others."""
     nest = writer.nest
     (size,) = nest.reduction_ranges if len(nest.reduction_ranges) == 1 else (0,)
-    if text.column or text.schedule.split or text.kernel.rows or not isinstance(size, int) or not size or size % STEP:
+    if (
+        text.column
+        or text.schedule.split
+        or text.kernel.rows
+        or not isinstance(size, int)
+        or not size
+        or size % STEP
+    ):
         return None
     reductions = [i for i in nest.body[: nest.split] if i.op == "reduction"]
     sums = all(i.args[0] == "sum" and i.dtype is dt.float32 for i in reductions)
