@@ -100,8 +100,14 @@ def _row_names(text: KernelText, nest: LoopNest) -> set[str]:
 def _fits(text: KernelText, nest: LoopNest) -> bool:
     """Whether all that the last loop changes are bfloat16 values side by side, and what is computed of them inline."""
     loop, inner = _loop(text, nest), bool(nest.reduction_ranges)
-    size = text.sizes.get(loop)
-    if not isinstance(size, int) or size % 2 or len(nest.reduction_ranges) > 1 or inner != bool(text.inner):
+    size, tile = text.sizes.get(loop), dict(text.schedule.tiles).get(loop, 2)
+    if (
+        not isinstance(size, int)
+        or size % 2
+        or tile % 2
+        or len(nest.reduction_ranges) > 1
+        or inner != bool(text.inner)
+    ):
         return False
     body = nest.body[: nest.split] if inner else nest.body
     loops = {loop: 1} if inner else {v: k for k, v in enumerate(text.schedule.order, 1)}
