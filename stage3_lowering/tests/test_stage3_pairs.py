@@ -4,12 +4,16 @@ Input: one program of many lengths each, built without SIMD code, with that of e
 machine has. What a loop by pairs computes is held against NumPy in float32, rounded after every operator.
 """
 
+import platform
+import subprocess
+
 import ml_dtypes
 import numpy as np
 import pytest
 
+from stage3_lowering.lowering.cpp_ops import HELPERS
 from stage3_lowering.lowering.cpp_sums import STEP
-from stage3_lowering.tests.cpp_runner import run_cpp
+from stage3_lowering.tests.cpp_runner import CLANG, CXX, run_cpp
 from stage3_lowering.tests.graphs import CPP, trace
 from stage3_lowering.tests.test_stage3_half import ordered, same_halves
 from stage3_lowering.tests.test_stage3_row_lanes import LEVELS
@@ -248,3 +252,27 @@ def test_a_row_with_a_rest_is_added_up_as_before(seam):
     program = emitted(seam, lambda c, x: c.sum(x, (1,), False), x)
     assert "reduction(+" in kernels(program)
     np.testing.assert_array_equal(run_cpp(program, [x])[0], x.sum(1))
+
+
+NORM = """\
+extern "C" void norm(const float* x, float* to) {
+    for (long line = 0; line < 1024; line += 16) {
+        float lines[16];
+        #pragma omp simd
+        for (long k = line; k < line + 16; ++k) lines[k - line] = x[k] * 2 + 1;
+        cutaway::stream_lines(&to[line], lines);
+    }
+}
+"""
+
+
+@pytest.mark.skipif(CLANG or platform.machine() != "x86_64", reason="the instructions are x86's")
+@pytest.mark.parametrize(("cpu", "register"), [("skylake-avx512", "zmm"), ("haswell", "ymm")])
+def test_a_line_is_never_in_memory_before_it_is_written(tmp_path, cpu, register):
+    """What the loop made is written from its registers: the only plain stores are of a result that no line begins."""
+    helpers = f"#include <stdint.h>\nnamespace cutaway {{\n{HELPERS['stream_lines']}\n}}\n"
+    (tmp_path / "norm.cpp").write_text(helpers + NORM)
+    command = f"{CXX} -O3 -fopenmp -march={cpu} -mprefer-vector-width=512 -S -o - norm.cpp".split()
+    text = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert f"vmovntps\t%{register}" in text
+    assert not [line for line in text.splitlines() if "vmov" in line and "(%rsp)" in line]

@@ -109,7 +109,16 @@ def test_values_and_which_are_written_so(name):
         np.testing.assert_allclose(mine, theirs, rtol=10 * within, atol=within * np.abs(theirs).max())
 
 
-LINES = ["rows and a row", "turned", "layer norm", "embedding", "gather", "dropout", "halves by pairs", "bools"]
+LINES = [
+    "rows and a row",
+    "turned",
+    "layer norm",
+    "embedding",
+    "gather",
+    "dropout",
+    "halves by pairs",
+    "bools",
+]
 
 
 @pytest.mark.parametrize("name", LINES)
@@ -120,7 +129,9 @@ def test_rows_of_whole_lines_go_from_registers(name):
     assert "cutaway::stream_lines(&" in text and "cutaway::stream(&" not in text
 
 
-@pytest.mark.parametrize("name", ["an odd count", "turned", "layer norm", "halves by pairs", "results of two widths"])
+@pytest.mark.parametrize(
+    "name", ["an odd count", "turned", "layer norm", "halves by pairs", "results of two widths"]
+)
 def test_the_bits_of_plain_stores(name):
     function, tensors, _ = CASES[name]
     text, call = text_and_call(function, *tensors, large=NEVER)
