@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from stage3_lowering.lowering.column_values import ColumnValues, column_values
@@ -16,8 +17,9 @@ from stage3_lowering.lowering.cpp_accumulators import SHORTEST, accumulators
 from stage3_lowering.lowering.cpp_columns import in_groups, rows_in_groups, rows_in_parts
 from stage3_lowering.lowering.cpp_lanes import row_lanes
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES, REDUCTIONS
-from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_index, nested, rows_of_floats
-from stage3_lowering.lowering.cpp_streamed import through_lines, with_fence
+from stage3_lowering.lowering.cpp_pairs import Pairs, nests_in_pairs
+from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_index, nested
+from stage3_lowering.lowering.cpp_streamed import line_step, through_lines, with_fence
 from stage3_lowering.lowering.cpp_tiles import BAD_INDEX, gathered_loop, stage_loop, stages_of, turned_loop
 from stage3_lowering.lowering.gathers import gathers
 from stage3_lowering.lowering.index_set_splitting import in_piece
@@ -62,10 +64,11 @@ class KernelText:
         asked = asking(kernel, schedule.order[-1]) if schedule.prefetch and self.inner else {}
         self.asking = {buffer: nest for buffer, nest in asked.items() if buffer in schedule.prefetch}
         self.kept_rows: dict[str, str] = {}  # internal buffer -> its array of an element per reduction point
-        self.float_rows = rows_of_floats(kernel)
-        self.rows = self._declare_rows()
         self.group = self.fresh("r0_group")  # the first of the elements that stand side by side
+        self.in_pairs, self.float_rows = nests_in_pairs(self)
+        self.rows = self._declare_rows()
         self.lane_names = tuple(self.fresh(name) for name in ("first", "lane", "active"))
+        self.first_of_pair = self.fresh("pair") if self.in_pairs else ""
         # the loop that runs tile by tile alone: its name, where a tile starts, its size, how many steps are left
         self.tile = ("", "", 0, "")
         self.bounds: dict[str, tuple[int, Any]] = {}  # of the loop that runs in pieces: the one being written
@@ -156,18 +159,25 @@ class KernelText:
             writer.elsewhere = found.only
             writer.gathered = {i.name: self.fresh(f"{i.name}_tile") for i in found.loads}
         writer.tile_starts += turned_loop(self, writer, names)
-        lines, streams = self._streamed(writer, order, names)
         stages = stages_of(self, writer)
+        writer.pairs = None if found or stages else self._pairs(nest, order)
+        step = line_step(self, nest, order[-1]) if self.schedule.streamed else 0
+        line = self.fresh(f"{order[-1]}_line") if step else ""
+        lines, streams = (
+            self._streamed(writer, line or names[order[-1]], step) if self.schedule.streamed else ([], [])
+        )
         levels = self.levels(writer, nest, 0, len(nest.body), len(order))
         if not order:
             return levels[0]
+        levels[-1] = writer.pairs.body(levels[-1]) if writer.pairs else levels[-1]
         ahead, asks = asked_for(self, writer, nest, names)
         levels[-2] += ahead
         writer.tile_starts += asks
         heads, blocks = [], []
         for v in order:
+            pairs = writer.pairs if v == order[-1] else None
             if v not in tiles:
-                heads.append(self._head(v))
+                heads.append(pairs.head("0", cpp_index(self.sizes[v])) if pairs else self._head(v))
                 continue
             block, (first, end) = names[v], self.bounds.get(v, (0, self.sizes[v]))
             size = cpp_index(end)
@@ -175,7 +185,12 @@ class KernelText:
             stop = f"{block} + {tiles[v]}"
             whole = isinstance(end, int) and (end - first) % tiles[v] == 0
             stop = stop if whole else f"({stop} < {size} ? {stop} : {size})"
-            heads.append(f"for (int64_t {v} = {block}; {v} < {stop}; ++{v}) {{")
+            of_tile = f"for (int64_t {v} = {block}; {v} < {stop}; ++{v}) {{"
+            if line and v == order[-1]:
+                heads.append(f"for (int64_t {line} = {block}; {line} < {stop}; {line} += {step}) {{")
+                block, stop = line, f"{line} + {step}"
+            each = f"for (int64_t {v} = {block}; {v} < {stop}; ++{v}) {{"
+            heads.append(pairs.head(block, stop) if pairs else each)
         tiled = len(blocks)
         simd = f"#pragma omp simd{BAD_INDEX * (self.checks and order[-1] in writer.checked)}"
         # statements end a collapse
@@ -185,27 +200,23 @@ class KernelText:
             threads = {0: threads[0].replace("for", "for simd", 1).replace("if(", "if(parallel: ")}
             return nested(heads, levels, threads)
         if tiled:
-            plain = [h for v, h in zip(order, heads, strict=True) if v not in tiles]
-            heads = plain + blocks + [h for v, h in zip(order, heads, strict=True) if v in tiles]
+            plain = [self._head(v) for v in order if v not in tiles]
+            heads = plain + blocks + heads[len(plain) :]
             if found:
-                writer.tile_starts += gathered_loop(self, writer, found, heads[-1])
+                writer.tile_starts += gathered_loop(self, writer, found, of_tile)
             for stage in stages:
-                writer.tile_starts += stage_loop(self, writer, stage, heads[-1])
+                writer.tile_starts += stage_loop(self, writer, stage, of_tile)
             inside = [*[[]] * (tiled - 1), writer.tile_starts]
             levels = levels[: len(plain) + 1] + inside + levels[len(plain) + 1 :]
-            levels[-2] = [*levels[-2], *lines]
+            levels[-2:] = [levels[-2], lines, levels[-1]] if line else [[*levels[-2], *lines], levels[-1]]
             if plain:
                 threads = self._threads(min(perfect, len(plain)))
         return nested(heads, levels, threads | {len(heads) - 1: simd}, {len(heads) - 1: streams})
 
-    def _streamed(
-        self, writer: Statements, order: tuple[str, ...], names: dict[str, str]
-    ) -> tuple[list[str], list[str]]:
+    def _streamed(self, writer: Statements, block: str, step: int) -> tuple[list[str], list[str]]:
         """What stands before the last loop and behind it, where results are written past the caches."""
-        if not self.schedule.streamed:
-            return [], []
-        last = order[-1]
-        return through_lines(self, writer, writer.nest, last, names[last], dict(self.schedule.tiles)[last])
+        last = self.schedule.order[-1]
+        return through_lines(self, writer, writer.nest, last, block, step or dict(self.schedule.tiles)[last])
 
     def _with_columns(self, nest: LoopNest, loops: dict[str, int], found: ColumnValues) -> list[str]:
         """The values of each column, in a loop before the others, and the loops that read them."""
@@ -238,11 +249,14 @@ class KernelText:
         writer = Statements(nest, self, {v: depth for depth, v in enumerate(inner, 1)})
         if not loops:
             return self._after(writer, self.levels(writer, nest, 0, len(nest.body), len(inner)))
+        writer.pairs = self._pairs(nest, loops)
         if streamed_stores(nest, self.schedule.streamed):
             writer.block = self.fresh("r0_block")
-            writer.streams = through_lines(self, writer, nest, "r0", writer.block, self.block_of(nest))
+            step = line_step(self, nest, "r0") or self.block_of(nest)
+            writer.streams = through_lines(self, writer, nest, "r0", writer.block, step)
         writer.lanes, writer.side_by_side = row_lanes(self, nest), accumulators(self, nest)
         levels = self.levels(writer, nest, 0, nest.split, len(inner))
+        levels[-1] = writer.pairs.body(levels[-1]) if writer.pairs else levels[-1]
         heads, before = [self._head(v) for v in loops], list(writer.accumulators)
         if self.column:
             heads.append(self._lanes())
@@ -337,6 +351,7 @@ class KernelText:
         if not (writer.parts or writer.block):
             return self._row(writer, first, last, heads[1:], levels, pragma)
         size, step = writer.nest.reduction_ranges[0], self.block_of(writer.nest)
+        step = (writer.block and line_step(self, writer.nest, "r0")) or step
         block = writer.block or self.fresh("r0_block")
         head = f"for (int64_t {block} = {first}; {block} < {last}; {block} += {step}) {{"
         end, stop = f"{block} + {step}", list[str]()
@@ -359,7 +374,12 @@ class KernelText:
             return writer.lanes.loop(first, last, levels[1])
         if writer.side_by_side:
             return writer.side_by_side.loop(first, last, levels)
-        return nested([f"for (int64_t r0 = {first}; r0 < {last}; ++r0) {{", *inner], levels, pragma)
+        each = f"for (int64_t r0 = {first}; r0 < {last}; ++r0) {{"
+        return nested([writer.pairs.head(first, last) if writer.pairs else each, *inner], levels, pragma)
+
+    def _pairs(self, nest: LoopNest, loops: Sequence[str]) -> Pairs | None:
+        """The names of the nest's last loop where it takes two elements at a time."""
+        return Pairs(loops[-1], self.first_of_pair) if nest in self.in_pairs else None
 
     def block_of(self, nest: LoopNest) -> int:
         """The elements of a block of a row."""

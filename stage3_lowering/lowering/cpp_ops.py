@@ -7,6 +7,7 @@ helpers it uses.
 
 from __future__ import annotations
 
+from stage3_lowering.lowering.cpp_halves import HALF_HELPERS
 from stage3_lowering.lowering.cpp_math import UNARY
 from stage_contracts.dtype import BOOL, FLOATING, INTEGER
 
@@ -172,59 +173,7 @@ template <class T, class F> T to_integer(F x) {  // truncated; NaN and what does
     T whole = sizeof(T) == 8 ? T(int64_t(fits)) : T(int32_t(fits));
     return fits > -1 && fits < 1 ? T(0) : whole;  // g++ 12 makes trunc of a cast there and back: -0.0 of -0.5
 }""",
-    "from_bfloat16": """\
-inline float from_bfloat16(uint16_t x) {  // the upper half of a float
-    uint32_t bits = uint32_t(x) << 16;
-    float out;
-    __builtin_memcpy(&out, &bits, 4);
-    return out;
-}""",
-    "to_bfloat16": """\
-inline uint16_t to_bfloat16(float x) {  // to nearest, ties to even
-    uint32_t bits;
-    __builtin_memcpy(&bits, &x, 4);
-    uint32_t upper = bits >> 16, nearest = (bits + 0x7FFFu + (upper & 1)) >> 16;
-    return uint16_t(x != x ? upper | 0x40u : nearest);  // of a NaN, one that no rounding makes an infinity
-}""",
-    "round_bfloat16": """\
-inline float round_bfloat16(float x) {  // what is left of x in a bfloat16; of a NaN, one with 16 zeros at its end
-    uint32_t bits;
-    __builtin_memcpy(&bits, &x, 4);
-    bits = (bits + 0x7FFFu + (bits >> 16 & 1)) & 0xFFFF0000u;
-    __builtin_memcpy(&x, &bits, 4);
-    return x;
-}""",
-    "narrow_bfloat16": """\
-inline uint16_t narrow_bfloat16(float x) {  // to nearest, ties to even; a NaN has 16 zeros at its end
-    uint32_t bits;
-    __builtin_memcpy(&bits, &x, 4);
-    return uint16_t((bits + 0x7FFFu + (bits >> 16 & 1)) >> 16);
-}""",
-    "from_float16": """\
-inline float from_float16(uint16_t x) {  // the exponent moved by a multiplication, which does what is below normal too
-    uint32_t bits = uint32_t(x & 0x7FFFu) << 13, special = (x & 0x7C00u) == 0x7C00u ? 0x7F800000u : 0;
-    float size;
-    __builtin_memcpy(&size, &bits, 4);
-    size *= 0x1p112f;
-    __builtin_memcpy(&bits, &size, 4);
-    bits |= special | uint32_t(x & 0x8000u) << 16;
-    __builtin_memcpy(&size, &bits, 4);
-    return size;
-}""",
-    "to_float16": """\
-inline uint16_t to_float16(float x) {  // to nearest, ties to even
-    uint32_t bits, small;
-    __builtin_memcpy(&bits, &x, 4);
-    uint32_t sign = bits >> 16 & 0x8000u, size = bits & 0x7FFFFFFFu;
-    float rounded;  // below normal: adding 0.5 rounds at the last bit of a half
-    __builtin_memcpy(&rounded, &size, 4);
-    rounded += 0.5f;
-    __builtin_memcpy(&small, &rounded, 4);
-    uint32_t normal = (size + 0xFFFu + (size >> 13 & 1) - 0x38000000u) >> 13;
-    uint32_t number = size < 0x38800000u ? small - 0x3F000000u : normal;
-    uint32_t finite = size >= 0x477FF000u ? 0x7C00u : number;
-    return uint16_t(sign | (size > 0x7F800000u ? 0x7E00u : finite));
-}""",
+    **HALF_HELPERS,
     "bitcast": """\
 template <class T, class F> T bitcast(F x) {  // the same bits as another type
     static_assert(sizeof(T) == sizeof(F));
@@ -243,6 +192,7 @@ inline int64_t wrap_index(int64_t index, int64_t size, int64_t& bad) {  // negat
 template <class T, int most> struct Gathered {  // up to `most` elements from places, loaded one by one: not in lanes
     T elements[most];
     Gathered(const T* from, const int64_t* places, int64_t left) {
+#pragma GCC unroll 8
         for (int64_t at = 0; at < (left < most ? left : most); ++at) {
             elements[at] = from[places[at]];
             asm volatile("");  // the CPU's own gather is slower
@@ -394,6 +344,32 @@ template <class T, int most> void stream(T* to, const T (&from)[most], int64_t l
         CUTAWAY_STREAM((Lanes*)(to + at), given);
     }
     for (int64_t at = lines; at < count; ++at) to[at] = from[at];
+}""",
+    "stream_lines": """\
+#if defined(__AVX512F__)
+#define CUTAWAY_WIDEST 64
+#define CUTAWAY_PAST_CACHES(to, lanes) __builtin_ia32_movntps512((float*)to, lanes)
+#elif defined(__AVX__)
+#define CUTAWAY_WIDEST 32
+#define CUTAWAY_PAST_CACHES(to, lanes) __builtin_ia32_movntps256((float*)to, lanes)
+#else
+#define CUTAWAY_WIDEST 16
+#define CUTAWAY_PAST_CACHES(to, lanes) *to = lanes
+#endif
+#if defined(__clang__)
+#undef CUTAWAY_PAST_CACHES
+#define CUTAWAY_PAST_CACHES(to, lanes) __builtin_nontemporal_store(lanes, to)
+#endif
+template <class T, int n> void stream_lines(T* to, const T (&from)[n]) {  // whole lines past the caches, from registers
+    typedef float Lanes __attribute__((vector_size(CUTAWAY_WIDEST), may_alias));
+    constexpr int lanes = CUTAWAY_WIDEST / sizeof(T), count = n / lanes;
+    Lanes given[count];
+    for (int k = 0; k < count; ++k) __builtin_memcpy(&given[k], from + k * lanes, sizeof(Lanes));
+    if (uintptr_t(to) % 64) {
+        for (int k = 0; k < count; ++k) __builtin_memcpy(to + k * lanes, &given[k], sizeof(Lanes));
+    } else {
+        for (int k = 0; k < count; ++k) CUTAWAY_PAST_CACHES((Lanes*)(to + k * lanes), given[k]);
+    }
 }""",
     "streamed": """\
 inline void streamed() {  // other threads see all that this one wrote past the caches

@@ -24,6 +24,7 @@ from stage_contracts.tensor_meta import contiguous_strides
 if TYPE_CHECKING:
     from stage3_lowering.lowering.cpp_accumulators import Accumulators
     from stage3_lowering.lowering.cpp_lanes import RowLanes
+    from stage3_lowering.lowering.cpp_pairs import Pairs
 
 INDENT = "    "
 
@@ -67,6 +68,7 @@ class Statements:
         )
         self.side_by_side: Accumulators | None = None  # of a row of known length
         self.elsewhere: frozenset[str] = frozenset()  # values that only such a loop needs
+        self.pairs: Pairs | None = None  # the loop over elements takes two halves at a time
 
     def depth_of(self, instr: Instr) -> int:
         """How many of the section's loops must stand around the instruction: those it depends on."""
@@ -106,6 +108,9 @@ class Statements:
         return f"{CPP_TYPES[instr.dtype.name]} {instr.name} = {expression};"
 
     def _load(self, instr: Instr, buffer: str, index: Any, mask: str = "") -> list[str]:
+        if self.pairs and self.depth_of(instr) == max(self.loops.values()):
+            start = self.pairs.start(self.kernel.kept_rows.get(buffer, buffer), self._place(buffer, index))
+            return [self._declare(instr, self.pairs.load(self.kernel.fresh(f"{instr.name}_pair"), start))]
         if buffer in self.kernel.inside:
             # a row of one has no loop here
             one = buffer in self.kernel.kept_rows and not self.nest.reduction_variables
@@ -129,6 +134,10 @@ class Statements:
         return [self._declare(instr, f"{mask} ? {element} : 0" if mask else element)]
 
     def _store(self, instr: Instr, buffer: str, index: Any, value: str) -> list[str]:
+        if self.pairs:
+            start = self.pairs.start(self.kernel.kept_rows.get(buffer, buffer), self._place(buffer, index))
+            pair = self.kernel.fresh(f"{buffer}_pair")
+            return [self.pairs.store(pair, self.streamed.get(buffer, start), value)]
         if buffer in self.streamed:
             return [f"{self.streamed[buffer]} = {value};"]
         if self.lanes:
@@ -149,6 +158,11 @@ class Statements:
         self.arrays.append(f"{of} {array}[{self.kernel.width}];")
         self.kernel.inside[buffer] = f"{array}[{self.kernel.lane}]"
         return [f"{self.kernel.inside[buffer]} = {value};"]
+
+    def _place(self, buffer: str, index: Any) -> Any:
+        """The index of an element: in a kept row, of the row's own."""
+        row = dot(contiguous_strides(self.nest.reduction_ranges), self.nest.reduction_variables)
+        return row if buffer in self.kernel.kept_rows else index
 
     def _constant(self, instr: Instr, value: Any) -> list[str]:
         assert instr.dtype is not None

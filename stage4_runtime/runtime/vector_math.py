@@ -18,6 +18,8 @@ BINARY = ("powf", "pow", "atan2f", "atan2")
 # Each function is computed at the widest. GCC tunes some CPUs with AVX-512 for loops of half that width: a loop would
 # pass each call half a vector through memory, five times slower. Without AVX-512 the flag changes nothing.
 WIDEST_LOOPS = "-mprefer-vector-width=512"
+# The same for loops that hand whole registers on, and for halves.
+WIDE = ("from_bfloat16", "Lanes", "stream_lines")
 # GCC moves a call whose result a select may not take into a branch, and makes two selects of one condition a branch
 # (elu has such). In a branch there are no lanes: where(x > 0, exp(x), x) took twenty times as long as exp(x).
 NO_BRANCHES = ("-fno-tree-sink", "-fno-thread-jumps")
@@ -32,7 +34,7 @@ def vector_math_flags(text: str, compiler: str = "g++") -> tuple[str, ...]:
     found = tuple(f"-DCUTAWAY_MVEC_{name}" for name in wanted if has_vector_version(name))
     if len(found) < len(wanted):
         _say_once(tuple(name for name in wanted if not has_vector_version(name)))
-    wide = (WIDEST_LOOPS,) if found or "cutaway::from_bfloat16" in text else ()
+    wide = (WIDEST_LOOPS,) if found or any(f"cutaway::{name}" in text for name in WIDE) else ()
     return (*found, *wide, *(NO_BRANCHES if found else ()))
 
 

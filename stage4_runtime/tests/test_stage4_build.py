@@ -236,3 +236,10 @@ def test_a_loop_fills_the_widest_vector_on_a_cpu_tuned_for_half_of_it(tmp_path):
     flags = vector_math_flags(LOOP_OF_CALLS)
     text = subprocess.run([*command, *flags], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     assert "_ZGVeN16v_sinf" in text and "_ZGVdN8v_sinf" not in text
+
+
+@pytest.mark.parametrize("helper", ["from_bfloat16", "Lanes", "stream_lines"])
+def test_loops_that_hand_on_whole_registers_are_as_wide_as_those(helper):
+    """A helper takes the widest register: from a loop of narrower ones it would come through memory."""
+    assert vector_math_flags(f"float x = cutaway::{helper}(y);") == ("-mprefer-vector-width=512",)
+    assert vector_math_flags("float x = cutaway::sign(y);") == ()

@@ -5,6 +5,7 @@ which of some give other bits in a hundred runs.
 """
 
 import os
+import re
 import subprocess
 import sys
 from functools import partial
@@ -62,6 +63,10 @@ CASES = {
     "doubles": (lambda x: x * 3 - 1, [drawn(40, 130, dtype="float64")], 1),
     "doubles by lines": (lambda x: x.exp().cumsum(1), [drawn(40, 136, dtype="float64")], 1),
     "halves": (lambda x: F.gelu(x), [HALF], 1),
+    "halves by pairs": (lambda x: x * 3 - 1, [HALF], 1),
+    "halves by pairs from an odd place": (lambda x: x * 3 - 1, [drawn(96, 320, skipped=1).to(cutaway.bfloat16)], 1),
+    "results of two widths": (lambda x: (x + 1, x > 0), [X], 2),
+    "softmax of halves": (lambda x: F.softmax(x, -1), [WIDE.to(cutaway.bfloat16)], 1),
     "bools": (lambda x: x > 0, [WIDE], 1),
     "bytes": (lambda x: (x * 3).to(cutaway.int8), [WIDE], 1),
     "softmax": (lambda x: F.softmax(x, -1), [WIDE], 1),
@@ -96,7 +101,7 @@ def from_lines(monkeypatch):
 def test_values_and_which_are_written_so(name):
     function, tensors, count = CASES[name]
     text, call = text_and_call(function, *tensors)
-    assert text.count("cutaway::stream(&") == count, text
+    assert len(re.findall(r"cutaway::stream(?:_lines)?\(&", text)) == count, text
     got, wanted = call(), seeded(function, *tensors)
     for ours, eager in zip(*(r if isinstance(r, tuple) else (r,) for r in (got, wanted)), strict=True):
         mine, theirs = (t.to(cutaway.float64).numpy() for t in (ours, eager))
@@ -104,7 +109,29 @@ def test_values_and_which_are_written_so(name):
         np.testing.assert_allclose(mine, theirs, rtol=10 * within, atol=within * np.abs(theirs).max())
 
 
-@pytest.mark.parametrize("name", ["an odd count", "turned", "layer norm"])
+LINES = [
+    "rows and a row",
+    "turned",
+    "layer norm",
+    "embedding",
+    "gather",
+    "dropout",
+    "halves by pairs",
+    "bools",
+]
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_rows_of_whole_lines_go_from_registers(name):
+    """Their loops make one line, and no array of more is between it and memory."""
+    function, tensors, _ = CASES[name]
+    text, _ = text_and_call(function, *tensors)
+    assert "cutaway::stream_lines(&" in text and "cutaway::stream(&" not in text
+
+
+@pytest.mark.parametrize(
+    "name", ["an odd count", "turned", "layer norm", "halves by pairs", "results of two widths"]
+)
 def test_the_bits_of_plain_stores(name):
     function, tensors, _ = CASES[name]
     text, call = text_and_call(function, *tensors, large=NEVER)
