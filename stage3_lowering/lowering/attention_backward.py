@@ -20,7 +20,7 @@ from stage3_lowering.lowering.attention import (
     products_of,
     with_kernels,
 )
-from stage3_lowering.lowering.attention_row_values import row_values_of
+from stage3_lowering.lowering.attention_row_values import RowValues, row_values_of
 from stage3_lowering.lowering.row_values import moved_to
 from stage3_lowering.lowering.step_uses import StepUses, step_uses
 from stage3_lowering.lowering.terms import Stores, Term, narrowed, stored_terms, walk
@@ -180,21 +180,25 @@ def _kernels(
     the second; none if a product is neither."""
     writes = {name for n in nests for name in n.writes}
     sides = [by_rows(p, writes, given[0].n) for p in made]
-    widths = [width_of(p, writes) for p in made]
-    if None in sides or any(p.batch != given[0].batch for p in made) or max(widths) > LARGEST_WIDTH:
+    if None in sides or not _fit(made, given[0], writes):
         return (), {}
     own = {side: [p for p, one in zip(made, sides, strict=True) if one is side] for side in (True, False)}
-    between, values, buffers = dict.fromkeys(own, nests), tuple[LoopNest, ...](), dict[str, Buffer]()
+    rows = RowValues(nests, nests, (), {})
     if all(own.values()):
         rows = row_values_of(nests, given[0].n, {*names, *program.buffers}, program.device)
-        between, values, buffers = {True: rows.by_rows, False: rows.by_columns}, rows.values, {**rows.buffers}
     kernels: list[Kernel] = []
-    for template, side in ((BY_ROWS, True), (BY_COLUMNS, False)):
+    for template, side, between in ((BY_ROWS, True, rows.by_rows), (BY_COLUMNS, False, rows.by_columns)):
         if own[side]:
             taken = {*names, *(k.name for k in kernels)}
-            kernel = _kernel(program, template, between[side], given, own[side], taken)
-            kernels.append(_with_values(kernel, values) if side else kernel)
-    return tuple(kernels), buffers
+            kernels.append(_kernel(program, template, between, given, own[side], taken))
+    if rows.values:
+        kernels[0] = _with_values(kernels[0], rows.values)
+    return tuple(kernels), rows.buffers
+
+
+def _fit(made: list[Contraction], given: Contraction, written: Collection[str]) -> bool:
+    """Whether they are of the given product's batch, and no wider than a kernel takes."""
+    return all(p.batch == given.batch and width_of(p, written) <= LARGEST_WIDTH for p in made)
 
 
 def _with_values(kernel: Kernel, values: tuple[LoopNest, ...]) -> Kernel:

@@ -7,7 +7,9 @@ FlashAttention-2, Dao, 2023) is a kernel of its own, which reads what the kernel
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from stage3_lowering.lowering.attention_backward import BY_ROWS
 from stage3_lowering.lowering.step_uses import StepUses, step_uses
@@ -29,17 +31,19 @@ def attention_row_sums(program: Program, target: Target) -> Program:
         if kernel is None or kernel.template != BY_ROWS or kernel.params != step.buffers:
             continue
         for at in _makers(uses, number, kernel):
-            nest = program.kernels[program.steps[at].kernel].nests[0]
-            kernel = _with_sum(kernel, nest)
+            kernel = _with_sum(kernel, program.kernels[program.steps[at].kernel].nests[0])
             steps[at] = None
         kernels[kernel.name], steps[number] = kernel, replace(step, buffers=kernel.params)
-    left = tuple(s for s in steps if s is not None)
-    used = {s.kernel for s in left if isinstance(s, Launch)}
+    return _of(program, kernels, [s for s in steps if s is not None])
+
+
+def _of(program: Program, kernels: Mapping[str, Kernel], steps: Sequence[Any]) -> Program:
+    """These steps, with the kernels that they launch and the buffers that are still in memory."""
+    used = {s.kernel for s in steps if isinstance(s, Launch)}
     inner = {name for n in used for name in kernels[n].internal}
+    buffers = {n: b for n, b in program.buffers.items() if n not in inner}
     return program.with_(
-        kernels={n: k for n, k in kernels.items() if n in used},
-        buffers={n: b for n, b in program.buffers.items() if n not in inner},
-        steps=left,
+        kernels={n: kernels[n] for n in kernels if n in used}, buffers=buffers, steps=tuple(steps)
     )
 
 
@@ -61,27 +65,24 @@ def _is_sum(program: Program, number: int, kernel: Kernel) -> bool:
     """Whether a step does nothing but add up rows of the queries, one sum for each, as the template can write it."""
     step = program.steps[number]
     made = program.kernels[step.kernel] if isinstance(step, Launch) else None
-    if (
-        made is None
-        or made.template
-        or made.rows
-        or made.sizes
-        or made.params != step.buffers
-        or len(made.nests) != 1
-    ):
+    if made is None or made.template or made.rows or made.sizes or made.params != step.buffers:
         return False
-    nest = made.nests[0]
     *batch, rows, _ = kernel.nests[0].ranges
-    whole, flat = (*batch, rows), (math.prod((*batch, rows)),)
-    if nest.ranges not in (whole, flat) or len(nest.reduction_ranges) != 1:
-        return False
+    whole = (*batch, rows)
+    alone = len(made.nests) == 1 and made.nests[0].ranges in (whole, (math.prod(whole),))
+    return alone and _adds_up(made.nests[0])
+
+
+def _adds_up(nest: LoopNest) -> bool:
+    """Whether it stores, where its own point lies, a float32 sum over one loop, and nothing else."""
     reductions = [i for i in nest.body if i.op == "reduction"]
     stores = [i for i in nest.body if i.op == "store"]
     place = sum(s * symbol(f"i{k}") for k, s in enumerate(contiguous_strides(nest.ranges)))
     return (
-        [(i.args[0], i.dtype) for i in reductions] == [("sum", dt.float32)]
-        and [(s.args[1] - place, s.args[2]) for s in stores] == [(0, reductions[0].name)]
+        len(nest.reduction_ranges) == 1
         and {*nest.ops} <= {"load", "cast", "mul", "reduction", "store"}
+        and [(i.args[0], i.dtype) for i in reductions] == [("sum", dt.float32)]
+        and [(s.args[1] - place, s.args[2]) for s in stores] == [(0, reductions[0].name)]
     )
 
 

@@ -17,7 +17,7 @@ from stage3_lowering.lowering.cpp_accumulators import SHORTEST, accumulators
 from stage3_lowering.lowering.cpp_columns import in_groups, rows_in_groups, rows_in_parts
 from stage3_lowering.lowering.cpp_lanes import row_lanes
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES, REDUCTIONS
-from stage3_lowering.lowering.cpp_pairs import Pairs, nests_in_pairs
+from stage3_lowering.lowering.cpp_pairs import Pairs, in_pairs, nests_in_pairs
 from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_index, nested
 from stage3_lowering.lowering.cpp_streamed import line_step, through_lines, with_fence
 from stage3_lowering.lowering.cpp_tiles import BAD_INDEX, gathered_loop, stage_loop, stages_of, turned_loop
@@ -169,7 +169,7 @@ class KernelText:
         levels = self.levels(writer, nest, 0, len(nest.body), len(order))
         if not order:
             return levels[0]
-        levels[-1] = writer.pairs.body(levels[-1]) if writer.pairs else levels[-1]
+        levels[-1] = in_pairs(writer, levels[-1])
         ahead, asks = asked_for(self, writer, nest, names)
         levels[-2] += ahead
         writer.tile_starts += asks
@@ -256,7 +256,7 @@ class KernelText:
             writer.streams = through_lines(self, writer, nest, "r0", writer.block, step)
         writer.lanes, writer.side_by_side = row_lanes(self, nest), accumulators(self, nest)
         levels = self.levels(writer, nest, 0, nest.split, len(inner))
-        levels[-1] = writer.pairs.body(levels[-1]) if writer.pairs else levels[-1]
+        levels[-1] = in_pairs(writer, levels[-1])
         heads, before = [self._head(v) for v in loops], list(writer.accumulators)
         if self.column:
             heads.append(self._lanes())

@@ -62,15 +62,18 @@ class Pairs:
         return [*self.before, "#pragma GCC unroll 2", each, *(INDENT + x for x in lines), "}", *self.after]
 
 
+def in_pairs(writer: Statements, lines: list[str]) -> list[str]:
+    """The statements of the last loop: for a pair's two elements, where it runs by pairs."""
+    return writer.pairs.body(lines) if writer.pairs else lines
+
+
 def nests_in_pairs(text: KernelText) -> tuple[list[LoopNest], set[str]]:
     """The nests of a kernel whose last loop can run by pairs, and the rows of halves that are kept as float32.
 
     A row that such loops alone write and read is kept as halves, which are pairs.
     """
-    schedule, kernel = text.schedule, text.kernel
-    floats = rows_of_floats(kernel)
-    plain = not (kernel.rows or text.column or schedule.split or schedule.pieces or schedule.turned)
-    nests = [n for n in kernel.nests if plain and _fits(text, n) and accumulators(text, n) is None]
+    kernel, floats = text.kernel, rows_of_floats(text.kernel)
+    nests = [n for n in kernel.nests if _is_plain(text) and _fits(text, n) and accumulators(text, n) is None]
     while True:
         rows = {b: [n for n in kernel.nests if b in _row_names(text, n)] for b in floats}
         alone = {b for b, of in rows.items() if of and all(n in nests for n in of)}
@@ -78,6 +81,12 @@ def nests_in_pairs(text: KernelText) -> tuple[list[LoopNest], set[str]]:
         if len(kept) == len(nests):
             return nests, floats - alone
         nests = kept
+
+
+def _is_plain(text: KernelText) -> bool:
+    """Whether its loops run over each row as it lies, in one piece."""
+    schedule = text.schedule
+    return not (text.kernel.rows or text.column or schedule.split or schedule.pieces or schedule.turned)
 
 
 def _loop(text: KernelText, nest: LoopNest) -> str:

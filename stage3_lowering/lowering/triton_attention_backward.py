@@ -147,8 +147,6 @@ class _Side:
         bounds, masks = self._bounds()
         lines, parts = column_parts(bounds, masks, self.moving_size, self.tiles)
         writer = self._terms()
-        inner = (n.reduction_ranges[0] for n in (*self.given, *self.sums))
-        widths = dict.fromkeys((*inner, *(m.width for m in self.made)))
         fixed = f"{self.fixed} = block * BLOCK_FIXED + tl.arange(0, BLOCK_FIXED)[:, None]"
         masked = [f"{self.fixed_mask} = {self.fixed} < {self.fixed_size}"] if self.fixed_mask else []
         return [
@@ -156,7 +154,7 @@ class _Side:
             fixed,
             *masked,
             *(row_lines(layout) if self.rows else [*batch_variables(layout), "r0 = column"]),
-            *(f"w{w} = tl.arange(0, {block_width(w)})[None, :]" for w in widths),
+            *self._widths(),
             *(line for k in (0, 1) for line in self._fixed_block(k)),
             *self._starts(),
             *(line for nest in self.sums for line in self._sum(nest, writer)),
@@ -166,6 +164,12 @@ class _Side:
             *(line for part in parts for line in self._loop(part, writer.copy())),
             *(line for k, made in enumerate(self.made) for line in self._result(k, made)),
         ]
+
+    def _widths(self) -> list[str]:
+        """The places in a row of each operand and result, by their number."""
+        inner = (n.reduction_ranges[0] for n in (*self.given, *self.sums))
+        widths = dict.fromkeys((*inner, *(m.width for m in self.made)))
+        return [f"w{w} = tl.arange(0, {block_width(w)})[None, :]" for w in widths]
 
     def _bounds(self) -> tuple[Bounds, bool]:
         """Which of what moves a block of what stays needs. All, if a row sees nothing: it is no number."""
