@@ -23,6 +23,8 @@ from stage0_eager.state import modes
 from stage2_autograd.functionalize.storages import Silently
 from stage2_autograd.runtime.compiled_backward import SavingPlan
 from stage2_autograd.runtime.runtime_wrapper import CallPlan
+from stage4_runtime.runtime import cache, program_cache
+from stage4_runtime.runtime.software import watch
 from stage_contracts import config, events
 from stage_contracts.errors import CompilerMissing
 from stage_contracts.graph import Graph
@@ -52,6 +54,7 @@ DECIDING = (
 )  # fmt: skip
 # Capture follows what is in these down to operators, and those are in the graph.
 CAPTURED = ("stage0_eager/nn", "stage0_eager/optim")
+watch(DECIDING, CAPTURED)
 # Settings of the runtime that change neither a graph nor a program. All others are part of the key. (`cxx` is there as
 # the compiler that it names.)
 ASIDE = ("cxx", "cache", "force_disable_caches", "cache_dir", "cache_bytes", "trust_saved_functions", "keep_freed",
@@ -114,7 +117,7 @@ def on_disk(pipeline: Pipeline, target: Target) -> Keeper | None:
         key = key_of(graph, name)
         record = None if key is None else record_of(graph, halves, parts, _in_cache)
         if record is not None:
-            _cache().store(key, {_FILE: record})
+            cache.store(key, {_FILE: record})
 
     return Keeper(find, keep)
 
@@ -133,32 +136,22 @@ def _watched(pipeline: Pipeline, settings: config.Config) -> bool:
     return any(getattr(pipeline, seam) is not getattr(ours, seam) for seam in MADE_BY)
 
 
-def _cache() -> Any:
-    from stage4_runtime.runtime import cache
-
-    return cache
-
-
 def _found(key: Any, graph: Graph, again: Callable[[], Halves]) -> Halves | None:
-    from stage4_runtime.runtime import program_cache
-
     def load(digest: str, half: str, where: dict[str, str]) -> WithConstants | None:
         found = program_cache.load_named(digest, half)
         return found and (found[0], constant_arrays(where, graph.attributes))
 
-    files = _cache().load(key)
+    files = cache.load(key)
     return None if files is None else halves_of(files[_FILE], graph, again, load)
 
 
 def _key(graph: Graph, name: str, target: Target) -> Any:
-    from stage4_runtime.runtime import program_cache
-
     try:
         text = identity(graph)
         place = program_cache.place(target, DECIDING, CAPTURED)
     except (NotSaid, CompilerMissing):
         return None
-    return _cache().Key(f"stage 2 of {name}", {"graph": text, "settings": settings_read(), **place})
+    return cache.Key(f"stage 2 of {name}", {"graph": text, "settings": settings_read(), **place})
 
 
 def settings_read() -> str:
