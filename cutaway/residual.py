@@ -57,9 +57,14 @@ class _Globals:
         return (builtins if isinstance(builtins, dict) else vars(builtins))[name]
 
 
-def guard_function(guards: tuple[Guard, ...], fn: types.FunctionType) -> Callable[..., bool]:
+def guard_function(
+    guards: tuple[Guard, ...], fn: types.FunctionType, held_at: int | None = None
+) -> Callable[..., bool]:
+    """The guards as one function. `held_at`: the module epoch at which those under_epoch hold; they are compiled when
+    another module has changed since."""
     signature, names = guard_names(fn)
-    check = compile_guards(guards, signature, names)
+    later = None if held_at is None else (held_at, lambda under: guard_function(under, fn))
+    check = compile_guards(guards, signature, names, later)
     if all(name in fn.__globals__ for name in _GLOBAL.findall(check.source_text)):  # type: ignore[attr-defined]
         check.__globals__["G"] = (
             fn.__globals__
