@@ -156,3 +156,28 @@ def test_the_epoch_at_which_they_hold_is_believed_once():
     assert check(thing)
     epoch[0] = 7
     assert check(thing) and len(asked) == 1
+
+
+class Strided(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(1, 1, 1, stride=(1, 1), padding=(0, 0))
+
+    def forward(self, x):
+        return self.conv(x) * self.conv.stride[0]
+
+
+def test_what_is_in_a_module_s_tuple_is_read_when_the_module_has_changed():
+    model, x = Strided().eval(), cutaway.ones(1, 1, 4, 4)
+    made = cutaway.compile(model)
+    assert cutaway.allclose(made(x), model(x))
+    (entry,) = made.compiled.entries
+    about = [g for g in entry.guards if "stride" in str(g.source)]
+    assert {"LENGTH", "EQUALS"} <= {g.kind for g in about} and all(g.under_epoch for g in about)
+    for value in ((2, 1), (1, 2), (2.0, 2), (2, 2, 2)[:2]):
+        model.conv.stride = value
+        if type(value[0]) is int:
+            assert cutaway.allclose(made(x), model(x))
+        else:
+            assert not entry.check(model, x)
+    assert len(made.compiled.entries) > 1
