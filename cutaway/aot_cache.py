@@ -59,8 +59,8 @@ watch(DECIDING, CAPTURED)
 # the compiler that it names.)
 ASIDE = ("cxx", "cache", "force_disable_caches", "cache_dir", "cache_bytes", "trust_saved_functions", "keep_freed",
          "compile_seconds", "background", "never_slower")  # fmt: skip
-# Stage 2 is done with fewer calls in less time than it takes to find out whether its own files are as they were.
-FEWEST = 8
+# Stage 2 is done with fewer calls in less time than it takes to write the key and to read what it made.
+FEWEST = 4
 _FILE = "stage2.json"
 SILENTLY = "no_grad "
 WithConstants = tuple["Program", dict[str, Any]]
@@ -123,9 +123,9 @@ def on_disk(pipeline: Pipeline, target: Target) -> Keeper | None:
 
 
 def _takes_long(graph: Graph) -> bool:
-    """A call takes three times as long where it is differentiated."""
+    """A call that is differentiated takes as long as several."""
     trains = is_grad_enabled() and any(getattr(n.val, "requires_grad", False) for n in graph.placeholders)
-    return len(graph.calls) * (3 if trains else 1) >= FEWEST
+    return len(graph.calls) * (FEWEST if trains else 1) >= FEWEST
 
 
 def _watched(pipeline: Pipeline, settings: config.Config) -> bool:
