@@ -24,10 +24,14 @@ _LOOKED_AT: dict[str, Files] = {}  # by place: two lists of places name some in 
 
 
 def watch(deciding: Places, without: Places = ()) -> None:
-    """Look at these files now, while the modules that they are get loaded."""
-    for place in deciding:
-        if place not in _LOOKED_AT:
-            _LOOKED_AT[place] = _sources(ROOT / place)
+    """Look at these files now, while the modules that they are get loaded. Where there are none, as in an archive,
+    `software` tells no two processes that they are alike."""
+    try:
+        for place in deciding:
+            if place not in _LOOKED_AT:
+                _LOOKED_AT[place] = _sources(ROOT / place)
+    except OSError:
+        return
     files = _kept([file for place in deciding for file in _LOOKED_AT[place]], ROOT, without)
     _LOADED[deciding, without] = files, seen(files)
 
@@ -37,7 +41,14 @@ def software(deciding: Places, without: Places = ()) -> str:
     """What changes with any of these files, and with any file below one of these folders: as they were loaded."""
     if (deciding, without) not in _LOADED:
         watch(deciding, without)
+    if (deciding, without) not in _LOADED:
+        return _of_this_process("not to be found")
     return _text(ROOT, deciding, without, *_LOADED[deciding, without])
+
+
+def _of_this_process(why: str) -> str:
+    """Nobody can say what was loaded: no other process has this key."""
+    return f"{why}, {secrets.token_hex(16)}"
 
 
 def software_of(root: Path, deciding: Places, without: Places = ()) -> str:
@@ -60,8 +71,8 @@ def _text(root: Path, deciding: Places, without: Places, files: Files, when: See
 
     try:
         return remembered(f"software of {root} {deciding} {without}", when, digest)
-    except (_Changed, OSError):  # nobody can say any more what was loaded: no other process has this key
-        return f"changed since it was loaded, {secrets.token_hex(16)}"
+    except (_Changed, OSError):
+        return _of_this_process("changed since it was loaded")
 
 
 class _Changed(Exception):

@@ -253,3 +253,11 @@ def test_folders_that_are_left_out(cache_folder, place):
     assert software_of(place.parent, *without) == first
     (place / "aside_too.py").write_text("two")
     assert software_of(place.parent, *without) != first
+
+
+def test_files_that_are_not_there(cache_folder, place):
+    """Modules from an archive have no files to look at: they are loaded all the same, and keys are the process's own."""
+    software_module.watch(("no_such_place",))
+    first = software_module.software(("no_such_place",))
+    another_process()
+    assert "not to be found" in first and software_module.software(("no_such_place",)) != first

@@ -6,7 +6,7 @@ Input: small models, and a change to one of them: before a call, or while it is 
 import pytest
 
 import cutaway
-from cutaway import compile_frame, nn
+from cutaway import compile_frame, nn, residual
 from stage_contracts.guards import Guard, compile_guards
 from stage_contracts.signature import arguments_text
 from stage_contracts.source import ArgSource, AttrSource
@@ -181,3 +181,21 @@ def test_what_is_in_a_module_s_tuple_is_read_when_the_module_has_changed():
         else:
             assert not entry.check(model, x)
     assert len(made.compiled.entries) > 1
+
+
+@pytest.mark.internal_errors
+def test_guards_that_cannot_be_compiled_do_not_hold(compiled, monkeypatch):
+    """The call that finds it out gets a new entry, and the fault is told."""
+    model, made, entries, x = compiled
+    ours = residual.compile_guards
+
+    def fails(guards, *rest):
+        if all(g.under_epoch for g in guards):
+            raise RecursionError("planted")
+        return ours(guards, *rest)
+
+    monkeypatch.setattr(residual, "compile_guards", fails)
+    Model().train()
+    with pytest.warns(UserWarning, match="planted"):
+        assert cutaway.allclose(made(x), model(x))
+    assert len(entries()) == 2
