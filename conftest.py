@@ -1,5 +1,6 @@
 """For every suite: a test in which the compiler itself fails is a failed test, though the user's call ran eagerly,
-and in the suites of METAS_CHECKED each graph checks what its nodes say of themselves.
+all guards of a new entry are checked, and in the suites of METAS_CHECKED each graph checks what its nodes say of
+themselves.
 
 Input: the event log's events of kind "internal_error". A test that provokes one has the mark `internal_errors`. A
 Python that a test starts ends with an error after such an event (CUTAWAY_INTERNAL_ERRORS). `--slice 1/4` runs one case
@@ -15,6 +16,7 @@ from zlib import crc32
 
 import pytest
 
+from cutaway import compile_frame
 from stage_contracts import graph_verify, report
 from stage_contracts.events import EVENT_LOG, fail_at_exit
 
@@ -37,6 +39,7 @@ def _keep(event):
 def pytest_configure(config):
     config.addinivalue_line("markers", "internal_errors: the test provokes a fault of the compiler itself")
     EVENT_LOG.subscribe(_keep)
+    compile_frame.ALWAYS_CHECK_ALL = True
     os.environ["CUTAWAY_INTERNAL_ERRORS"] = "exit"
     with suppress(ValueError):  # in a worker it was set before
         EVENT_LOG.unsubscribe(fail_at_exit)

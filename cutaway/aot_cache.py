@@ -23,6 +23,8 @@ from stage0_eager.state import modes
 from stage2_autograd.functionalize.storages import Silently
 from stage2_autograd.runtime.compiled_backward import SavingPlan
 from stage2_autograd.runtime.runtime_wrapper import CallPlan
+from stage4_runtime.runtime import cache, program_cache
+from stage4_runtime.runtime.software import watch
 from stage_contracts import config, events
 from stage_contracts.errors import CompilerMissing
 from stage_contracts.graph import Graph
@@ -52,12 +54,13 @@ DECIDING = (
 )  # fmt: skip
 # Capture follows what is in these down to operators, and those are in the graph.
 CAPTURED = ("stage0_eager/nn", "stage0_eager/optim")
+watch(DECIDING, CAPTURED)
 # Settings of the runtime that change neither a graph nor a program. All others are part of the key. (`cxx` is there as
 # the compiler that it names.)
 ASIDE = ("cxx", "cache", "force_disable_caches", "cache_dir", "cache_bytes", "trust_saved_functions", "keep_freed",
          "compile_seconds", "background", "never_slower")  # fmt: skip
-# Stage 2 is done with fewer calls in less time than it takes to find out whether its own files are as they were.
-FEWEST = 8
+# Stage 2 is done with fewer calls in less time than it takes to write the key and to read what it made.
+FEWEST = 4
 _FILE = "stage2.json"
 SILENTLY = "no_grad "
 WithConstants = tuple["Program", dict[str, Any]]
@@ -114,15 +117,15 @@ def on_disk(pipeline: Pipeline, target: Target) -> Keeper | None:
         key = key_of(graph, name)
         record = None if key is None else record_of(graph, halves, parts, _in_cache)
         if record is not None:
-            _cache().store(key, {_FILE: record})
+            cache.store(key, {_FILE: record})
 
     return Keeper(find, keep)
 
 
 def _takes_long(graph: Graph) -> bool:
-    """A call takes three times as long where it is differentiated."""
+    """A call that is differentiated takes as long as several."""
     trains = is_grad_enabled() and any(getattr(n.val, "requires_grad", False) for n in graph.placeholders)
-    return len(graph.calls) * (3 if trains else 1) >= FEWEST
+    return len(graph.calls) * (FEWEST if trains else 1) >= FEWEST
 
 
 def _watched(pipeline: Pipeline, settings: config.Config) -> bool:
@@ -133,32 +136,22 @@ def _watched(pipeline: Pipeline, settings: config.Config) -> bool:
     return any(getattr(pipeline, seam) is not getattr(ours, seam) for seam in MADE_BY)
 
 
-def _cache() -> Any:
-    from stage4_runtime.runtime import cache
-
-    return cache
-
-
 def _found(key: Any, graph: Graph, again: Callable[[], Halves]) -> Halves | None:
-    from stage4_runtime.runtime import program_cache
-
     def load(digest: str, half: str, where: dict[str, str]) -> WithConstants | None:
         found = program_cache.load_named(digest, half)
         return found and (found[0], constant_arrays(where, graph.attributes))
 
-    files = _cache().load(key)
+    files = cache.load(key)
     return None if files is None else halves_of(files[_FILE], graph, again, load)
 
 
 def _key(graph: Graph, name: str, target: Target) -> Any:
-    from stage4_runtime.runtime import program_cache
-
     try:
         text = identity(graph)
         place = program_cache.place(target, DECIDING, CAPTURED)
     except (NotSaid, CompilerMissing):
         return None
-    return _cache().Key(f"stage 2 of {name}", {"graph": text, "settings": settings_read(), **place})
+    return cache.Key(f"stage 2 of {name}", {"graph": text, "settings": settings_read(), **place})
 
 
 def settings_read() -> str:

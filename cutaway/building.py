@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from cutaway.artifacts import HalfArtifacts
 from cutaway.pipelines import default_pipeline
+from stage4_runtime.runtime import program_cache
+from stage4_runtime.runtime.build import at_hand, expect
 from stage_contracts import config, events
 from stage_contracts.errors import CompilerMissing
 from stage_contracts.graph import Graph
@@ -30,9 +32,6 @@ MADE_BY = ("lower", "fuse", "schedule", "plan_memory", "emit")
 
 def emitted_program(half: HalfArtifacts, target: Target) -> tuple[Program, dict[str, Any]]:
     """The program with source for the target, and its constant arrays by name."""
-    from stage4_runtime.runtime import program_cache
-    from stage4_runtime.runtime.build import expect
-
     key = _key(half, target)
     if key is not None and (found := program_cache.load_program(key)) is not None:
         program, beside = found
@@ -60,8 +59,6 @@ def constant_arrays(where: Mapping[str, str], attributes: Mapping[str, Any]) -> 
 
 def _key(half: HalfArtifacts, target: Target) -> Any:
     """The key of the program in the cache. None if the graph's text does not determine the program."""
-    from stage4_runtime.runtime import program_cache
-
     core, ours = half.core, default_pipeline()
     settings, passes = config.current().runtime, config.current().autograd
     if passes.verify_passes or passes.dump_passes:  # passes that are to be verified or printed have to run
@@ -91,8 +88,6 @@ Started = tuple[Callable[[], bool], Callable[[], Any]]  # whether a call has end
 def started(build: Callable[..., Any], program: Program, pipeline: Pipeline) -> Started:
     """The build of a program, begun: in a thread, or at once where the units are only loaded. A thread that is begun
     and waited for takes longer than that: it has to be given the interpreter's lock twice."""
-    from stage4_runtime.runtime.build import at_hand
-
     known = pipeline.build is default_pipeline().build and at_hand(program.units)
     return (at_once if known else in_background)(build, program, pipeline)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from cutaway.internal_errors import Fault
 from stage0_eager import is_grad_enabled
 from stage0_eager.functions.creation import scalar_input, tensor_of_array
 from stage0_eager.nn.module import structure_epoch
@@ -57,14 +58,28 @@ class _Globals:
         return (builtins if isinstance(builtins, dict) else vars(builtins))[name]
 
 
-def guard_function(guards: tuple[Guard, ...], fn: types.FunctionType) -> Callable[..., bool]:
+def guard_function(
+    guards: tuple[Guard, ...], fn: types.FunctionType, held_at: int | None = None
+) -> Callable[..., bool]:
+    """The guards as one function. `held_at`: the module epoch at which those under_epoch hold; they are compiled when
+    another module has changed since."""
     signature, names = guard_names(fn)
-    check = compile_guards(guards, signature, names)
+    later = None if held_at is None else (held_at, lambda under: _compiled_later(under, fn))
+    check = compile_guards(guards, signature, names, later)
     if all(name in fn.__globals__ for name in _GLOBAL.findall(check.source_text)):  # type: ignore[attr-defined]
         check.__globals__["G"] = (
             fn.__globals__
         )  # itself, where no guard asks for a builtin: a third of the time
     return check
+
+
+def _compiled_later(under: tuple[Guard, ...], fn: types.FunctionType) -> Callable[..., bool]:
+    """Guards under_epoch as a function. If they cannot be compiled they do not hold, and a call gets a new entry."""
+    try:
+        return guard_function(under, fn)
+    except Exception as error:  # a bug in the compiler, in a call that does not compile
+        Fault(fn.__qualname__, "compile_guards", error, "after a module changed, in").tell()
+        return lambda *args, **kwargs: False
 
 
 _GLOBAL = re.compile(r"\bG\['([^']*)'\]")

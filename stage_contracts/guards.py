@@ -20,6 +20,7 @@ from stage_contracts.guard_rows import apart, no_gradients, row, same_objects, w
 from stage_contracts.guard_text import PathNames, past_parameters
 from stage_contracts.guards_open import OpenMeta
 from stage_contracts.origin import Origin
+from stage_contracts.signature import arguments_text, when_called
 from stage_contracts.source import AttrSource, ExpressionSource, RowSource, Source, depth
 
 
@@ -299,13 +300,20 @@ DEEPEST = 1 << 20
 _FAILURES = "(AttributeError, LookupError, TypeError, NameError, ValueError, ArithmeticError)"
 
 
-def compile_guards(guards: Iterable[Guard], signature: str, names: Mapping[str, Any]) -> Callable[..., bool]:
+# The epoch at which guards under_epoch are known to hold, and what compiles them should it move.
+Later = tuple[int, Callable[[tuple[Guard, ...]], Callable[..., bool]]]
+
+
+def compile_guards(
+    guards: Iterable[Guard], signature: str, names: Mapping[str, Any], later: Later | None = None
+) -> Callable[..., bool]:
     """One Python function that checks all guards, cheapest kinds first, each expression once.
 
     `signature` is the parameter list of the guarded function (`"x, y=None, *, flag=False"`). `names` has the names that
     templates use: `G`, `C`, `__function__`, `is_grad_enabled`, `modes`, `module_epoch`, and the signature's default
     values. Guards under_epoch cost one integer comparison while `module_epoch()` does not change. If it has changed,
     they all run; if they hold, the new epoch is stored, together with the rows that stay valid until it changes again.
+    With `later` they become a function of their own when they are first to run, which is `check.under_epoch`.
     A missing attribute or item counts as a failed guard. The function's text is kept as `check.source_text`.
     """
     namespace: dict[str, Any] = {
@@ -314,7 +322,12 @@ def compile_guards(guards: Iterable[Guard], signature: str, names: Mapping[str, 
         **names,
     }
     functions: list[str] = []
-    statements = _statements(list(guards), _names_in(namespace), functions)
+    known = list(guards)
+    under = tuple(g for g in known if g.under_epoch) if later else ()
+    if later and under:
+        namespace |= {"__held_at": later[0], "__under_epoch": when_called(lambda: later[1](under))}
+    passed_on = f"__epoch == __held_at or __under_epoch({arguments_text(signature)})" if under else ""
+    statements = _statements(known, _names_in(namespace), functions, passed_on)
     lines = [
         *functions,
         f"def check({signature}):",
@@ -329,7 +342,7 @@ def compile_guards(guards: Iterable[Guard], signature: str, names: Mapping[str, 
     check = namespace["check"]
     if "__function__" in names:  # a call that does not fit the signature must raise in the user's function
         check.__qualname__ = names["__function__"].__qualname__
-    check.source_text = text
+    check.source_text, check.under_epoch = text, namespace.get("__under_epoch")
     return check
 
 
@@ -349,21 +362,24 @@ def _names_in(namespace: dict[str, Any]) -> Callable[..., str]:
     return name_of
 
 
-def _statements(guards: list[Guard], name_of: Callable[..., str], functions: list[str]) -> list[str]:
+def _statements(
+    guards: list[Guard], name_of: Callable[..., str], functions: list[str], elsewhere: str = ""
+) -> list[str]:
     """What `check` does: what always runs, what runs when the module epoch moved, what reads the rows kept then.
-    Functions that it calls are added to `functions`."""
+    Functions that it calls are added to `functions`. `elsewhere`: what asks the guards under_epoch, if not `check`."""
     kept = _kept_rows(guards)
     outside = [g for g in guards if not g.under_epoch]
-    parts, inside = equal_parts(sorted((g for g in guards if g.under_epoch), key=_turn), _is_literal)
+    under = [] if elsewhere else sorted((g for g in guards if g.under_epoch), key=_turn)
+    parts, inside = equal_parts(under, _is_literal)
     paths = PathNames([*outside, *inside, *(own[0] for part in parts for own in part.guards)], name_of)
     on_rows = [g for g in outside if _rows_of(g) & kept.keys()]
     always = _conjunction([g for g in outside if not _rows_of(g) & kept.keys()], paths)
-    if not inside and not parts and not kept:
+    if not inside and not parts and not kept and not elsewhere:
         return [f"        return ({always})"]
     known = dict(paths.names)
     last = _conjunction([_on_kept_rows(g, kept) for g in on_rows], paths)
     paths.names = known  # what runs before `last` may only use what is named before it
-    moved = "\n            and ".join(
+    moved = elsewhere or "\n            and ".join(
         [_conjunction(inside, paths), *(_of_parts(part, paths, name_of, functions) for part in parts)]
     )
     rows = "".join(f", row({paths.text(source)})" for source in kept)

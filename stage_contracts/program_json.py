@@ -149,16 +149,25 @@ def encode(value: Any) -> Any:
 
 def decode(value: Any, symbols: dict[str, Any] | None = None) -> Any:
     """Read back `encode(value)`. Raises ValueError."""
-    if isinstance(value, list):
-        return [decode(v, symbols) for v in value]
-    if not isinstance(value, dict):
+    if type(value) is list:
+        return _decoded(value, symbols)
+    if type(value) is not dict:
         return value
     ((kind, inner),) = value.items()
     if kind in _READERS:
         return _READERS[kind](inner, symbols)
     if kind not in _RECORDS:
         raise ValueError(f"it has a part {kind!r} that this version does not know")
-    return _RECORDS[kind](**{name: decode(v, symbols) for name, v in inner.items()})
+    return _RECORDS[kind](
+        **{name: v if type(v) in _PLAIN else decode(v, symbols) for name, v in inner.items()}
+    )
+
+
+_PLAIN = frozenset((str, int, float, bool, type(None)))  # they are what they are: most of a program's values
+
+
+def _decoded(items: list, symbols: dict[str, Any] | None) -> list:
+    return [v if type(v) in _PLAIN else decode(v, symbols) for v in items]
 
 
 def _once_read(method: Any) -> Any:
@@ -211,7 +220,7 @@ def _meta(word: str) -> TensorMeta:
 # (key, type, function that writes it, function that reads it back, given the symbols). The first that fits is used.
 _WORDS: tuple[tuple[str, type, Callable[[Any], Any], Callable[[Any, Any], Any]], ...] = (
     ("float", float, str, lambda word, symbols: float(word)),
-    ("tuple", tuple, lambda v: [encode(i) for i in v], lambda items, s: tuple(decode(i, s) for i in items)),
+    ("tuple", tuple, lambda v: [encode(i) for i in v], lambda items, s: tuple(_decoded(items, s))),
     ("dtype", DType, lambda v: v.name, lambda word, symbols: dtype_of(word)),
     ("device", Device, str, lambda word, symbols: device_of(word)),
     ("size", sympy.Basic, print_index, lambda word, symbols: plain(parse_index(word))),
@@ -221,13 +230,15 @@ _WORDS: tuple[tuple[str, type, Callable[[Any], Any], Callable[[Any, Any], Any]],
         "slice",
         slice,
         lambda v: [encode(i) for i in (v.start, v.stop, v.step)],
-        lambda items, symbols: slice(*(decode(i, symbols) for i in items)),
+        lambda items, symbols: slice(*_decoded(items, symbols)),
     ),
     (
         "dict",
         Mapping,
         lambda v: [[encode(k), encode(i)] for k, i in v.items()],
-        lambda items, symbols: {decode(k, symbols): decode(i, symbols) for k, i in items},
+        lambda items, symbols: {
+            k if type(k) in _PLAIN else decode(k, symbols): decode(i, symbols) for k, i in items
+        },
     ),
 )
 

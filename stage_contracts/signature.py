@@ -5,9 +5,11 @@ Input: a plain Python function. Defaults become names (`y=__default_y`), bound t
 
 from __future__ import annotations
 
+import ast
+import functools
 import inspect
 import types
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 
@@ -59,6 +61,32 @@ def signature_text(function: types.FunctionType) -> tuple[str, dict[str, Any]]:
     if code.co_flags & inspect.CO_VARKEYWORDS:
         words.append(f"**{code.co_varnames[last]}")
     return ", ".join(words), names
+
+
+def arguments_text(signature: str) -> str:
+    """What passes the arguments of such a parameter list on: of `x, /, y=1, *rest, k=2, **more`, it is
+    `x, y, *rest, k=k, **more`."""
+    parsed = ast.parse(f"def f({signature}): pass").body[0]
+    assert isinstance(parsed, ast.FunctionDef)
+    given = parsed.args
+    words = [one.arg for one in (*given.posonlyargs, *given.args)]
+    words += [f"*{given.vararg.arg}"] if given.vararg else []
+    words += [f"{one.arg}={one.arg}" for one in given.kwonlyargs]
+    words += [f"**{given.kwarg.arg}"] if given.kwarg else []
+    return ", ".join(words)
+
+
+def when_called(make: Callable[[], Callable]) -> Callable:
+    """A function that is made at its first call."""
+    made: list[Callable] = []
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not made:
+            made.append(make())
+            functools.update_wrapper(call, made[0])  # and it says what that one says
+        return made[0](*args, **kwargs)
+
+    return call
 
 
 def fresh_name(base: str, taken: Collection[str]) -> str:

@@ -139,6 +139,7 @@ def one_event(mark):
 def test_a_fault_in_each_pass(program, monkeypatch, tmp_path):
     with cutaway.config.patch({"runtime.cache_dir": str(tmp_path)}):  # where no program is known
         names = clean_passes(program)
+    monkeypatch.setattr(inductor, "on_disk", lambda *_: None)  # stage 2 runs in each of these compiles
     assert {"capture", "functionalize", "decompose.views", "lower", "emit", "build", "launch"} <= {*names}
     reached = 0
     for name in names:

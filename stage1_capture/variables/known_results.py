@@ -45,9 +45,9 @@ _BY_VALUE = frozenset({int, str, type(None), DType, Device})
 def _told(value: Any) -> Any:
     kind = type(value)
     if kind is TensorMeta:
-        if not all(type(size) is int for sizes in (value.shape, value.strides) for size in sizes):
+        if not value.is_known:
             raise _NotTold
-        return kind, value.shape, value.strides, value.dtype, value.device, value.requires_grad
+        return value
     if kind in _BY_VALUE:
         return kind, value
     if kind in _BY_TEXT:

@@ -295,10 +295,12 @@ def scalars_as_inputs(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> tuple
 
 def _open_numbers(op: Operator, given: dict[str, Variable]) -> dict[str, Any]:
     """The open numbers that may become tensors, by parameter; none if one is an int that a float does not hold."""
+    opened: dict[str, Any] = {n: v for n, v in given.items() if v.is_open()}
+    if not opened:
+        return {}
     ints = (a.is_tensor() and a.meta.dtype.category == dt.int64.category for a in given.values())
     whole = op.name not in INDICES and any(ints)
     always, floats = TAKEN.get(op.name, ()), FLOATS.get(op.name, ())
-    opened: dict[str, Any] = {n: v for n, v in given.items() if v.is_open()}
     # with a tensor of integers floats are rounded
     fits = lambda n, v: n in always or (n in floats and type(v.hint) is float and not whole)  # noqa: E731
     found = {n: v for n, v in opened.items() if fits(n, v)}

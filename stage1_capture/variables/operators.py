@@ -136,6 +136,9 @@ def _call_into_out(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> Variable
 
 def argument(tx: Tx, op: Operator, variable: Variable, leaf: Callable[[TensorVariable], Any]) -> Any:
     """An argument for a node (leaf: its node) or for a meta rule (leaf: its meta)."""
+    variable = realize(variable)
+    if type(variable) is TensorVariable:  # as most are
+        return leaf(variable)
 
     def refuse(other: Variable) -> NoReturn:
         code = "GB0005" if other.source is not None else "GB0069"
@@ -147,7 +150,7 @@ def argument(tx: Tx, op: Operator, variable: Variable, leaf: Callable[[TensorVar
         scalar = value.is_array() and isinstance(value.real, np.generic) and op.namespace == "cutaway"
         return known_scalar(tx, value) if scalar else leaf(value.tensor if value.is_array() else value)  # type: ignore[arg-type]
 
-    return realize(variable).as_proxy(placed, refuse)
+    return variable.as_proxy(placed, refuse)
 
 
 def known_scalar(tx: Tx, scalar: NumpyNdarrayVariable) -> Any:

@@ -327,7 +327,10 @@ def _wrap_sequence(kind: type, output: OutputGraph, real: Any, source: Source | 
     elif kind is ListVariable and source is not None:
         return once(output, real, source, lambda: _unread(output, real, source))
     else:
-        output.guard("LENGTH", source, len(real))
+        fixed = type(real) is tuple and source in output.epoch_sources  # another tuple there tells the epoch
+        output.guard("LENGTH", source, len(real), fixed)
+        if source is not None and fixed:
+            output.epoch_sources.update(ItemSource(source, i) for i in range(len(real)))
     items = [lazily(output, v, source and ItemSource(source, i)) for i, v in enumerate(real)]
     return once(output, real, source, lambda: kind(items, source=source))
 

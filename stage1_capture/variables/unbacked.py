@@ -357,8 +357,6 @@ _KEYED = ("getitem", "setitem")
 def as_operands(tx: Tx, op: Any, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
     """The arguments, with a tensor in place of each number that only the data knows, where the operator takes one."""
 
-    taken = {*TAKEN.get(op.name, ()), *FLOATS.get(op.name, ())}
-
     def placed(name: str, value: Variable) -> Variable:
         value = realize(value)
         if isinstance(value, UnbackedFloatVariable) or (
@@ -373,6 +371,7 @@ def as_operands(tx: Tx, op: Any, args: Args, kwargs: Kwargs) -> tuple[Args, Kwar
         args = [args[0], UNKNOWN["bounds"](tx, realize(args[0]), args[1]), *args[2:]]
     if not any(isinstance(realize(a), UnknownVariable) for a in (*args, *kwargs.values())):
         return args, kwargs
+    taken = {*TAKEN.get(op.name, ()), *FLOATS.get(op.name, ())}
     named = [placed(name, a) for name, a in zip(op.params, args)]
     return [*named, *args[len(named) :]], {name: placed(name, a) for name, a in kwargs.items()}
 

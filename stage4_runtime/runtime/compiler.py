@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from stage4_runtime.runtime.remembered import State, remembered, state_of
+from stage4_runtime.runtime.remembered import State, remembered, seen, state_of
 from stage4_runtime.runtime.unit_parts import pieces_of
 from stage_contracts import config, events
 from stage_contracts.errors import BuildError, CompilerMissing
@@ -75,7 +75,7 @@ def _identify(command: tuple[str, ...], state: State) -> Compiler:
     """The compiler, with its version: it is asked for it once as long as its file does not change."""
     file = Path(command[0]).resolve()
     if len(command) == 1 and _is_driver(file):
-        version = remembered(f"version of {file}", [(str(file), state)], lambda: _version(command))
+        version = remembered(f"version of {file}", seen([(str(file), state)]), lambda: _version(command))
     else:
         version = _version(command)
     return Compiler(command, f"{shlex.join(command)} {state[0]} {state[2]} {version}")

@@ -7,21 +7,18 @@ is not cached.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import platform
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import cache as once
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from stage4_runtime.runtime import cache
 from stage4_runtime.runtime.compiler import cpu_identity, find_compiler
-from stage4_runtime.runtime.remembered import State, remembered, state_of
+from stage4_runtime.runtime.software import software, watch
 from stage_contracts import config, events
 from stage_contracts.program import Program, Target
 from stage_contracts.program_json import program_of, record_of
@@ -107,45 +104,4 @@ DECIDING = (
     "cutaway/artifacts.py",
     "cutaway/targets.py",
 )
-
-
-@once
-def software(deciding: tuple[str, ...], without: tuple[str, ...] = ()) -> str:
-    """What changes with any of these files, and with any file below one of these folders."""
-    return software_of(Path(__file__).parents[2], deciding, without)
-
-
-def software_of(root: Path, deciding: tuple[str, ...] = DECIDING, without: tuple[str, ...] = ()) -> str:
-    """The same below another root. To ask when files changed takes a third of the time to read them."""
-    left_out = {str(root / folder) for folder in without}
-    files = [file for place in deciding for file in _sources(root / place, left_out)]
-
-    def digest() -> str:
-        whole = hashlib.sha256()
-        for path, _ in files:
-            content = Path(path).read_bytes()
-            whole.update(f"{os.path.relpath(path, root)} {len(content)}\n".encode() + content)
-        return whole.hexdigest()
-
-    return remembered(f"software of {root} {deciding} {without}", files, digest)
-
-
-# Folders that decide nothing: what is in a tiny one runs in its own pipeline only, which uses no cache.
-ASIDE = frozenset(("tests", "tiny", "__pycache__"))
-
-
-def _sources(place: Path, without: Collection[str]) -> list[tuple[str, State]]:
-    """The Python files at or below a place, and what the system says of each. It is asked about hundreds of files in
-    each process that compiles, so there is no call that can be left out."""
-    if place.suffix:
-        return [(str(place), state_of(place.stat()))]
-    found, folders = [], [str(place)]
-    for folder in folders:
-        with os.scandir(folder) as inside:
-            for entry in inside:
-                name = entry.name
-                if name[-3:] == ".py":
-                    found.append((entry.path, state_of(entry.stat())))
-                elif "." not in name and name not in ASIDE and entry.path not in without and entry.is_dir():
-                    folders.append(entry.path)
-    return sorted(found)
+watch(DECIDING)

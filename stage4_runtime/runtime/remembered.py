@@ -1,6 +1,6 @@
 """What takes long to find out and changes only with some files: kept in the cache folder, with the files' state.
 
-Input: a question, the state of the files that its answer depends on, and how to find the answer. An answer is believed
+Input: a question, how the files were seen that its answer depends on, and how to find the answer. An answer is believed
 only if this user's cache wrote it (the secret of private_folder.py), as entries are.
 """
 
@@ -14,7 +14,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from stage4_runtime.runtime import cache
 from stage4_runtime.runtime.private_folder import NotPrivate, secret_key
@@ -28,10 +28,22 @@ def state_of(found: os.stat_result) -> State:
     return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
 
 
-def remembered(question: str, files: Iterable[tuple[str, State]], find: Callable[[], str]) -> str:
-    """The answer that was found while these files were as they are now; else `find()`, which is kept."""
+class Seen(NamedTuple):
+    """How files were when somebody looked at them."""
+
+    digest: str  # of the state of each
+    lately: int  # when the last of them changed (ns)
+
+
+def seen(files: Iterable[tuple[str, State]]) -> Seen:
     known = list(files)
-    state = hashlib.sha256(json.dumps(known).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps(known).encode()).hexdigest()
+    return Seen(digest, max((max(at[:2]) for _, at in known), default=0))
+
+
+def remembered(question: str, files: Seen, find: Callable[[], str]) -> str:
+    """The answer that was found while these files were as they are now; else `find()`, which is kept."""
+    state = files.digest
     try:
         root = cache.open_root()
         path, secret = _path(root, question), secret_key(root)
@@ -40,8 +52,7 @@ def remembered(question: str, files: Iterable[tuple[str, State]], find: Callable
     if (answer := _read(path, secret, question, state)) is not None:
         return answer
     answer = find()
-    lately = max((max(at[:2]) for _, at in known), default=0)
-    if lately < (time.time() - RECENT) * 1e9:
+    if files.lately < (time.time() - RECENT) * 1e9:
         _write(path, secret, question, state, answer)
     return answer
 

@@ -12,8 +12,10 @@ import pytest
 
 from stage4_runtime.runtime import program_cache
 from stage4_runtime.runtime import remembered as module
+from stage4_runtime.runtime import software as software_module
 from stage4_runtime.runtime.compiler import find_compiler
-from stage4_runtime.runtime.remembered import remembered, state_of
+from stage4_runtime.runtime.remembered import remembered, seen, state_of
+from stage4_runtime.runtime.software import software_of
 from stage_contracts import config
 from stage_contracts.errors import CompilerMissing
 
@@ -47,7 +49,7 @@ def ask(file, question="what is in it"):
         found.append(file.read_text())
         return found[0]
 
-    return remembered(question, [(str(file), state_of(file.stat()))], find), bool(found)
+    return remembered(question, seen([(str(file), state_of(file.stat()))]), find), bool(found)
 
 
 def test_asked_again_it_is_remembered(cache_folder, file):
@@ -151,13 +153,13 @@ def test_a_changed_file_of_ours_is_another_key(cache_folder, tmp_path, place):
         (file.parent / "tests").mkdir(parents=True, exist_ok=True)
         file.write_text("one")
     file = files[place]
-    first = program_cache.software_of(tmp_path)
+    first = software_of(tmp_path, program_cache.DECIDING)
     (file.parent / "tests" / "test_rules.py").write_text("one")
     (file.parent / "notes.txt").write_text("one")
-    assert program_cache.software_of(tmp_path) == first
+    assert software_of(tmp_path, program_cache.DECIDING) == first
     time.sleep(0.02)
     file.write_text("two")  # of the same length
-    assert program_cache.software_of(tmp_path) != first
+    assert software_of(tmp_path, program_cache.DECIDING) != first
 
 
 def test_a_new_file_of_ours_is_another_key(cache_folder, tmp_path):
@@ -165,9 +167,9 @@ def test_a_new_file_of_ours_is_another_key(cache_folder, tmp_path):
         file = tmp_path / place if place.endswith(".py") else tmp_path / place / "rules.py"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("")
-    first = program_cache.software_of(tmp_path)
+    first = software_of(tmp_path, program_cache.DECIDING)
     (tmp_path / "stage3_lowering" / "more.py").write_text("")
-    assert program_cache.software_of(tmp_path) != first
+    assert software_of(tmp_path, program_cache.DECIDING) != first
 
 
 def test_a_compiler_that_is_replaced_is_seen_at_once(cache_folder, tmp_path, monkeypatch):
@@ -190,3 +192,72 @@ def test_a_compiler_that_is_replaced_is_seen_at_once(cache_folder, tmp_path, mon
     monkeypatch.setenv("PATH", f"{places[0]}:/nowhere")
     with pytest.raises(CompilerMissing, match="none of"):
         find_compiler()
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder of ours, whose files this process has loaded."""
+    monkeypatch.setattr(software_module, "ROOT", tmp_path)
+    monkeypatch.setattr(software_module, "_LOOKED_AT", {})
+    monkeypatch.setattr(software_module, "_LOADED", {})
+    folder = tmp_path / "stage9_of_this_test"
+    folder.mkdir()
+    (folder / "rules.py").write_text("one")
+    software_module.software.cache_clear()
+    yield folder
+    software_module.software.cache_clear()
+
+
+def another_process():
+    software_module.software.cache_clear()
+    software_module._LOOKED_AT.clear()
+    software_module._LOADED.clear()
+
+
+def test_what_runs_is_what_was_loaded(cache_folder, place):
+    """A file that is changed while a process runs is not what that process computes by."""
+    software_module.watch((place.name,))
+    first = software_module.software((place.name,))
+    software_module.software.cache_clear()
+    time.sleep(0.02)
+    (place / "rules.py").write_text("two")
+    assert software_module.software((place.name,)) == first
+    another_process()
+    assert software_module.software((place.name,)) != first
+
+
+def test_nobody_has_the_key_of_files_that_changed_before_they_were_read(cache_folder, place):
+    """The contents are read when a key is first made, and then they may be others than those that were loaded."""
+    software_module.watch((place.name,))
+    time.sleep(0.02)
+    (place / "rules.py").write_text("two")
+    unknown = software_module.software((place.name,))
+    assert "changed" in unknown
+    another_process()
+    second = software_module.software((place.name,))
+    assert "changed" not in second and second != unknown
+    time.sleep(0.02)
+    (place / "rules.py").write_text("one")
+    another_process()
+    assert software_module.software((place.name,)) not in (unknown, second)
+
+
+def test_folders_that_are_left_out(cache_folder, place):
+    (place / "aside").mkdir()
+    (place / "aside_too.py").write_text("one")
+    (place / "aside" / "more.py").write_text("one")
+    without = (place.name,), (f"{place.name}/aside",)
+    first = software_of(place.parent, *without)
+    time.sleep(0.02)
+    (place / "aside" / "more.py").write_text("two")
+    assert software_of(place.parent, *without) == first
+    (place / "aside_too.py").write_text("two")
+    assert software_of(place.parent, *without) != first
+
+
+def test_files_that_are_not_there(cache_folder, place):
+    """Modules from an archive have no files to look at: they are loaded all the same, and keys are the process's own."""
+    software_module.watch(("no_such_place",))
+    first = software_module.software(("no_such_place",))
+    another_process()
+    assert "not to be found" in first and software_module.software(("no_such_place",)) != first

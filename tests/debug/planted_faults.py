@@ -157,8 +157,8 @@ def _wrong_guard(place: str) -> Plant:
     """The function that checks the guards of an entry lacks those on this name."""
     ours = compile_frame.guard_function
 
-    def guard_function(guards: Any, fn: Any) -> Any:
-        return ours(tuple(g for g in guards if not str(g.source).endswith(place)), fn)
+    def guard_function(guards: Any, fn: Any, *epoch: Any) -> Any:
+        return ours(tuple(g for g in guards if not str(g.source).endswith(place)), fn, *epoch)
 
     return compile_frame, "guard_function", guard_function
 

@@ -190,7 +190,7 @@ def verify_guard():
     made = compile_frame.guard_function
     with (
         cutaway.config.patch({"debug.verify": True}),
-        patch.object(compile_frame, "guard_function", lambda guards, fn: made((), fn)),
+        patch.object(compile_frame, "guard_function", lambda guards, *rest: made((), *rest)),
     ):
         compiled = cutaway.compile(lambda x, dim: x.softmax(dim))
         compiled(cutaway.ones(3, 4), 0)

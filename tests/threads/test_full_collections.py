@@ -41,7 +41,7 @@ def test_a_compile_puts_them_off(fails):
             compiled(cutaway.ones(2))
     else:
         compiled(cutaway.ones(2))
-    assert seen == [(700, 11, NEVER)]
+    assert seen == [(7000, 11, NEVER)]
     assert gc.get_threshold() == (700, 11, 13)
 
 
