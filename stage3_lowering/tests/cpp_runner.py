@@ -31,7 +31,8 @@ FUNCTIONS = [name + f for name in (*UNARY, *BINARY) for f in ("f", "")]
 FOR_CLANG = ["-fveclib=libmvec", "-Wno-unknown-warning-option", "-Wno-unused-function", "-Wno-pass-failed"]
 OF_LIBMVEC = FOR_CLANG if CLANG else [f"-DCUTAWAY_MVEC_{name}" for name in FUNCTIONS]
 VECTOR_MATH = OF_LIBMVEC if "glibc" in platform.libc_ver() else []
-FLAGS = "-O1 -std=c++17 -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=off -Wall -Werror -Wno-unused-variable -Wno-maybe-uninitialized -Wno-tautological-compare"
+NO_MMX = " -mno-mmx" * (platform.machine() in ("x86_64", "AMD64"))  # as stage 4 builds
+FLAGS = f"-O1{NO_MMX} -std=c++17 -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=off -Wall -Werror -Wno-unused-variable -Wno-maybe-uninitialized -Wno-tautological-compare"
 
 
 @lru_cache(maxsize=1)
