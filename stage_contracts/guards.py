@@ -327,7 +327,8 @@ def compile_guards(
     if later and under:
         namespace |= {"__held_at": later[0], "__under_epoch": when_called(lambda: later[1](under))}
     passed_on = f"__epoch == __held_at or __under_epoch({arguments_text(signature)})" if under else ""
-    statements = _statements(known, _names_in(namespace), functions, passed_on)
+    here = [g for g in known if not g.under_epoch] if under else known
+    statements = _statements(here, _names_in(namespace), functions, passed_on)
     lines = [
         *functions,
         f"def check({signature}):",
@@ -366,11 +367,10 @@ def _statements(
     guards: list[Guard], name_of: Callable[..., str], functions: list[str], elsewhere: str = ""
 ) -> list[str]:
     """What `check` does: what always runs, what runs when the module epoch moved, what reads the rows kept then.
-    Functions that it calls are added to `functions`. `elsewhere`: what asks the guards under_epoch, if not `check`."""
+    Functions that it calls are added to `functions`. `elsewhere`: what asks others, under_epoch."""
     kept = _kept_rows(guards)
     outside = [g for g in guards if not g.under_epoch]
-    under = [] if elsewhere else sorted((g for g in guards if g.under_epoch), key=_turn)
-    parts, inside = equal_parts(under, _is_literal)
+    parts, inside = equal_parts(sorted((g for g in guards if g.under_epoch), key=_turn), _is_literal)
     paths = PathNames([*outside, *inside, *(own[0] for part in parts for own in part.guards)], name_of)
     on_rows = [g for g in outside if _rows_of(g) & kept.keys()]
     always = _conjunction([g for g in outside if not _rows_of(g) & kept.keys()], paths)
