@@ -20,7 +20,8 @@ from stage_contracts import dtype as dt
 
 BF16, F = ml_dtypes.bfloat16, np.float32
 RNG = np.random.default_rng(30)
-LENGTHS = [*range(101), 128, 254, 256, 257, 384, 1000, 1024]
+# all up to two vectors of halves and a pair; around three and four; blocks of a sum
+LENGTHS = [*range(35), 47, 48, 49, *range(62, 67), 95, 96, 97, 128, 254, 256, 257, 384, 1000, 1024]
 # NaN of both signs and with payloads, infinities, both zeros, the largest, the smallest normal, numbers below it
 SPECIAL = [
     0x7FC0,
