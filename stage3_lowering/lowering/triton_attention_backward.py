@@ -226,8 +226,9 @@ class _Side:
         own = TermWriter({}, (inner,), self.fixed_mask, padded, ("row",))
         lines = [*comments(nest), *own.write(term.args[1])]
         loads = (t for one in (*(m.term for m in self.made), *self.values.values()) for t in walk(one))
-        writer.text |= {t: term.name for t in loads if t.op == "load" and t.args[0] == nest.name}
-        return [*lines, f"{term.name} = tl.sum({own.text[term.args[1]]}, 1)[:, None]"]
+        name = f"{nest.name}_sum"  # by its buffer: the kernel that it comes from had names of its own
+        writer.text |= {t: name for t in loads if t.op == "load" and t.args[0] == nest.name}
+        return [*lines, f"{name} = tl.sum({own.text[term.args[1]]}, 1)[:, None]"]
 
     def _values(self, writer: TermWriter) -> list[str]:
         """The values of rows that the other kernel loads."""
