@@ -18,7 +18,7 @@ from stage0_eager import is_grad_enabled
 from stage0_eager.functions.creation import scalar_input, tensor_of_array
 from stage0_eager.nn.module import structure_epoch
 from stage0_eager.state import modes
-from stage0_eager.tensor_rows import check_tensors
+from stage0_eager.tensor_checks import check_tensor, check_tensors
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.controls import registered
 from stage_contracts.guards import Guard, compile_guards
@@ -40,6 +40,7 @@ def guard_names(fn: types.FunctionType) -> tuple[str, dict[str, Any]]:
         "__math__": math,
         "__scalar__": scalar_input,
         "__tensor_of__": tensor_of_array,
+        "check_tensor": check_tensor,
         "check_tensors": check_tensors,
     }
     return signature, {**names, "module_epoch": structure_epoch, **defaults}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
@@ -210,6 +210,9 @@ class TensorOf:
 
     cls: Any
     meta: Any  # a TensorMeta, or an OpenMeta if some sizes are open
+    # for whoever knows how tensors hold their data (stage 0's tensor_checks.py): of what the meta was made of the last
+    # tensor that was as expected; at most one entry
+    facts: list[tuple[Any, ...]] = field(default_factory=list, compare=False, repr=False)
 
     def __str__(self) -> str:
         return str(self.meta)
@@ -231,18 +234,15 @@ def _fits(tensor: Any, meta: Any) -> bool:
     )
 
 
+@dataclass(frozen=True, slots=True)
 class TensorRow:
-    """What is expected of many tensors, and `facts`: of what their metas were made when they last were as expected."""
+    """What is expected of many tensors."""
 
-    __slots__ = ("facts", "wanted")
-
-    def __init__(self, wanted: tuple[TensorOf, ...]) -> None:
-        self.wanted = wanted
-        self.facts: list[tuple[Any, ...]] | None = None
+    wanted: tuple[TensorOf, ...]
 
 
 def check_tensors(tensors: tuple, row: TensorRow) -> bool:
-    """As check_tensor of each. Who knows how tensors hold their data binds a quicker one (stage 0's tensor_rows.py)."""
+    """As check_tensor of each."""
     return all(map(check_tensor, tensors, row.wanted))
 
 

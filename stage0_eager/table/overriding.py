@@ -146,11 +146,26 @@ class TorchFunctionMode:
 def _torch_function(
     cls: type, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
 ) -> Any:
-    """What a subclass does that defines nothing: the function, with tensors in its result made objects of the class."""
+    """What a subclass does that defines nothing: the function, with tensors in its result made objects of the class.
+
+    Raises TypeError for a function of PyTorch.
+    """
     if not all(issubclass(cls, kind) for kind in types):
         return NotImplemented
+    if _of_pytorch(func):  # it would ask this class again, without end
+        raise TypeError(
+            f"PyTorch's own `{getattr(func, '__name__', func)}` was given a tensor of Cutaway, whose data it cannot "
+            "read; call Cutaway's function of that name, or give PyTorch its own tensor: torch.from_numpy(x.numpy())"
+        )
     with disabled():
         return as_class(func(*args, **kwargs or {}), cls)
+
+
+def _of_pytorch(func: Any) -> bool:
+    """Whether a function is PyTorch's: it asks the classes of its arguments as the language's functions do."""
+    attribute = getattr(func, "__self__", None)  # of a property's __get__
+    owner = getattr(func, "__objclass__", None) or getattr(attribute, "__objclass__", None) or func
+    return str(getattr(owner, "__module__", "")).partition(".")[0] == "torch"
 
 
 Tensor.__torch_function__ = classmethod(_torch_function)  # type: ignore

@@ -25,6 +25,9 @@ from stage_contracts.tensor_meta import contiguous_strides
 
 _INLINE = ("float32", "int32")  # Triton gives a bare number one of these types
 _BITS = {"bool": 1}
+# How whole rows are loaded, each element once. Their lines are the last to leave the caches, so those of results leave
+# first, on their way to memory: 3 to 4 % of a norm's or a softmax's time on an H200 (layer norm 133 to 128 us).
+HELD = 'eviction_policy="evict_last"'
 
 
 class Statements:
@@ -140,7 +143,11 @@ class Statements:
             return [f"{instr.name} = tl.load({buffer} + {place}, {both}, 0)"]
         if (axis := self._only_row_axis(index)) is not None:
             return self._load_along(instr.name, buffer, index, axis, mask)
-        return [f"{instr.name} = tl.load({buffer} + {print_index(index)}{', ' * bool(mask)}{mask})"]
+        words = [f"{buffer} + {print_index(index)}", *[mask] * bool(mask), *[HELD] * self._is_whole_row(axes)]
+        return [f"{instr.name} = tl.load({', '.join(words)})"]
+
+    def _is_whole_row(self, axes: str) -> bool:
+        return self.whole_row and axes == "xr"
 
     def _only_row_axis(self, index: Any) -> int | None:
         """The one of several reduced axes along which an index varies, if blocks hold all points of each."""

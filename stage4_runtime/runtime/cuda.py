@@ -105,8 +105,10 @@ def cupy_library(device: Device, allocate: Callable[[int], Any] | None = None) -
 def _current_stream(cp: Any) -> Callable[[], int]:
     """What tells the current stream's address: CuPy's own function, where this CuPy has it under that name."""
 
-    def ask() -> int:
-        return int(cp.cuda.get_current_stream().ptr)
+    current = cp.cuda.get_current_stream
+
+    def ask() -> Any:
+        return current().ptr
 
     if not isinstance(cp, ModuleType):  # a stand-in
         return ask

@@ -125,3 +125,21 @@ def test_compiled_code_takes_tensors_after_classes_were_made():
     out = ours.compile(lambda x: (ours.sin(x) * 2).relu().sum(), fullgraph=True, backend="aot_eager")(x)
     out.backward()
     assert ours.allclose(x.grad, ours.where(ours.sin(x) > 0, 2 * ours.cos(x), 0.0))
+
+
+CALLS_OF_PYTORCH = {
+    "a function": lambda torch, x: torch.add(x, x),
+    "a function of nn": lambda torch, x: torch.nn.functional.gelu(x),
+    "a function written in Python": lambda torch, x: torch.nn.functional.layer_norm(x, (3,)),
+    "a module": lambda torch, x: torch.nn.Linear(3, 2)(x),
+    "a list": lambda torch, x: torch.stack([x, x]),
+    "a method": lambda torch, x: torch.Tensor.add(x, x),
+    "an attribute": lambda torch, x: torch.Tensor.shape.__get__(x),
+}
+
+
+@pytest.mark.parametrize("call", CALLS_OF_PYTORCH)
+def test_a_function_of_pytorch_says_what_it_was_given(call):
+    torch = pytest.importorskip("torch")
+    with pytest.raises(TypeError, match="PyTorch's own `.*` was given a tensor of Cutaway"):
+        CALLS_OF_PYTORCH[call](torch, ours.ones(2, 3))

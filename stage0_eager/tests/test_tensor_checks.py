@@ -1,4 +1,4 @@
-"""That a row of tensors is checked as each of them alone: check_tensors beside check_tensor, after every change.
+"""That a tensor is checked by what is kept of the last one as by its meta, alone and in a row, after every change.
 
 Input: rows of eight tensors, one of which changes in a way that a caller can change a tensor.
 """
@@ -11,9 +11,10 @@ import pytest
 
 from stage0_eager.functions.creation import ones, zeros
 from stage0_eager.nn import Parameter
-from stage0_eager.tensor_rows import check_tensors
+from stage0_eager.tensor_checks import check_tensor, check_tensors
 from stage_contracts.dtype import float64
-from stage_contracts.guards import TensorOf, TensorRow, check_tensor
+from stage_contracts.guards import TensorOf, TensorRow
+from stage_contracts.guards import check_tensor as check_by_meta
 
 
 def row_of(tensors):
@@ -63,17 +64,18 @@ def test_a_row_is_checked_as_each_alone(change, place):
         assert check_tensors(tuple(now), row)
     before = now[place]
     now[place] = CHANGES[change](before)
-    alone = all(map(check_tensor, now, row.wanted))
+    alone = [check_by_meta(*pair) for pair in zip(now, row.wanted, strict=True)]
     for _ in range(2):
-        assert check_tensors(tuple(now), row) is alone
+        assert check_tensors(tuple(now), row) is all(alone)
+        assert [check_tensor(*pair) for pair in zip(now, row.wanted, strict=True)] == alone
     if place != 7:  # a plain tensor's
-        assert alone is (change in ("nothing", "a tensor alike", "a view"))
+        assert all(alone) is (change in ("nothing", "a tensor alike", "a view"))
 
 
 def test_a_row_with_views_is_asked_each_time():
     now = [ones(4, 2, 3)[0], *tensors()]
     row = row_of(now)
-    assert check_tensors(tuple(now), row) and check_tensors(tuple(now), row) and row.facts is None
+    assert check_tensors(tuple(now), row) and check_tensors(tuple(now), row) and not row.wanted[0].facts
     assert not check_tensors((now[0].t(), *now[1:]), row)
 
 
@@ -102,8 +104,8 @@ def on_gpus(*indices):
 def test_a_row_on_a_gpu_is_checked_by_facts_too(monkeypatch):
     now = on_gpus(0, 0, 0)
     row = row_of(now)
-    assert check_tensors(tuple(now), row) and row.facts is not None
-    monkeypatch.setattr("stage0_eager.tensor_rows.check_tensor", None)  # from now on it would be an error
+    assert check_tensors(tuple(now), row) and all(w.facts for w in row.wanted)
+    monkeypatch.setattr("stage0_eager.tensor_checks.check_by_meta", None)  # from now on it would be an error
     assert check_tensors(tuple(now), row)
 
 
