@@ -163,8 +163,7 @@ def _torch_function(
 
 def _of_pytorch(func: Any) -> bool:
     """Whether a function is PyTorch's: it asks the classes of its arguments as the language's functions do."""
-    attribute = getattr(func, "__self__", None)  # of a property's __get__
-    owner = getattr(func, "__objclass__", None) or getattr(attribute, "__objclass__", None) or func
+    owner = getattr(func, "__objclass__", func)  # of a method
     return str(getattr(owner, "__module__", "")).partition(".")[0] == "torch"
 
 

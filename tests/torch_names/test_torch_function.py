@@ -133,8 +133,7 @@ CALLS_OF_PYTORCH = {
     "a function written in Python": lambda torch, x: torch.nn.functional.layer_norm(x, (3,)),
     "a module": lambda torch, x: torch.nn.Linear(3, 2)(x),
     "a list": lambda torch, x: torch.stack([x, x]),
-    "a method": lambda torch, x: torch.Tensor.add(x, x),
-    "an attribute": lambda torch, x: torch.Tensor.shape.__get__(x),
+    "a method": lambda torch, x: torch.ones(2, 3).add(x),
 }
 
 
