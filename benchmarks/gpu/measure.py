@@ -24,7 +24,7 @@ CALLS = 10  # in one round
 FLUSHED = 1 << 30  # bytes written before each timed call: no input is left in the L2 cache
 # Seconds before a round. Hundreds of calls in a row, as those whose host time is measured, draw so much power that the
 # device lowers its clock, for whoever is timed next: products then take 7 % more.
-REST = 0.5
+REST = 0.3
 
 
 class CupyEvents:
