@@ -42,6 +42,7 @@ class Worker:
         )  # fmt: skip
         self.found: dict[str, Any] = {}
         self.times: list[float] = []
+        self.hosts: list[float] = []
 
     def answer(self) -> None:
         """Take its next line of JSON; what it has found so far is in `found`."""
@@ -62,7 +63,9 @@ class Worker:
         assert self.process.stdin
         print("run", file=self.process.stdin, flush=True)
         self.answer()
-        self.times += [self.found["ms"]] if "error" not in self.found else []
+        if "error" not in self.found:
+            self.times.append(self.found["ms"])
+            self.hosts.append(self.found["host"])
 
     def close(self) -> None:
         self.process.kill()
@@ -103,7 +106,11 @@ def once_more(workers: list[Worker], options: argparse.Namespace) -> None:
 def best(workers: list[Worker], framework: str) -> tuple[float, dict[str, Any], str]:
     """Milliseconds in the framework's fastest mode, 0 where there are none; what was found in it; the mode."""
     mine = [w for w in workers if w.peer.partition(":")[0] == framework]
-    timed = [(statistics.median(w.times), w.found, w.peer.partition(":")[2]) for w in mine if w.times]
+    timed = [
+        (statistics.median(w.times), w.found | {"host": statistics.median(w.hosts)}, w.peer.partition(":")[2])
+        for w in mine
+        if w.times
+    ]
     return min(timed, key=lambda one: one[0]) if timed else (0.0, mine[0].found if mine else {}, "")
 
 
