@@ -121,12 +121,19 @@ def is_exporting() -> bool:
 
 
 def cudagraph_mark_step_begin() -> None:
-    """In torch: allows later CUDA graph replays to overwrite earlier outputs. It has no effect here: outputs are
-    kept."""
+    """Say that a step begins: CUDA graphs may write over the results of earlier calls, also over those still in use.
+
+    Without it a result that is in use is never written over; it is copied out of the graph's memory instead.
+    """
+    # imported here, so that `import cutaway` stays quick
+    from stage4_runtime.runtime.graph_steps import mark_step_begin
+
+    mark_step_begin()
 
 
 def mark_static_address(t: Any, guard: bool = False) -> None:
-    """In torch: promises that `t` keeps its address, which saves CUDA graphs a copy. It has no effect here."""
+    """In torch: promises that `t` keeps its address, which saves CUDA graphs a copy. It has no effect here: a graph
+    reads whatever does not move where it is."""
 
 
 class CompileCounter:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from stage_contracts import config
 from stage_contracts.device import CPU
 from stage_contracts.loop_ir import buffer_refs
 from stage_contracts.program import (
@@ -29,14 +28,9 @@ from stage_contracts.segments import can_run
 LIBRARY = ("matmul", "matmul_add_row", "convolution", "convolution_weight_gradient", "scatter_add")
 
 
-def keeps_inputs(program: Program) -> bool:
-    """Whether no input is written: a CUDA graph has inputs of its own."""
-    return program.device != CPU and config.current().runtime.cuda_graphs
-
-
 def in_place(program: Program) -> dict[str, str]:
     """Each result that may be written at once, and the input it is written to."""
-    if not program.updates or keeps_inputs(program):
+    if not program.updates:
         return {}
     accesses = [step_accesses(step, program.kernels) for step in program.steps]
     maker = {name: number for number, (_, writes) in enumerate(accesses) for name in writes}

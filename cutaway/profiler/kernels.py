@@ -78,7 +78,7 @@ def _observe_gpu(run: Any, recorder: Recorder) -> Callable[[], None]:
             timers[name] = _counting(names[name], program, recorder)
     before = {name: names[name] for name in timers}
     names.update(timers)
-    replays = [captured for captured, _ in getattr(run, "state", {}).values() if captured is not None]
+    replays = [each.captured for each in getattr(run, "state", {}).values() if each and each.captured]
     graphs = [captured.graph for captured in replays]
     lines = _lines(union(kernel.origins for kernel in program.kernels.values()))
     for captured in replays:

@@ -14,7 +14,7 @@ from typing import Any
 from stage3_lowering.lowering.launch_tables import LAST, Row, table_of
 from stage3_lowering.lowering.triton_tables import ALIGNMENT, fits_triton
 from stage_contracts.device import CPU
-from stage_contracts.in_place import in_place, keeps_inputs
+from stage_contracts.in_place import in_place
 from stage_contracts.index_expr import symbol
 from stage_contracts.loop_ir import BufferRef, Instr, LoopNest, Value, buffer_refs
 from stage_contracts.program import Kernel, Launch, Program, Return, Target
@@ -24,7 +24,7 @@ FEW = 4  # values for which a kernel more is not worth its build
 
 def written_back(program: Program, target: Target) -> Program:
     """The program, with rows that write the new values of inputs where its kernels cannot."""
-    if program.device == CPU or keeps_inputs(program):
+    if program.device == CPU:
         return program
     outs = _left(program)
     rows = [_row(out, program) for out in outs]

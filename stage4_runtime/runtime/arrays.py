@@ -41,6 +41,8 @@ class ArrayLibrary:
     issuer: Callable[[], Callable[..., Callable] | None] = lambda: None
     refused: Callable[[int], None] | None = None  # raises what the driver's number says
     maker: Callable[[TensorMeta], Callable[[], Any]] = lambda meta: lambda: empty(meta)  # makes such arrays
+    # (array, token) -> another array of its memory; as long as it or a view of it is there, so is the token
+    lend: Callable[[Any, Any], Any] | None = None
 
 
 # Every extension compiled against NumPy reads the data pointer right after the object's head (PyArray_DATA);

@@ -67,6 +67,10 @@ def cupy_library(device: Device, allocate: Callable[[int], Any] | None = None) -
     def at(memory: Any, offset: int, shape: tuple, dtype: Any, strides: tuple) -> Any:
         return cp.ndarray(shape, dtype, memory.data + offset, strides=strides)
 
+    def lend(array: Any, token: Any) -> Any:
+        memory = cp.cuda.UnownedMemory(array.data.ptr, max(array.nbytes, 1), token, device.index)
+        return cp.ndarray(array.shape, array.dtype, cp.cuda.MemoryPointer(memory, 0), array.strides)
+
     def maker(meta: TensorMeta) -> Callable[[], Any]:
         """What makes an array: what can be known before is, for a call makes its outputs anew."""
         dtype, strides, nbytes = meta.dtype.numpy, byte_strides(meta), max(span(meta), 1)
@@ -99,6 +103,7 @@ def cupy_library(device: Device, allocate: Callable[[int], Any] | None = None) -
         routine=lambda step, program: routine(step, program, cp),
         issuer=lambda: issuer(cp),
         refused=lambda code: _refused(cp, code),
+        lend=lend,
     )
 
 

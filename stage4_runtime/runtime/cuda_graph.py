@@ -1,74 +1,66 @@
 """CUDA graphs: captures a program's launches once, then replays all of them with one call.
 
-Input: a launched program on CuPy arrays. Inputs are copied into static buffers, the graph runs, and outputs are copied
-out, so the caller may keep them. A program that cannot be captured runs without a graph; the event log says why.
+Input: a launched program on CuPy arrays. A graph reads and writes fixed addresses: an input that stays is read where it
+is, one that moves is copied first (graph_places.py). Results are lent: they lie in the graph's memory as long as nobody
+has them when it runs again. A result that somebody has is never written over; from then on it is copied out.
 """
+
+# torch's CUDA graph trees lend too, and raise an error where an old result is read. Here every view of a result keeps
+# a token alive, so that what is in use is known before it would be written over.
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
+from weakref import ref
 
 from stage4_runtime.runtime.arrays import ArrayLibrary
 from stage4_runtime.runtime.bind_arrays import accept
 from stage4_runtime.runtime.cublas import workspaces
+from stage4_runtime.runtime.cuda_tables import TableLauncher
+from stage4_runtime.runtime.graph_places import Places
+from stage4_runtime.runtime.graph_steps import STEP
 from stage_contracts import events
 from stage_contracts.dtype import dtype_of
 from stage_contracts.index_expr import symbol
 from stage_contracts.loop_ir import BufferRef
-from stage_contracts.program import Program, step_accesses
+from stage_contracts.program import Program
 from stage_contracts.size_vars import at_sizes, size_values
 from stage_contracts.tensor_meta import TensorMeta
-
-
-@dataclass
-class Captured:
-    """One captured graph and all that its replay touches. `done`: recorded after the last replay's copies."""
-
-    graph: Any
-    stream: Any
-    pool: Any  # the private memory pool: nobody else may reuse what the graph writes to
-    inputs: list[Any]
-    outputs: tuple[Any, ...]
-    workspaces: list[Any]
-    done: Any = None
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
 
 MOST_GRAPHS = 16  # of one program with open sizes; each keeps memory of its own
 
 
 def graphed(run: Callable[..., tuple], program: Program, library: ArrayLibrary) -> Callable[..., tuple]:
-    """`run` as a captured graph, made at the first call. One replay at a time: the buffers are shared.
+    """`run` as a captured graph, made as soon as its inputs have settled; calls before that run plain.
 
     A program with open sizes gets a graph for each set of sizes, up to MOST_GRAPHS; further ones run plain.
     """
     lock = threading.Lock()
-    state: dict[Any, Any] = {}  # sizes -> (the captured graph, the program at these sizes)
+    state: dict[Any, Replays | None] = {}  # by sizes
 
-    def capture(sizes: tuple[int, ...], arrays: tuple) -> tuple[Captured | None, Program]:
-        if len(state) >= MOST_GRAPHS:
-            if len(state) == MOST_GRAPHS:
-                _refuse(program, f"{MOST_GRAPHS} graphs for other sizes are there; what is new runs plain")
-                state["full"] = None, program
-            return None, program
-        values = dict(zip(map(symbol, (size.name for size in program.sizes)), sizes, strict=True))
-        here = at_sizes(program, values) if values else program
-        state[sizes] = _capture(run, here, library, arrays), here
-        return state[sizes]
+    def replays_at(sizes: tuple[int, ...]) -> Replays | None:
+        with lock:
+            if sizes in state:
+                return state[sizes]
+            if len(state) >= MOST_GRAPHS:
+                if "full" not in state:
+                    full = f"{MOST_GRAPHS} graphs for other sizes are there; what is new runs plain"
+                    _refuse(program, full)
+                    state["full"] = None
+                return None
+            values = dict(zip(map(symbol, (size.name for size in program.sizes)), sizes, strict=True))
+            here = at_sizes(program, values) if values else program
+            state[sizes] = Replays(run, here, library)
+            return state[sizes]
 
     def call(*arrays: Any) -> tuple:
         sizes = tuple(_sizes(program, arrays).values()) if program.sizes else ()
-        if sizes not in state:
-            with lock:
-                if sizes not in state:
-                    captured, here = capture(sizes, arrays)
-                    if captured is None:
-                        return run(*arrays)
-        captured, here = state[sizes]
-        return run(*arrays) if captured is None else _replay(captured, here, library, arrays)
+        replays = state.get(sizes) or replays_at(sizes)
+        made = replays(arrays) if replays is not None else None
+        return run(*arrays) if made is None else made
 
     vars(call).update(vars(run))
     call.state = state  # type: ignore[attr-defined]
@@ -80,63 +72,154 @@ def _sizes(program: Program, arrays: Sequence[Any]) -> dict[Any, int]:
     return size_values(program.sizes, shapes)
 
 
-def _capture(
-    run: Callable[..., tuple], program: Program, library: ArrayLibrary, arrays: Sequence[Any]
-) -> Captured | None:
-    """Capture on a stream and from a memory pool of the graph's own. None when that cannot be done."""
-    writes = {name for step in program.steps for name in step_accesses(step, program.kernels)[1]}
-    if writes & set(program.inputs):
-        _refuse(program, f"it writes to its input {min(writes & set(program.inputs))}")
-        return None
-    cp = library.xp
-    pool, stream, caller = (
-        cp.cuda.MemoryPool(),
-        cp.cuda.Stream(non_blocking=True),
-        cp.cuda.get_current_stream(),
-    )
-    stream.wait_event(caller.record())
-    with cp.cuda.using_allocator(pool.malloc), stream:
-        inputs = [
-            _copy_of(accept(program, name, array, library), library)
-            for name, array in zip(program.inputs, arrays, strict=True)
-        ]
-        run(*inputs)  # loads modules and fills the pool, neither of which may happen while capturing
-        stream.synchronize()
-        stream.begin_capture()
-        try:
-            outputs = run(*inputs)
-        except Exception as error:  # whatever a library raises when it cannot be captured
-            _abandon(stream)
-            _refuse(program, f"{type(error).__name__}: {error}")
+def _refuse(program: Program, reason: str) -> None:
+    events.record("fallback", "cuda_graph", program=program.name, reason=reason)
+
+
+# ---- one graph after another -------------------------------------------------------------------------------------
+
+
+@dataclass
+class Captured:
+    """One captured graph and all that its replay touches."""
+
+    graph: Any
+    pool: Any  # the private memory pool: nobody else may reuse what the graph writes to
+    inputs: list[
+        Any
+    ]  # the graph's own array for each input that is copied; None for one that is read where it is
+    outputs: tuple[Any, ...]
+    workspaces: list[Any]
+
+    @property
+    def in_place(self) -> list[int]:
+        return [k for k, own in enumerate(self.inputs) if own is None]
+
+
+class Token:
+    """Alive as long as an array is that lies in a graph's result."""
+
+    __slots__ = ("__weakref__", "result")
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
+
+
+class Replays:
+    """A program at fixed sizes: its present graph, and what was learned about its inputs and results."""
+
+    def __init__(self, run: Callable[..., tuple], program: Program, library: ArrayLibrary) -> None:
+        self.run, self.program, self.library = run, program, library
+        written = {*program.written_inputs}
+        positions = [k for k, name in enumerate(program.inputs) if name in written]
+        self.places = Places(len(program.inputs), positions)
+        self.captured: Captured | None = None
+        self.refused = False
+        self.copied: set[int] = set()  # the results that are copied out
+        self.lent: list[tuple[int, ref[Token]]] = []  # those of the last replay, by position
+        self.step = STEP[0]  # at which they were lent
+        self.stream: Any = None  # of the last replay
+        self.lock = threading.Lock()  # one replay at a time: the memory is shared
+        self.tables = [each for each in vars(run)["names"].values() if isinstance(each, TableLauncher)]
+
+    def __call__(self, arrays: tuple) -> tuple | None:
+        """The results, or None: the call runs plain."""
+        if self.refused:
             return None
-        graph = stream.end_capture()
-    caller.wait_event(stream.record())
-    return Captured(graph, stream, pool, inputs, outputs, workspaces(stream.ptr))
+        program, library = self.program, self.library
+        named = zip(program.inputs, arrays, strict=True)
+        given = [accept(program, name, array, library) for name, array in named]
+        with self.lock:
+            self._look(list(map(library.address, given)))
+            if self.captured is None and self.places.may_capture():
+                self._capture(given)
+            return None if self.captured is None else self._replay(self.captured, given, arrays)
 
+    def _look(self, addresses: list[int]) -> None:
+        """Let go of a graph that no longer fits: an input that it reads moved, one that it copies does not move, or a
+        result is in use."""
+        places, moved = self.places, self.places.see(addresses)
+        if self.captured is None:
+            return
+        own = self.captured.inputs
+        in_place = [k for k in moved if own[k] is None]
+        stays = [k for k, array in enumerate(own) if array is not None and places.stays(k, 2)]
+        in_use = {k for k, token in self.lent if token() is not None} if self.step == STEP[0] else set()
+        if in_place or stays or in_use:
+            places.count_moves(in_place)
+            self.copied |= in_use
+            self.captured = None
 
-def _replay(captured: Captured, program: Program, library: ArrayLibrary, arrays: Sequence[Any]) -> tuple:
-    stream = library.xp.cuda.get_current_stream()
-    with captured.lock:
-        if captured.done is not None:  # the last replay may have been on another stream
-            stream.wait_event(captured.done)
-        for name, static, array in zip(program.inputs, captured.inputs, arrays, strict=True):
-            library.xp.copyto(static, accept(program, name, array, library))
-        captured.graph.launch(stream)
-        results = tuple(
-            _result(value, output, program, library, arrays)
-            for value, output in zip(program.return_step.values, captured.outputs, strict=True)
+    def _capture(self, given: list[Any]) -> None:
+        """Capture on a stream and from a memory pool of the graph's own. `refused` when that cannot be done."""
+        cp, places, program = self.library.xp, self.places, self.program
+        if moving := places.movable():
+            return self._give_up(f"it writes to its input {program.inputs[moving[0]]}, which moves")
+        places.captures += 1
+        if places.last_capture:
+            self.copied |= {*range(len(program.return_step.values))}
+        pool, stream, caller = (
+            cp.cuda.MemoryPool(),
+            cp.cuda.Stream(non_blocking=True),
+            cp.cuda.get_current_stream(),
         )
-        captured.done = stream.record()
-    return results
+        if self.stream is not None:
+            stream.wait_event(self.stream.record())
+        stream.wait_event(caller.record())
+        with cp.cuda.using_allocator(pool.malloc), stream:
+            own = [
+                None if places.stays(k) else _copy_of(array, self.library) for k, array in enumerate(given)
+            ]
+            read = [mine if mine is not None else array for mine, array in zip(own, given, strict=True)]
+            # loads modules and fills the pool, neither of which may happen while capturing; inputs that the program
+            # writes to are copies, for the replay writes them
+            self.run(*[_copy_of(a, self.library) if k in places.written else a for k, a in enumerate(read)])
+            stream.synchronize()
+            stream.begin_capture()
+            try:
+                outputs = self.run(*read)
+            except Exception as error:  # whatever a library raises when it cannot be captured
+                _abandon(stream)
+                return self._give_up(f"{type(error).__name__}: {error}")
+            graph = stream.end_capture()
+            for launcher in self.tables:
+                launcher.write_tables()
+        caller.wait_event(stream.record())
+        self.captured = Captured(graph, pool, own, outputs, workspaces(stream.ptr))
 
+    def _give_up(self, reason: str) -> None:
+        self.refused, self.captured = True, None
+        _refuse(self.program, reason)
 
-def _result(value: Any, output: Any, program: Program, library: ArrayLibrary, arrays: Sequence[Any]) -> Any:
-    """A copy of what the graph wrote; the caller's own array where the program returns an input."""
-    if not isinstance(value, BufferRef):
-        return output
-    if value.shape is None and value.name in program.inputs:
-        return arrays[program.inputs.index(value.name)]
-    return _copy_of(output, library)
+    def _replay(self, captured: Captured, given: list[Any], arrays: tuple) -> tuple:
+        stream = self.library.xp.cuda.get_current_stream()
+        if (
+            self.stream is not None and self.stream.ptr != stream.ptr
+        ):  # what reads the last results may be there
+            stream.wait_event(self.stream.record())
+        self.stream = stream
+        for own, array in zip(captured.inputs, given, strict=True):
+            if own is not None:
+                self.library.xp.copyto(own, array)
+        captured.graph.launch(stream)
+        self.lent, self.step = [], STEP[0]
+        values = self.program.return_step.values
+        return tuple(
+            self._result(k, value, output, arrays)
+            for k, (value, output) in enumerate(zip(values, captured.outputs, strict=True))
+        )
+
+    def _result(self, k: int, value: Any, output: Any, arrays: tuple) -> Any:
+        """What the graph wrote, lent or copied; the caller's own array where the program returns an input."""
+        if not isinstance(value, BufferRef):
+            return output
+        if value.name in self.program.inputs and value.shape is None:
+            return arrays[self.program.inputs.index(value.name)]
+        if value.name in self.program.inputs or k in self.copied or self.library.lend is None:
+            return _copy_of(output, self.library)
+        token = Token(output)
+        self.lent.append((k, ref(token)))
+        return self.library.lend(output, token)
 
 
 def _copy_of(array: Any, library: ArrayLibrary) -> Any:
@@ -145,10 +228,6 @@ def _copy_of(array: Any, library: ArrayLibrary) -> Any:
     fresh = library.empty(TensorMeta(array.shape, dtype_of(array.dtype), elements))
     library.xp.copyto(fresh, array)
     return fresh
-
-
-def _refuse(program: Program, reason: str) -> None:
-    events.record("fallback", "cuda_graph", program=program.name, reason=reason)
 
 
 def _abandon(stream: Any) -> None:

@@ -31,6 +31,8 @@ class TableLauncher:
         self.cp, self.launch, self.kernel = cp, launch, kernel
         self.fixed = np.array(kernel.table, np.int64)
         self.tables: dict[tuple, Table] = {}
+        self.spare: Any = None  # memory for a table that a capture needs: it cannot get any then
+        self.unwritten: list[tuple[Any, np.ndarray]] = []
         self.lock = threading.Lock()
         self.capturing = cp.cuda.runtime.streamIsCapturing
 
@@ -44,16 +46,31 @@ class TableLauncher:
         self.launch(stream, *arguments[:count], table.memory.data.ptr)
 
     def _made(self, key: tuple, captured: bool) -> Table:
-        """Raises RuntimeError during a capture: each replay would write the table, from memory that may be gone."""
-        if captured:
-            raise RuntimeError(
-                f"kernel {self.kernel.name}: buffers moved between the first run and the capture"
-            )
+        """A new table. During a capture it is not written, for each replay would write it: write_tables does it then.
+
+        Raises RuntimeError for a second new table during one capture.
+        """
+        pointers = np.array(key[1:], np.uint64).view(np.int64).ravel()
+        whole = np.concatenate([self.fixed, pointers])
         with self.lock:
+            if captured:
+                memory, self.spare = self.spare, None
+                if memory is None:
+                    raise RuntimeError(f"kernel {self.kernel.name}: two tables are new in one capture")
+                self.unwritten.append((memory, whole))
+            else:
+                memory = self.cp.asarray(whole)
+                if self.spare is None:
+                    self.spare = self.cp.asarray(whole)
             free = [known for known, table in self.tables.items() if not table.captured]
             if len(free) >= KEPT:
                 del self.tables[free[0]]
-            pointers = np.array(key[1:], np.uint64).view(np.int64).ravel()
-            made = Table(self.cp.asarray(np.concatenate([self.fixed, pointers])))
-            self.tables[key] = made
+            made = self.tables[key] = Table(memory)
         return made
+
+    def write_tables(self) -> None:
+        """Write the tables of a capture that has ended, before its first replay."""
+        with self.lock:
+            while self.unwritten:
+                memory, whole = self.unwritten.pop()
+                self.cp.copyto(memory, self.cp.asarray(whole))

@@ -5,9 +5,12 @@ import sys
 
 import pytest
 
-from stage4_runtime.runtime import issue
+from stage4_runtime.runtime import issue, launch, plan_memory
 from stage4_runtime.runtime.build import forget_built
+from stage4_runtime.tests.fake_cupy import FakeCupy
+from stage4_runtime.tests.programs import loaded_kernel, python_kernels
 from stage_contracts import config
+from stage_contracts.device import Device
 
 
 @pytest.fixture(autouse=True)
@@ -30,6 +33,21 @@ def put_cupy(request, monkeypatch):
             monkeypatch.setattr(issue, "driver_launch", lambda cp: place)
 
     return put
+
+
+@pytest.fixture
+def on_fake_gpu(put_cupy):
+    """`on_fake_gpu(program)`: (run, the fake CuPy); kernels run in Python on the addresses they are given."""
+
+    def start(of, constants=None, **options):
+        kernels = python_kernels(of)
+        fake = FakeCupy({n: (kernels[n], len(k.params)) for n, k in of.kernels.items()})
+        put_cupy(fake)
+        gpu = plan_memory(of.with_(device=Device("cuda")))
+        loaded = {name: loaded_kernel(name, len(kernel.params)) for name, kernel in of.kernels.items()}
+        return launch(gpu, loaded, constants or {}, **options), fake
+
+    return start
 
 
 @pytest.fixture

@@ -39,11 +39,24 @@ def _block(array):
     return array.view(np.ndarray)
 
 
+class Unowned:
+    """`cupy.cuda.UnownedMemory`: memory that somebody else has; it keeps the owner alive."""
+
+    def __init__(self, ptr, size, owner, device_id):
+        self.owner = owner
+        self.__array_interface__ = {"version": 3, "typestr": "|u1", "shape": (size,), "data": (ptr, False)}
+
+
 def empty(nbytes, dtype="uint8"):
     """Aligned to 512 bytes, as cudaMalloc does it."""
     raw = np.empty(nbytes + 512, dtype)
     start = -raw.__array_interface__["data"][0] % 512
     return raw[start : start + nbytes].view(Array)
+
+
+def _pointer(memory, offset):
+    block = np.asarray(memory)  # which keeps it alive
+    return Pointer(block, block.__array_interface__["data"][0] + offset)
 
 
 class Stream:
@@ -113,6 +126,8 @@ class FakeCupy:
             Stream=lambda non_blocking=False: Stream(self),
             Memory=self._memory,
             alloc=lambda nbytes: empty(nbytes).data,
+            UnownedMemory=Unowned,
+            MemoryPointer=lambda memory, offset: _pointer(memory, offset),
             MemoryPool=lambda: SimpleNamespace(malloc="malloc of a pool"),
             using_allocator=self._using_allocator,
             runtime=SimpleNamespace(

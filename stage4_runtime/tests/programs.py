@@ -8,6 +8,7 @@ import ctypes
 
 import numpy as np
 
+from stage4_runtime.runtime.triton_units import TritonKernel
 from stage_contracts.device import CPU
 from stage_contracts.dtype import float32
 from stage_contracts.index_expr import symbol
@@ -56,6 +57,20 @@ def chain(length, size=64):
     steps = [Launch(k.name, k.params) for k in kernels]
     temporaries = {name: meta(size) for name in names[1:-1]}
     return program({"x": meta(size)}, temporaries, {"y": meta(size)}, kernels, steps, ["y"])
+
+
+def loaded_kernel(name, pointers, **changes):
+    """A kernel as Triton compiles one, of so many pointers."""
+    facts = {
+        "cubin": b"",
+        "ptx": "",
+        "name": name,
+        "shared": 0,
+        "num_warps": 4,
+        "scratch": 0,
+        "grid": (2, 1, 1),
+    }
+    return TritonKernel(**{**facts, "types": ("*fp32",) * pointers, **changes})
 
 
 def array_at(address, shape, dtype=np.float32):

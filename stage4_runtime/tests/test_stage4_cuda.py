@@ -2,7 +2,6 @@
 
 import importlib.util
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -11,16 +10,13 @@ from stage4_runtime.runtime import build, launch, plan_memory, triton_units
 from stage4_runtime.runtime.build import forget_built
 from stage4_runtime.runtime.cuda import KERNEL_ALIGNMENT, cupy_library, gpu_architecture, kernel_launcher
 from stage4_runtime.runtime.triton_compile import POINTER_ALIGNMENT
-from stage4_runtime.runtime.triton_units import TritonKernel
 from stage4_runtime.tests.fake_cupy import FakeCupy, array
-from stage4_runtime.tests.programs import chain, external, meta, program, python_kernels, sum_kernel
-from stage_contracts import config
+from stage4_runtime.tests.programs import chain, external, loaded_kernel, meta, program, python_kernels
 from stage_contracts import dtype as dt
 from stage_contracts.breaks import Unsupported
 from stage_contracts.device import Device
 from stage_contracts.errors import BuildError, CompilerMissing
-from stage_contracts.loop_ir import BufferRef
-from stage_contracts.program import Copy, Launch, SourceUnit, Target
+from stage_contracts.program import Launch, SourceUnit, Target
 from stage_contracts.tensor_meta import TensorMeta
 
 needs_triton = pytest.mark.skipif(
@@ -116,34 +112,6 @@ def test_what_is_promised_to_triton_is_what_launch_code_keeps():
 # ---- launching -------------------------------------------------------------------------------------------
 
 
-def data(name, pointers, **changes):
-    facts = {
-        "cubin": b"",
-        "ptx": "",
-        "name": name,
-        "shared": 0,
-        "num_warps": 4,
-        "scratch": 0,
-        "grid": (2, 1, 1),
-    }
-    return TritonKernel(**{**facts, "types": ("*fp32",) * pointers, **changes})
-
-
-@pytest.fixture
-def on_fake_gpu(put_cupy):
-    """`on_fake_gpu(program)`: (run, the fake CuPy); kernels run in Python on the addresses they are given."""
-
-    def start(of, constants=None, **options):
-        kernels = python_kernels(of)
-        fake = FakeCupy({n: (kernels[n], len(k.params)) for n, k in of.kernels.items()})
-        put_cupy(fake)
-        gpu = plan_memory(of.with_(device=CUDA))
-        loaded = {name: data(name, len(kernel.params)) for name, kernel in of.kernels.items()}
-        return launch(gpu, loaded, constants or {}, **options), fake
-
-    return start
-
-
 def numbers(*shape):
     return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
 
@@ -221,7 +189,7 @@ def test_the_users_allocator_gives_all_memory(on_fake_gpu, monkeypatch):
     of = chain(2)
     kernels = python_kernels(of)
     sys.modules["cupy"].kernels.update({n: (kernels[n], 2) for n in kernels})
-    loaded = {name: data(name, 2) for name in of.kernels}
+    loaded = {name: loaded_kernel(name, 2) for name in of.kernels}
     run = launch(plan_memory(of.with_(device=CUDA)), loaded, {}, library=cupy_library(CUDA, allocate))
     run(array(numbers(64)))
     assert asked == [512, 256]  # the pool, the output
@@ -304,7 +272,9 @@ def test_every_type_of_argument_is_packed():
     fake.launchKernel = launch_kernel
     attributes = []
     fake.funcSetAttribute = lambda *call: attributes.append(call[1:])
-    kernel = data("k", 0, types=("*fp32", "fp32", "i64"), shared=100_000, num_warps=8, grid=(3, 2, 1))
+    kernel = loaded_kernel(
+        "k", 0, types=("*fp32", "fp32", "i64"), shared=100_000, num_warps=8, grid=(3, 2, 1)
+    )
     launcher = kernel_launcher(fake, kernel)
     launcher(7, 0xDEAD0000, 1.5, -(1 << 40))
     assert seen == {"float": 1.5, "int": -(1 << 40), "shape": (3, 2, 1, 256, 1, 1, 100_000, 7)}
@@ -315,91 +285,4 @@ def test_every_type_of_argument_is_packed():
 
 def test_a_kernel_that_needs_scratch_memory_is_refused():
     with pytest.raises(BuildError, match="needs 256 bytes of scratch"):
-        kernel_launcher(FakeCupy({}).cuda.driver, data("k", 1, scratch=256))
-
-
-# ---- CUDA graphs -----------------------------------------------------------------------------------------
-
-
-def test_a_captured_program_replays_on_new_inputs(on_fake_gpu):
-    run, fake = on_fake_gpu(chain(3), cuda_graph=True)
-    results = [run(array(numbers(64) * k))[0] for k in range(3)]
-    for k, result in enumerate(results):
-        np.testing.assert_array_equal(result, numbers(64) * k + 3)
-    assert len({r.data.ptr for r in results}) == 3
-    graphs = [entry for entry in fake.log if entry[0] == "graph"]
-    assert len(graphs) == 3 and graphs[0][2] == 3
-    assert ("allocator", "malloc of a pool") in fake.log
-
-
-def test_the_configuration_asks_for_graphs(on_fake_gpu):
-    with config.patch(cuda_graphs=True):
-        run, fake = on_fake_gpu(chain(1))
-    run(array(numbers(64)))
-    assert [entry for entry in fake.log if entry[0] == "graph"]
-
-
-def test_what_cannot_be_captured_runs_plain(on_fake_gpu, event_log):
-    steps = [external("matmul", "x", "x", out="y")]
-    run, fake = on_fake_gpu(
-        program({"x": meta(4, 4)}, {}, {"y": meta(4, 4)}, [], steps, ["y"]), cuda_graph=True
-    )
-    for _ in range(2):
-        (y,) = run(array(numbers(4, 4)))
-        np.testing.assert_array_equal(y, numbers(4, 4) @ numbers(4, 4))
-    (event,) = event_log("fallback")
-    assert event.name == "cuda_graph" and "cuBLAS" in event.details["reason"]
-    assert not [entry for entry in fake.log if entry[0] == "graph"]
-
-
-def test_a_program_that_writes_to_its_input_is_not_captured(on_fake_gpu, event_log):
-    steps = [Copy("w", "x")]
-    run, _ = on_fake_gpu(program({"x": meta(3), "w": meta(3)}, {}, {}, [], steps, [None]), cuda_graph=True)
-    x = array([0, 0, 0])
-    run(x, array([1, 2, 3]))
-    assert x.tolist() == [1, 2, 3]
-    assert event_log("fallback")[0].details["reason"] == "it writes to its input x"
-
-
-def test_a_captured_program_returns_inputs_themselves_and_views_with_their_strides(on_fake_gpu):
-    kernels = [sum_kernel("kernel0", "y", ["x"], 6)]
-    returns = ["x", BufferRef("y", (2, 3), (1, 2), 0), None]
-    of = program({"x": meta(6)}, {}, {"y": meta(6)}, kernels, [Launch("kernel0", ("x", "y"))], returns)
-    run, _ = on_fake_gpu(of, cuda_graph=True)
-    x = array(numbers(6))
-    same, view, nothing = run(x)
-    assert same is x and nothing is None
-    assert view.strides == (4, 8)
-    np.testing.assert_array_equal(view, (numbers(6) + 1).reshape(3, 2).T)
-
-
-def test_a_captured_program_refuses_wrong_inputs(on_fake_gpu):
-    run, _ = on_fake_gpu(chain(1), cuda_graph=True)
-    run(array(numbers(64)))
-    with pytest.raises(TypeError, match=r"float32\[1\], expected float32\[64\]"):
-        run(array(numbers(1)))
-
-
-def test_a_replay_on_another_stream_waits_for_the_last_one(on_fake_gpu):
-    run, fake = on_fake_gpu(chain(1), cuda_graph=True)
-    run(array(numbers(64)))
-    with fake.cuda.Stream() as other:
-        run(array(numbers(64)))
-    assert ("wait", other.ptr, ("event", fake.streams[0].ptr)) in fake.log
-
-
-def test_threads_share_one_captured_graph(on_fake_gpu):
-    run, fake = on_fake_gpu(chain(2), cuda_graph=True)
-    run(array(numbers(64)))
-    results = {}
-
-    def work(k):
-        (results[k],) = run(array(numbers(64) * k))
-
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for k in range(4):
-        np.testing.assert_array_equal(results[k], numbers(64) * k + 2)
+        kernel_launcher(FakeCupy({}).cuda.driver, loaded_kernel("k", 1, scratch=256))
