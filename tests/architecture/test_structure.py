@@ -46,7 +46,6 @@ IN_ONE_PIECE = {
     ("stage3_lowering/lowering/schedule.py", "_merge"): "the refusals of fusion in order, each with its reason and code",
     ("stage3_lowering/lowering/schedule_kernels.py", "schedule_of"): "each field of a schedule, from those before it",
     ("stage3_lowering/lowering/schedule_kernels.py", "rows_in_scratch"): "one program to the next: kernels, steps and buffers change together",
-    ("stage3_lowering/lowering/cpp_loops.py", "_pointwise"): "the text of a loop from outside in",
     ("stage3_lowering/tiny/fuse.py", "merge"): TINY,
     ("stage3_lowering/tiny/emit.py", "cpp_kernel"): TINY,
     ("stage4_runtime/tiny/launch.py", "launch"): TINY,
