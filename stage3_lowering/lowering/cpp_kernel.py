@@ -11,7 +11,7 @@ from typing import Any
 
 from stage3_lowering.lowering.cpp_accumulators import SHORTEST
 from stage3_lowering.lowering.cpp_columns import in_groups
-from stage3_lowering.lowering.cpp_nest import BAD_INDEX, Loop, Threads, head
+from stage3_lowering.lowering.cpp_nest import BAD_INDEX, SIMD, Loop, Threads, head
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES, REDUCTIONS
 from stage3_lowering.lowering.cpp_pairs import Pairs, nests_in_pairs
 from stage3_lowering.lowering.cpp_statements import Statements, cpp_index
@@ -86,6 +86,10 @@ class KernelText:
         """The first line of a loop that runs as it is."""
         first, end = self.bounds[loop]
         return head(loop, first, cpp_index(end))
+
+    def simd(self, writer: Statements, loop: str) -> str:
+        """The pragma above a loop whose steps are lanes; one bit says of all of them that a place is bad."""
+        return SIMD + BAD_INDEX * (self.checks and loop in writer.checked)
 
     @property
     def over_blocks(self) -> Loop:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stage3_lowering.lowering.column_values import ColumnValues
-from stage3_lowering.lowering.cpp_nest import BAD_INDEX, SIMD, Loop, Nest, nested, stacked, under
+from stage3_lowering.lowering.cpp_nest import SIMD, Loop, Nest, nested, stacked
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES
 from stage3_lowering.lowering.cpp_pairs import in_pairs
 from stage3_lowering.lowering.cpp_statements import Statements, cpp_index
@@ -45,7 +45,7 @@ def with_columns(text: KernelText, nest: LoopNest, found: ColumnValues) -> Nest:
     writer.elsewhere = found.only
     loops = _loops(text, writer)
     first = nested([Loop(text.head(column), body, SIMD)])
-    return replace(loops, before=[*arrays, *first, *loops.before], loops=under(SIMD, loops.loops, -1))
+    return replace(loops, before=[*arrays, *first, *loops.before])
 
 
 def _loops(text: KernelText, writer: Statements) -> Nest:
@@ -64,8 +64,8 @@ def _loops(text: KernelText, writer: Statements) -> Nest:
 
 def last_loop(text: KernelText, writer: Statements, loop: Loop, first: str, end: str) -> Loop:
     """The loop whose steps are lanes; over two halves at a time where the writer made pairs."""
-    checks = text.checks and text.schedule.order[-1] in writer.checked
-    made = replace(loop, pragma=SIMD + BAD_INDEX * checks, inside=in_pairs(writer, list(loop.inside)))
+    pragma = text.simd(writer, text.schedule.order[-1])
+    made = replace(loop, pragma=pragma, inside=in_pairs(writer, list(loop.inside)))
     return replace(made, head=writer.pairs.head(first, end)) if writer.pairs else made
 
 

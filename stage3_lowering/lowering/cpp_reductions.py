@@ -50,7 +50,7 @@ def _section(text: KernelText, nest: LoopNest) -> list[str]:
     before, *inside = text.levels(writer, 0, nest.split)
     inside[-1] = in_pairs(writer, inside[-1])
     loops = stacked([text.head(v) for v in rows] + [text.over_lanes for _ in lanes], inside)
-    loops = under(SIMD if lanes else _simd(text, writer), loops, -1)
+    loops = under(text.simd(writer, text.column) if lanes else _simd(text, writer), loops, -1)
     if text.schedule.split and not lanes:
         return [*before, *_in_parts(text, writer, loops), *_after(text, writer)]
     before += [*writer.accumulators, *_starts(text, writer)]
@@ -88,7 +88,11 @@ def _once(text: KernelText, writer: Statements, levels: list[list[str]]) -> list
     before, *inside = levels
     if not inside or not any(levels):
         return before
-    return [*writer.arrays, *before, *nested([Loop(text.over_lanes, inside[0], SIMD)])]
+    return [
+        *writer.arrays,
+        *before,
+        *nested([Loop(text.over_lanes, inside[0], text.simd(writer, text.column))]),
+    ]
 
 
 def _simd(text: KernelText, writer: Statements) -> str:
