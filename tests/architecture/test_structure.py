@@ -29,8 +29,6 @@ IN_ONE_PIECE = {
     ("stage_contracts/kernel_schedule.py", "verify"): "a list of rules, one line each, that branches nowhere",
     ("stage_contracts/core_metas.py", "expand"): "one walk over three rows of sizes; its questions become guards in order",
     ("stage0_eager/autograd/tape.py", "record"): "every call on the tape runs it: functions for its parts cost a tenth",
-    ("stage0_eager/nn/module.py", "__setattr__"): "torch's rules for one assignment, each only where none before it holds",
-    ("stage0_eager/library/schema.py", "schema_of"): "a schema is written parameter by parameter, each refused in torch's words",
     ("stage0_eager/kernels/eager.py", "numpy_pair"): "the cases of one kernel, decided when it is made and not per call",
     ("stage0_eager/functions/nn/loss_fast_paths.py", "_cross_entropy"): "a fast path: what it asks costs more in functions",
     ("stage0_eager/functions/indexing.py", "_getitem"): "a fast path: every x[i] runs it",
@@ -41,12 +39,9 @@ IN_ONE_PIECE = {
     ("stage1_capture/variables/autocast.py", "with_casts"): "autocast's conditions, each of which leaves the call alone",
     ("stage1_capture/builtins/numpy/calls.py", "seen"): "what NumPy gives for a result: row, itself, scalar, array, view",
     ("stage1_capture/variables/tensor.py", "tensor_attribute"): "where an attribute of a tensor is found, in order",
-    ("stage2_autograd/functionalize/output_aliases.py", "plan_results"): "one pass over the results, in which each may take another's place",
-    ("stage2_autograd/functionalize/functional_tracer.py", "process"): "the order in which kinds of operators are told apart, one line each",
     ("stage3_lowering/tiny/fuse.py", "merge"): TINY,
     ("stage3_lowering/tiny/emit.py", "cpp_kernel"): TINY,
     ("stage4_runtime/tiny/launch.py", "launch"): TINY,
-    ("cutaway/page/lines.py", "commented_lines"): "a scanner: one state, one line after the other",
 }  # fmt: skip
 
 BRANCHES = (ast.If, ast.For, ast.While, ast.ExceptHandler, ast.IfExp, ast.comprehension, ast.match_case)
