@@ -21,12 +21,11 @@ PACKAGES = (
     "cutaway",
 )
 LIMIT = 15
-AT_MOST = 30  # functions above it, in all packages
+AT_MOST = 20  # functions above it, in all packages
 
 TINY = "the idea of a stage on one screen: it is read from top to bottom, and frozen"
 # (file, function) -> why it is in one piece. What goes below the limit leaves this list.
 IN_ONE_PIECE = {
-    ("stage_contracts/kernel_schedule.py", "verify"): "a list of rules, one line each, that branches nowhere",
     ("stage_contracts/core_metas.py", "expand"): "one walk over three rows of sizes; its questions become guards in order",
     ("stage0_eager/autograd/tape.py", "record"): "every call on the tape runs it: functions for its parts cost a tenth",
     ("stage0_eager/kernels/eager.py", "numpy_pair"): "the cases of one kernel, decided when it is made and not per call",
