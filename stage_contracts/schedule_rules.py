@@ -65,6 +65,7 @@ def _of_reductions(schedule: KernelSchedule, kernel: Kernel) -> Rules:
     yield not (across and reduces) or vector in tiled, needs
     yield not across or vector == schedule.order[-1], "an outer vector loop is the last one"
     if across and reduces:
+        yield not schedule.split or len(kernel.nests) == 1, "rows are split in parts in a kernel of one pass"
         kinds = {i.args[0] for n in kernel.nests for i in n.body if i.op == "reduction"}
         yield not kinds & {"argmax", "argmin"}, "positions are not reduced in lanes of an outer loop"
         yield not kernel.row_buffers, "rows that stay in the kernel need the vector loop inside the row"
@@ -92,7 +93,8 @@ def _of_pieces(schedule: KernelSchedule, kernel: Kernel) -> Rules:
 
 
 def _of_loads(schedule: KernelSchedule, kernel: Kernel) -> Rules:
-    by_rows = bool(_outer(kernel) and (_inner(kernel) or schedule.streamed))
+    rows = 1 if _inner(kernel) else 2  # loops: a pointwise kernel's last one runs along the row
+    by_rows = len(_outer(kernel)) >= rows and bool(_inner(kernel) or schedule.streamed)
     asked = set(schedule.prefetch) <= set(kernel.params) and (not schedule.prefetch or by_rows)
     yield asked, "prefetch must be of parameters that a kernel reads by rows"
     yield not schedule.turned or len(schedule.tiles) == 2, "tiles are turned of two tiled loops"
