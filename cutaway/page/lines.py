@@ -26,6 +26,9 @@ _DEFINITION = re.compile(r"^def (?P<name>\w+)\(")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
+Scope = tuple[int, Ids]  # how deep a comment stands, and what it quotes
+
+
 def merged(*groups: Ids) -> Ids:
     return tuple(dict.fromkeys(name for group in groups for name in group))
 
@@ -72,39 +75,45 @@ def commented_lines(source: str, origins: Origins, names: Mapping[str, Ids] | No
     A comment holds for what follows at its depth or deeper. `names` is for lines under no comment: the first
     word of theirs that it knows (a buffer, a kernel) says where they came from.
     """
+    names = names or {}
     found: list[Ids] = []
-    scopes: list[tuple[int, Ids]] = []
+    scopes: list[Scope] = []
     in_comment = False
     for line in source.splitlines():
         comment = _COMMENT.match(line)
         quoted = origins.quoted(comment["quote"]) if comment else ()
-        # The `):` of a signature belongs to the block that it opens.
-        indent = 1 if line.startswith(")") else len(line) - len(line.lstrip())
-        if not line.strip():
-            found.append(())
-            scopes = [scope for scope in scopes if scope[0] > 0]
-            in_comment = False
-            continue
-        while scopes and scopes[-1][0] > indent:
-            scopes.pop()
+        scopes = _still_open(scopes, line)
         if quoted:
-            if scopes and scopes[-1][0] == indent:
-                above = scopes.pop()[1] if in_comment else (scopes.pop() and ())
-                quoted_now = merged(above, quoted)
-            else:
-                quoted_now = quoted
-            scopes.append((indent, quoted_now))
+            scopes = _with_comment(scopes, _indent(line), quoted, in_comment)
             found.append(quoted)
-        elif scopes:
+        elif scopes and line.strip():
             found.append(scopes[-1][1])
         else:
-            found.append(_named(line, names or {}))
-            opened = _DEFINITION.match(line)
+            found.append(_named(line, names))
             # what stands in a kernel came from what the kernel did
-            if opened and opened["name"] in (names or {}):
-                scopes.append((1, found[-1]))
+            opened = _DEFINITION.match(line)
+            scopes += [(1, found[-1])] if opened and opened["name"] in names else []
         in_comment = bool(quoted)
     return found
+
+
+def _indent(line: str) -> int:
+    """How deep a line stands. The `):` of a signature belongs to the block that it opens."""
+    return 1 if line.startswith(")") else len(line) - len(line.lstrip())
+
+
+def _still_open(scopes: list[Scope], line: str) -> list[Scope]:
+    """The comments that hold for a line: those at its depth or above it. An empty line ends the outermost."""
+    if not line.strip():
+        return [scope for scope in scopes if scope[0] > 0]
+    return [scope for scope in scopes if scope[0] <= _indent(line)]
+
+
+def _with_comment(scopes: list[Scope], indent: int, quoted: Ids, in_comment: bool) -> list[Scope]:
+    """A comment in place of the one before it at its depth, or a further line of it."""
+    before, here = [s for s in scopes if s[0] < indent], [s for s in scopes if s[0] == indent]
+    above = [ids for _, ids in here] if in_comment else []
+    return [*before, (indent, merged(*above, quoted))]
 
 
 def _named(line: str, names: Mapping[str, Ids]) -> Ids:

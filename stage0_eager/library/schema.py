@@ -78,34 +78,16 @@ def schema_of(function: Callable, mutates_args: str | Iterable[str]) -> Schema:
             "mutates_args must either be a sequence of the names of the arguments that are mutated or the string "
             "'unknown'."
         )
-    # One function, because a schema is written parameter by parameter, and torch has a message for each refusal.
     types = _annotations(function, refuse)
     words: list[str] = []
     kinds: list[str] = []
     mutates: list[str] = []
     for i, (name, p) in enumerate(signature.parameters.items()):
-        if p.kind not in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY):
-            refuse("We do not support positional-only args, varargs, or varkwargs.")
-        if p.annotation is p.empty:
-            refuse(f"Parameter {name} must have a type annotation.")
-        kind = _TYPES.get(types[name])
-        if kind is None:
-            refuse(
-                f"Parameter {name} has unsupported type {p.annotation}. The valid types are: {_shown(_TYPES)}."
-            )
+        kind = _kind(p, types, refuse)
         if p.kind is p.KEYWORD_ONLY and "*" not in words:
             words.append("*")
         shown = kind
-        if (
-            mutates_args == "unknown"
-            and kind.startswith("Tensor")
-            or mutates_args != "unknown"
-            and name in mutates_args
-        ):
-            if not kind.startswith("Tensor"):
-                refuse(
-                    f"Parameter {name} is in mutable_args but only Tensors or collections of Tensors can be mutated"
-                )
+        if _mutated(name, kind, mutates_args, refuse):
             mutates.append(name)
             shown = f"Tensor(a{i}!){kind[len('Tensor') :]}"
         kinds.append(kind)
@@ -120,6 +102,34 @@ def schema_of(function: Callable, mutates_args: str | Iterable[str]) -> Schema:
     return Schema(
         f"({', '.join(words)}) -> {text}", tuple(signature.parameters), tuple(kinds), tuple(mutates), returns
     )
+
+
+def _kind(p: inspect.Parameter, types: dict[str, Any], refuse: Callable[[str], Any]) -> str:
+    """The kind of a parameter."""
+    if p.kind not in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY):
+        refuse("We do not support positional-only args, varargs, or varkwargs.")
+    if p.annotation is p.empty:
+        refuse(f"Parameter {p.name} must have a type annotation.")
+    kind = _TYPES.get(types[p.name])
+    if kind is None:
+        refuse(
+            f"Parameter {p.name} has unsupported type {p.annotation}. The valid types are: {_shown(_TYPES)}."
+        )
+    assert kind is not None
+    return kind
+
+
+def _mutated(name: str, kind: str, mutates: str | Iterable[str], refuse: Callable[[str], Any]) -> bool:
+    """Whether the function may write to this argument."""
+    tensors = kind.startswith("Tensor")
+    if mutates == "unknown":
+        return tensors
+    named = name in mutates
+    if named and not tensors:
+        refuse(
+            f"Parameter {name} is in mutable_args but only Tensors or collections of Tensors can be mutated"
+        )
+    return named
 
 
 def _annotations(function: Callable, refuse: Callable[[str], Any]) -> dict[str, Any]:

@@ -136,31 +136,13 @@ class Module:
 
     # ---- attributes ----------------------------------------------------------------------------------------
 
-    # In one piece: these are torch's rules for one assignment, of which each holds only where none before it did.
     def __setattr__(self, name: str, value: Any) -> None:
         if "_parameters" not in self.__dict__:
             if isinstance(value, (Module, Parameter)):
                 raise AttributeError("cannot assign module before Module.__init__() call")
             object.__setattr__(self, name, value)
             return
-        home = (
-            "_parameters"
-            if isinstance(value, Parameter)
-            else "_modules"
-            if isinstance(value, Module)
-            else None
-        )
-        if isinstance(value, Buffer):
-            home = "_buffers"
-            self.__dict__.setdefault("_non_persistent", set()).difference_update({name})
-            if not vars(value)["persistent"]:
-                self.__dict__["_non_persistent"].add(name)
-        if home is None and name in self._buffers and (value is None or isinstance(value, Tensor)):
-            home = "_buffers"
-        if home is None and value is None:
-            home = next((r for r in _REGISTRIES if name in self.__dict__[r]), None)
-        if home is None and any(name in self.__dict__[r] for r in ("_parameters", "_modules")):
-            raise TypeError(f"cannot assign {type(value).__name__!r} as parameter or module {name!r}")
+        home = self._registry_for(name, value)
         if home is None:
             object.__setattr__(self, name, value)
         else:
@@ -170,6 +152,25 @@ class Module:
             self.__dict__.pop(name, None)
             self.__dict__[home][name] = value
         bump_structure_epoch()
+
+    def _registry_for(self, name: str, value: Any) -> str | None:
+        """Where a value belongs, by its kind, else by what it replaces; None where it is a plain attribute."""
+        if isinstance(value, Buffer):
+            names = self.__dict__.setdefault("_non_persistent", set())
+            names.discard(name)
+            if not vars(value)["persistent"]:
+                names.add(name)
+            return "_buffers"
+        if isinstance(value, (Parameter, Module)):
+            return "_parameters" if isinstance(value, Parameter) else "_modules"
+        if name in self._buffers:
+            return "_buffers" if value is None or isinstance(value, Tensor) else None
+        for registry in ("_parameters", "_modules"):
+            if name in self.__dict__[registry]:
+                if value is None:
+                    return registry
+                raise TypeError(f"cannot assign {type(value).__name__!r} as parameter or module {name!r}")
+        return None
 
     def __getattr__(self, name: str) -> Any:
         for registry in _REGISTRIES:

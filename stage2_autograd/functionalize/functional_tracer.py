@@ -79,14 +79,21 @@ class FunctionalTracer(Tracer):
                 self._note(each._data.node)
                 Storage().owns(each)
             return out
-        node = out._data.node
-        self._note(node)
+        self._note(out._data.node)
         if op.core is None or not shares_storage(op, metas):
-            made = Storage(call=self.marks)
-            if op.name == "contiguous":
-                made.copies.append(metas[0])
-                self._stored(args[0]).storage.copies.append(metas[0])
-            return made.owns(out)
+            return self._made(op, args, metas).owns(out)
+        return self._viewed(op, args, out)
+
+    def _made(self, op: Operator, args: tuple, metas: tuple) -> Storage:
+        """The storage of a result that shares none."""
+        made = Storage(call=self.marks)
+        if op.name == "contiguous":
+            made.copies.append(metas[0])
+            self._stored(args[0]).storage.copies.append(metas[0])
+        return made
+
+    def _viewed(self, op: Operator, args: tuple, out: Tensor) -> Tensor:
+        """A result that is a view of its first argument: in that one's storage, by one view more."""
         source = self._stored(args[0])
         silent = (
             made_silently(source.chain, self.marks)
@@ -95,7 +102,7 @@ class FunctionalTracer(Tracer):
             is not self.marks  # a composite's own memory: for the user it is not a view
         )
         chain = (*source.chain, (Silently(op) if silent else op, args[1:]))
-        out._data = StoredArray(out._data.meta, node, source.storage, chain, source.generation)
+        out._data = StoredArray(out._data.meta, out._data.node, source.storage, chain, source.generation)
         return out
 
     def _copies_what_has_gaps(self, op: Operator, args: tuple) -> bool:

@@ -14,9 +14,7 @@ from stage0_eager.tensor import Tensor
 from stage0_eager.transforms.trace import TracedArray, Tracer
 from stage2_autograd.aliasing import base
 from stage2_autograd.functionalize.functional_tracer import FunctionalTracer, storage_of
-from stage2_autograd.functionalize.storages import (
-    Silently,
-)
+from stage2_autograd.functionalize.storages import Chain, Silently, Storage, StoredArray
 from stage_contracts.graph import Graph, Node
 from stage_contracts.joint import ResultPlan
 from stage_contracts.layouts import is_dense, turns_contiguous
@@ -41,29 +39,47 @@ def plan_results(
     plans: list[ResultPlan] = []
     for tensor in outputs:
         place = tracer._stored(tensor)
+        _refuse_what_is_not_its_own(tracer, place.storage)
         (kind, which), chain = place.storage.origin, place.chain
-        if kind == "twin":
-            tracer.refuse("a result that an autograd.Function or a hook shows of another tensor")
-        if any(map(turns_contiguous, place.storage.copies)) and kind == "made":
-            tracer.refuse("a result that contiguous() copies at other sizes only")
         if kind == "made":
-            whole = place.storage.base
-            assert whole is not None
-            silent = (
-                any(isinstance(op, Silently) for op, _ in chain) and tracer.node_of(whole) in tracer.on_tape
-            )
-            gaps = place.storage.generation and chain and not is_dense(tensor.shape, tensor.stride())
-            alone = homes.count(place.storage) == 1 and not silent and not gaps
-            value = tensor if alone else whole
+            alone = homes.count(place.storage) == 1 and _is_returned_itself(tracer, tensor, place)
             key = id(tensor) if alone else id(place.storage)
             if key not in places:
                 places[key] = len(computed)
-                computed.append(value)
+                computed.append(tensor if alone else _base(place.storage))
             kind, which, chain = "output", places[key], () if alone else chain
-        # for the user it is a view made under no_grad, which differs from detach()
-        views = [(op, rest) for op, rest in chain if not (isinstance(op, Silently) and op.name == "detach")]
-        plans.append((kind, which, *(views or chain)))
+        plans.append((kind, which, *_shown(chain)))
     return computed, tuple(plans)
+
+
+def _base(storage: Storage) -> Tensor:
+    assert storage.base is not None
+    return storage.base
+
+
+def _refuse_what_is_not_its_own(tracer: FunctionalTracer, storage: Storage) -> None:
+    """Refuse results whose memory is another tensor's, or is so at some sizes."""
+    kind, _ = storage.origin
+    if kind == "twin":
+        tracer.refuse("a result that an autograd.Function or a hook shows of another tensor")
+    if any(map(turns_contiguous, storage.copies)) and kind == "made":
+        tracer.refuse("a result that contiguous() copies at other sizes only")
+
+
+def _is_returned_itself(tracer: FunctionalTracer, tensor: Tensor, place: StoredArray) -> bool:
+    """Whether a result that shares its memory with no other may be what the graph computes, and not its base: no view
+    hides it from the tape, and it has no gaps where something was written."""
+    silent = any(isinstance(op, Silently) for op, _ in place.chain)
+    if silent and tracer.node_of(_base(place.storage)) in tracer.on_tape:
+        return False
+    written_view = place.storage.generation and place.chain
+    return not written_view or is_dense(tensor.shape, tensor.stride())
+
+
+def _shown(chain: Chain) -> Chain:
+    """The views that the wrapper makes. For the user it is a view made under no_grad, which differs from detach()."""
+    views = tuple((op, rest) for op, rest in chain if not (isinstance(op, Silently) and op.name == "detach"))
+    return views or chain
 
 
 def symbols_shown(tracer: FunctionalTracer, results: tuple[ResultPlan, ...]) -> list[Tensor]:

@@ -1,6 +1,6 @@
 """What a pointwise kernel computes from the place in a row alone, such as a column's mean and root: once, not per row.
 
-Input: the nest of a pointwise kernel and the order of its loops. cpp_loops.py writes a loop over the columns before the
+Input: the nest of a pointwise kernel and the order of its loops. cpp_plain.py writes a loop over the columns before the
 others; the compiler does not find it, as it moves a value out of the inner loop but never an inner loop's values out.
 """
 

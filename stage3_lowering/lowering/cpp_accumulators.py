@@ -1,22 +1,23 @@
 """The C++ of a reduction along rows of known length: an accumulator for each of WIDTH elements that stand side by side.
 
-Input: cpp_loops.py's kernel and one pass of it over the elements of a row. Where a loop has one accumulator, the
+Input: cpp_kernel.py's kernel and one pass of it over the elements of a row. Where a loop has one accumulator, the
 compiler makes one register of it, waits for it at each step, and at the end adds its lanes one after another. WIDTH are
 two or more registers on every machine, so that a sum has the same bits on each, and they become one by halves.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stage3_lowering.lowering.cpp_lanes import COMBINE, combining
-from stage3_lowering.lowering.cpp_statements import nested
+from stage3_lowering.lowering.cpp_nest import SIMD, Loop, head, nested
 from stage_contracts import dtype as dt
 from stage_contracts.loop_ir import LoopNest
 
 if TYPE_CHECKING:
-    from stage3_lowering.lowering.cpp_loops import KernelText
+    from stage3_lowering.lowering.cpp_kernel import KernelText
 
 WIDTH = 32
 SHORTEST = 64  # of a row: two steps
@@ -35,13 +36,10 @@ class Accumulators:
         one = f"{name}[r0 - {self.group}]"
         return f"cutaway::Accumulators<{of}> {name}({start});", one, f"{name}.reduced({combining(kind)})"
 
-    def loop(self, first: str, last: str, levels: list[list[str]]) -> list[str]:
+    def loop(self, first: str, last: str, body: Sequence[str]) -> list[str]:
         """The loop over the elements from `first` to `last`."""
-        heads = [
-            f"for (int64_t {self.group} = {first}; {self.group} < {last}; {self.group} += {WIDTH}) {{",
-            f"for (int64_t r0 = {self.group}; r0 < {self.group} + {WIDTH}; ++r0) {{",
-        ]
-        return nested(heads, [levels[0], [], *levels[1:]], {1: "#pragma omp simd"})
+        groups = Loop(head(self.group, first, last, WIDTH))
+        return nested([groups, Loop(head("r0", self.group, f"{self.group} + {WIDTH}"), body, SIMD)])
 
 
 def accumulators(text: KernelText, nest: LoopNest) -> Accumulators | None:

@@ -1,19 +1,22 @@
 """The C++ of a reduction across rows: several rows for each load and store of the accumulators.
 
-Input: cpp_loops.py's kernel whose SIMD lanes are an outer loop, the loops of one section, and its statements by level.
+Input: cpp_kernel.py's kernel whose SIMD lanes are an outer loop, and the loops of one section: over rows, then lanes.
 One row at a time, half of the time goes to the accumulators: so four rows are added to one while it is in a register.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from stage3_lowering.lowering.cpp_nest import SIMD, Loop, head, nested
 from stage3_lowering.lowering.cpp_ops import REDUCTIONS
-from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_index, nested
+from stage3_lowering.lowering.cpp_statements import Statements, cpp_index
 from stage_contracts.loop_ir import LoopNest
 
 if TYPE_CHECKING:
-    from stage3_lowering.lowering.cpp_loops import KernelText
+    from stage3_lowering.lowering.cpp_kernel import KernelText
 
 GROUP = 4  # rows that one pass over the lanes reduces: as many streams as the CPU follows at once
 _ONE_BY_ONE = {"scan", "indirect_index", "random_bits"}
@@ -27,17 +30,15 @@ def in_groups(nest: LoopNest) -> bool:
 
 
 def rows_in_groups(
-    text: KernelText, writer: Statements, loops: list[str], heads: list[str], levels: list[list[str]],
-    part: tuple[str, str] | None = None,
-) -> list[str]:  # fmt: skip
+    text: KernelText, writer: Statements, loops: Sequence[Loop], part: tuple[str, str] | None = None
+) -> list[str]:
     """The reduction loops and the lanes: the last reduction loop by GROUP, and what is left of it row by row.
 
-    `heads` are of the reduction loops and of the lanes; `levels[k]` stands inside k of them. `part`: the names of the
-    first row and of the end, where the one reduction loop runs in parts.
+    `part`: the names of the first row and of the end, where the one reduction loop runs in parts.
     """
-    *outer, _, lanes = heads
-    *around, of_row, of_lane = levels
-    row, size = loops[-1], text.sizes[loops[-1]]
+    *outer, of_row, of_lane = loops
+    row = str(writer.nest.reduction_variables[-1])
+    size = text.sizes[row]
     starts, ends = [start for start, _ in writer.parts], [end for _, end in writer.parts]
     first, last = part or ("0", cpp_index(size))
     parts = text.schedule.split or 1
@@ -48,24 +49,25 @@ def rows_in_groups(
     if not whole:
         whole = text.fresh(f"{row}_whole")
         lines.append(f"const int64_t {whole} = {last} - ({last} - {first}) % {GROUP};")
-    each = f"for (int64_t {row} = {block}; {row} < {block} + {GROUP}; ++{row}) {{"
-    group = [*starts, each, *(INDENT + line for line in (*of_row, *of_lane)), "}", *ends]
-    by_group = f"for (int64_t {block} = {first}; {block} < {whole}; {block} += {GROUP}) {{"
-    simd = {1: "#pragma omp simd"}
-    lines += nested([by_group, lanes], [[], [], group], simd)
+    group = nested([Loop(head(row, block, f"{block} + {GROUP}"))], [*of_row.inside, *of_lane.inside])
+    lanes = Loop(of_lane.head, [*starts, *group, *ends], SIMD)
+    lines += nested([Loop(head(block, first, whole, GROUP)), lanes])
     if not even:
-        by_row = f"for (int64_t {row} = {whole}; {row} < {last}; ++{row}) {{"
-        lines += nested([by_row, lanes], [[], of_row, [*starts, *of_lane, *ends]], simd)
-    return nested(outer, [*around[:-1], [*around[-1], *lines]], {})
+        lanes = replace(lanes, inside=[*starts, *of_lane.inside, *ends])
+        lines += nested([Loop(head(row, whole, last), of_row.inside), lanes])
+    return nested(outer, lines)
 
 
 def rows_in_parts(
-    text: KernelText, writer: Statements, loops: list[str], heads: list[str], levels: list[list[str]],
-    before: list[str], after: list[str],
-) -> list[str]:  # fmt: skip
+    text: KernelText, writer: Statements, loops: Sequence[Loop], before: Sequence[str], after: Sequence[str]
+) -> list[str]:
     """The one reduction of the kernel in parts of its rows, which threads share; then the parts in their order."""
-    parts, columns = text.schedule.split, cpp_index(text.sizes[text.column])
-    rows, lanes = cpp_index(text.sizes[loops[0]]), heads[-1]
+    parts, columns, rows = (
+        text.schedule.split,
+        cpp_index(text.sizes[text.column]),
+        cpp_index(text.sizes["r0"]),
+    )
+    of_lane = loops[-1]
     part, first, last = (text.fresh(name) for name in ("part", "first_row", "end_row"))
     arrays, keep, combine = [], [], []
     for type_, accumulator, kind in writer.partials:
@@ -77,14 +79,10 @@ def rows_in_parts(
     own = [
         f"const int64_t {first} = {part} * {rows} / {parts}, {last} = ({part} + 1) * {rows} / {parts};",
         *before,
-        *rows_in_groups(text, writer, loops, heads, levels, (first, last)),
-        *nested([lanes], [[], keep], {}),
+        *rows_in_groups(text, writer, loops, (first, last)),
+        *nested([Loop(of_lane.head, keep)]),
     ]
-    each_part = f"for (int64_t {part} = 0; {part} < {parts}; ++{part}) {{"
-    together = nested([each_part, lanes], [[], [], combine], {1: "#pragma omp simd"})
-    return [
-        *arrays,
-        *nested([each_part, text.block_head], [[], [], [text.block_end, *own]],
-                {0: "#pragma omp parallel for collapse(2)"}),
-        *nested([text.block_head], [[], [text.block_end, *before, *together, *after]], {}),
-    ]  # fmt: skip
+    each_part, blocks = head(part, 0, parts), text.over_blocks
+    together = nested([Loop(each_part), Loop(of_lane.head, combine, SIMD)])
+    shared = Loop(each_part, pragma="#pragma omp parallel for collapse(2)")
+    return [*arrays, *nested([shared, blocks], own), *nested([blocks], [*before, *together, *after])]

@@ -1,6 +1,6 @@
 """The C++ of a loop over a row of open length: LANES elements at a time, then once more for the rest.
 
-Input: cpp_loops.py's kernel and one pass of it over the elements of a row. A compiler that does not know a loop's
+Input: cpp_kernel.py's kernel and one pass of it over the elements of a row. A compiler that does not know a loop's
 length writes it in several forms, and begins and ends each: over 8 vectors that costs as much as the vectors. Here each
 loop it sees has LANES steps, and each lane has an accumulator. What is left of a row is computed in all lanes too, so
 that an element's bits do not depend on its place; a lane that is not active loads 0, stores nothing and adds nothing.
@@ -8,6 +8,7 @@ that an element's bits do not depend on its place; a lane that is not active loa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from stage_contracts.dtype import FLOATING, DType
 from stage_contracts.loop_ir import Instr, LoopNest, Value
 
 if TYPE_CHECKING:
-    from stage3_lowering.lowering.cpp_loops import KernelText
+    from stage3_lowering.lowering.cpp_kernel import KernelText
 
 ROW = "r0"
 # What has no instruction for lanes: a lane that is not active would cost as much as one that is.
@@ -74,7 +75,7 @@ class RowLanes:
     def reduced(self, value: str, start: str) -> str:
         return f"{self.active}[{self.lane}] ? {value} : {start}"
 
-    def loop(self, first: str, last: str, body: list[str]) -> list[str]:
+    def loop(self, first: str, last: str, body: Sequence[str]) -> list[str]:
         """The loop over the elements from `first` to `last`."""
         held = ", ".join(["=", *(f"&{name}" for name in self.changed)])
         inside = [f"const int64_t {ROW} = {self.first} + {self.lane};", *body]
@@ -95,7 +96,7 @@ def row_lanes(text: KernelText, nest: LoopNest) -> RowLanes | None:
     """The names of a pass that runs so: float32 elements side by side, in one loop of open length."""
     if not _one_open_loop(text, nest):
         return None
-    depths, types = Statements(nest, text, {ROW: 1}), dict[str, DType | None]()
+    depths, types = Statements(nest, text, [ROW]), dict[str, DType | None]()
     for instr in nest.body[: nest.split]:
         types[instr.name] = instr.dtype
         if depths.depth_of(instr) and not _fits(text, instr, types):

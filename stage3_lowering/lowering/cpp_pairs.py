@@ -1,6 +1,6 @@
 """The C++ of a loop over bfloat16 values, two at a time: a word holds both, and each is a shift or a mask of it.
 
-Input: cpp_loops.py's kernel, a nest of it, and the loop over elements that lie side by side. One at a time, a half is
+Input: cpp_kernel.py's kernel, a nest of it, and the loop over elements that lie side by side. One at a time, a half is
 made wide and narrow again by instructions that move lanes: a third of an RMS norm's time (AMD Zen 4). A pair's lanes
 stay where they are. What the loop reads and writes must all be pairs, so each keeps the order of its elements.
 """
@@ -21,7 +21,7 @@ from stage_contracts.index_expr import symbol
 from stage_contracts.loop_ir import Instr, LoopNest, Value
 
 if TYPE_CHECKING:
-    from stage3_lowering.lowering.cpp_loops import KernelText
+    from stage3_lowering.lowering.cpp_kernel import KernelText
 
 _TYPES: set[DType | None] = {dt.bfloat16, dt.float32, dt.bool_, None}
 # A function that is called needs all registers: what waits in them would go to memory.
@@ -120,7 +120,7 @@ def _fits(text: KernelText, nest: LoopNest) -> bool:
     ):
         return False
     body = nest.body[: nest.split] if inner else nest.body
-    loops = {loop: 1} if inner else {v: k for k, v in enumerate(text.schedule.order, 1)}
+    loops = (loop,) if inner else text.schedule.order
     depths, types = Statements(nest, text, loops), dict[str, DType | None]()
     accesses = 0
     for instr in body:

@@ -16,7 +16,7 @@ from stage3_lowering.lowering.cpp_ops import CPP_OPS, CPP_TYPES, REDUCTIONS
 from stage3_lowering.lowering.values import dot, is_half
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import DType
-from stage_contracts.index_expr import print_index, symbol
+from stage_contracts.index_expr import print_index
 from stage_contracts.loop_ir import Instr, LoopNest, Value
 from stage_contracts.program import Kernel
 from stage_contracts.tensor_meta import contiguous_strides
@@ -24,7 +24,9 @@ from stage_contracts.tensor_meta import contiguous_strides
 if TYPE_CHECKING:
     from stage3_lowering.lowering.cpp_accumulators import Accumulators
     from stage3_lowering.lowering.cpp_lanes import RowLanes
+    from stage3_lowering.lowering.cpp_nest import Tile
     from stage3_lowering.lowering.cpp_pairs import Pairs
+    from stage3_lowering.lowering.cpp_streamed import Streams
 
 INDENT = "    "
 
@@ -32,14 +34,15 @@ INDENT = "    "
 class Statements:
     """Writes the instructions of one section. `write` gives the statements of one instruction.
 
-    `loops`: the loops of the section by name, and how many stand around one's body. `before`: the writer of the
-    same section's first part, whose values this one may use.
+    `loops`: the names of the section's loops, outermost first. `before`: the writer of the same section's first part,
+    whose values this one may use.
     """
 
     def __init__(
-        self, nest: LoopNest, kernel: Any, loops: dict[str, int], before: Statements | None = None
+        self, nest: LoopNest, kernel: Any, loops: Iterable[str], before: Statements | None = None
     ) -> None:
-        self.nest, self.kernel, self.loops = nest, kernel, loops
+        self.nest, self.kernel = nest, kernel
+        self.loops = {loop: depth for depth, loop in enumerate(loops, 1)}
         self.text: dict[str, str] = before.text if before else {}  # value -> its name, or a literal
         self.types: dict[str, DType] = before.types if before else {}
         self.rounds: dict[str, str] = (
@@ -51,6 +54,7 @@ class Statements:
         self.accumulators: list[str] = []  # arrays that hold one per lane
         self.starts: list[str] = []  # before the reduction loops
         self.results: list[str] = []  # after them
+        self.tile: Tile | None = before.tile if before else None  # of the one loop that runs tile by tile
         self.tile_starts: list[str] = []  # before the loop over a tile
         self.arrays: list[str] = []  # what one section hands another, per lane
         self.reductions: dict[str, list[str]] = {}  # OpenMP's name of a reduction -> accumulators
@@ -58,11 +62,9 @@ class Statements:
         self.parts: list[tuple[str, str]] = []  # of sums in blocks: before a block's loop, and after it
         self.gathered: dict[str, str] = {}  # load -> the tile of elements that a loop before has loaded
         self.turned: dict[str, str] = {}  # load -> its element in a tile that is turned before the loops
-        # Results written past the caches: buffer -> the element of the array that holds a block of it. By a loop over a
-        # row: the name of where its block starts, and what stands before the loop over a block and behind it.
+        # results written past the caches: buffer -> the element of the array that holds a block of it
         self.streamed: dict[str, str] = {}
-        self.block = ""
-        self.streams: tuple[list[str], list[str]] = ([], [])
+        self.streams: Streams | None = None  # by the loop over a row
         self.lanes: RowLanes | None = (
             None  # of a row of open length: its elements are lanes, of which some count
         )
@@ -126,8 +128,8 @@ class Statements:
         if instr.name in self.turned:
             return [self._declare(instr, self.turned[instr.name])]
         if instr.name in self.gathered:
-            loop, block, _, _ = self.kernel.tile
-            return [self._declare(instr, f"{self.gathered[instr.name]}[{loop} - {block}]")]
+            assert self.tile is not None
+            return [self._declare(instr, f"{self.gathered[instr.name]}[{self.tile.place}]")]
         element = f"{buffer}[{cpp_index(index)}]"
         if self.lanes and self.depth_of(instr):
             return [self._declare(instr, self.lanes.element(element, mask))]
@@ -224,13 +226,13 @@ class Statements:
         return [self._declare(instr, f"cutaway::bitcast<{CPP_TYPES[dtype.name]}>({value})")]
 
     def _random_bits(self, instr: Instr, seed: str, counter: str, index: Any) -> list[str]:
-        loop, block, size, left = self.kernel.tile
-        if stride(index, loop) != 1:
+        tile = self.tile
+        if tile is None or stride(index, tile.loop) != 1:
             return [self._declare(instr, f"cutaway::random_word({seed}, {counter}, {cpp_index(index)})")]
-        words = self.kernel.fresh(f"{instr.name}_words")
-        start = cpp_index(index.subs(symbol(loop), symbol(block)))
-        self.tile_starts.append(f"cutaway::RandomWords<{size}> {words}({seed}, {counter}, {start}, {left});")
-        return [self._declare(instr, f"{words}[{loop} - {block}]")]
+        words, start = self.kernel.fresh(f"{instr.name}_words"), cpp_index(tile.at_block(index))
+        given = f"{seed}, {counter}, {start}, {tile.left}"
+        self.tile_starts.append(f"cutaway::RandomWords<{tile.size}> {words}({given});")
+        return [self._declare(instr, f"{words}[{tile.place}]")]
 
     def _reduction(self, instr: Instr, kind: str, value: str) -> list[str]:
         assert instr.dtype is not None
@@ -332,27 +334,6 @@ class Statements:
             f"{INDENT}{instr.name} = {cpp_index(row)};",
             "}",
         ]
-
-
-def nested(
-    heads: list[str],
-    levels: list[list[str]],
-    pragma: dict[int, str],
-    after: dict[int, list[str]] | None = None,
-) -> list[str]:
-    """Loops inside one another; `levels[k]` stands inside k of them, before the next, and `after[k]` behind it.
-
-    A pragma stands above its loop.
-    """
-    lines = [*levels[0]]
-    for depth, head in enumerate(heads):
-        if depth in pragma:
-            lines.append(INDENT * depth + pragma[depth])
-        lines.append(INDENT * depth + head)
-        lines += [INDENT * (depth + 1) + line for line in levels[depth + 1]]
-    for depth in reversed(range(len(heads))):
-        lines += [INDENT * depth + line for line in ["}", *(after or {}).get(depth, ())]]
-    return lines
 
 
 def rows_of_floats(kernel: Kernel) -> set[str]:

@@ -7,22 +7,34 @@ registers that it was made in. Through one of 256 elements, which is, a layer no
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from stage3_lowering.lowering.cpp_nest import Loop, Tile
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES
-from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_index
+from stage3_lowering.lowering.cpp_statements import Statements, cpp_index
 from stage3_lowering.lowering.streamed import streamed_stores
-from stage_contracts.index_expr import symbol
 from stage_contracts.kernel_schedule import CACHE_LINE
 from stage_contracts.loop_ir import LoopNest
 
 if TYPE_CHECKING:
-    from stage3_lowering.lowering.cpp_loops import KernelText
+    from stage3_lowering.lowering.cpp_kernel import KernelText
 
 # Of a step, at most: 4 registers of AVX-512, 8 of AVX2. A load may wait for a store that was just made, wherever their
 # places in a page are alike: line by line such a layer norm took 1.4 times as long as through an array, by four .8.
 LINES = 4
-TEAM, SHARED = "#pragma omp parallel for", "#pragma omp for"
+# After its loops, each thread waits until what it wrote so is in memory.
+FENCE = "cutaway::streamed();"
+
+
+@dataclass(frozen=True)
+class Streams:
+    """A loop whose results go past the caches runs by blocks; what stands before the loop over one, and behind it."""
+
+    block: Tile
+    before: list[str]  # an array for each result
+    behind: list[str]  # the calls that write it
 
 
 def line_step(text: KernelText, nest: LoopNest, loop: str) -> int:
@@ -38,43 +50,51 @@ def line_step(text: KernelText, nest: LoopNest, loop: str) -> int:
     return max(whole, default=0)
 
 
-def through_lines(
-    text: KernelText, writer: Statements, nest: LoopNest, loop: str, block: str, size: int
-) -> tuple[list[str], list[str]]:
-    """What stands before the loop that runs over a block, and what behind it. The writer's stores go to the arrays.
+def through_lines(text: KernelText, writer: Statements, block: Tile, whole: bool) -> Streams:
+    """What stands around the loop that runs over a block. The writer's stores go to the arrays.
 
-    A block is a step of whole lines, or more elements where the last one may be shorter.
+    `whole`: a block is a step of whole lines; else more elements, and the last one may be shorter.
     """
     before, behind = [], []
-    types = {i.name: i.dtype for i in nest.body}
-    left = f"{cpp_index(text.sizes[loop])} - {block}"
-    for store in streamed_stores(nest, text.schedule.streamed):
+    types = {i.name: i.dtype for i in writer.nest.body}
+    for store in streamed_stores(writer.nest, text.schedule.streamed):
         buffer, index, value = store.args
         dtype, lines = types[value], text.fresh(f"{buffer}_lines")
         assert dtype is not None
-        before.append(f"{CPP_TYPES[dtype.name]} {lines}[{size}];")
-        writer.streamed[buffer] = f"{lines}[{writer.pairs.first if writer.pairs else loop} - {block}]"
-        start = cpp_index(index.subs(symbol(loop), symbol(block)))
-        whole = size == line_step(text, nest, loop)
-        call = (
-            f"stream_lines(&{buffer}[{start}], {lines})"
-            if whole
-            else f"stream(&{buffer}[{start}], {lines}, {left})"
-        )
+        before.append(f"{CPP_TYPES[dtype.name]} {lines}[{block.size}];")
+        element = writer.pairs.first if writer.pairs else block.loop
+        writer.streamed[buffer] = f"{lines}[{element} - {block.block}]"
+        start = f"&{buffer}[{cpp_index(block.at_block(index))}]"
+        call = f"stream_lines({start}, {lines})" if whole else f"stream({start}, {lines}, {block.left})"
         behind.append(f"cutaway::{call};")
-    return before, behind
+    return Streams(block, before, behind)
 
 
-def with_fence(lines: list[str]) -> list[str]:
-    """The kernel's loops, after which each thread waits until what it wrote so is in memory."""
-    fence = "cutaway::streamed();"
-    team = next((k for k, line in enumerate(lines) if line.startswith("#pragma omp parallel")), None)
-    if team is None:
-        return [*lines, fence]
-    head, rest = lines[team], lines[team + 1 :]
-    if not head.startswith(TEAM):  # a team already, in braces
-        return [*lines[:-1], INDENT + fence, lines[-1]]
-    collapse = head.partition(" collapse(")[2].partition(")")[0]
-    shared = f"{SHARED}{f' collapse({collapse})' if collapse else ''} nowait"
-    alone = head.replace(TEAM, "#pragma omp parallel", 1).replace(f" collapse({collapse})", "")
-    return [*lines[:team], alone, "{", *(INDENT + line for line in [shared, *rest, fence]), "}"]
+def streams_of_tile(text: KernelText, writer: Statements, tile: Tile) -> Streams | None:
+    """Of the last tiled loop: whole lines where its blocks have some, else a block at once."""
+    if not text.schedule.streamed:
+        return None
+    step = line_step(text, writer.nest, tile.loop)
+    if not step:
+        return through_lines(text, writer, tile, False)
+    name = text.fresh(f"{tile.loop}_line")
+    return through_lines(text, writer, Tile(tile.loop, name, step, tile.block, tile.stop, True), True)
+
+
+def streams_of_row(text: KernelText, writer: Statements, longest: int) -> Streams | None:
+    """Of a loop over a row: whole lines where the row has some, else blocks of the longest."""
+    if not streamed_stores(writer.nest, text.schedule.streamed):
+        return None
+    name, step = text.fresh("r0_block"), line_step(text, writer.nest, "r0")
+    row = Tile("r0", name, step or longest, "0", cpp_index(text.sizes["r0"]), False)
+    return through_lines(text, writer, row, step > 0)
+
+
+def with_streams(loops: Sequence[Loop], streams: Streams, tile: Tile) -> list[Loop]:
+    """The loops, and around the last of them, which runs over a block, what its results need."""
+    *outer, loop = loops
+    loop = replace(loop, behind=streams.behind)
+    if streams.block is tile:  # a tile at once
+        outer[-1] = replace(outer[-1], inside=[*outer[-1].inside, *streams.before])
+        return [*outer, loop]
+    return [*outer, Loop(streams.block.over_blocks, streams.before), loop]

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from stage3_lowering.lowering.cpp_contractions import has_panels
-from stage3_lowering.lowering.cpp_loops import KernelText
+from stage3_lowering.lowering.cpp_kernel import KernelText
+from stage3_lowering.lowering.cpp_loops import kernel_loops
 from stage3_lowering.lowering.cpp_math import BINARY, UNARY, math_text
 from stage3_lowering.lowering.cpp_one_body import one_body
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES, HELPERS, NUMBERS, OPENMP_FOLDS
@@ -85,7 +86,7 @@ def emit_kernel(kernel: Kernel, metas: dict[str, TensorMeta]) -> str:
     lines = [line.replace("#", "//", 1) for line in lines]
     lines += _wrapped(f'extern "C" int64_t {kernel.name}(', params)
     lines += [INDENT + "int64_t bad_index = 0;"] * text.checks
-    lines += [INDENT + line for line in (_over_rows(text, pointers) if kernel.rows else text.lines())]
+    lines += [INDENT + line for line in (_over_rows(text, pointers) if kernel.rows else kernel_loops(text))]
     lines += [INDENT + ("return bad_index;" if text.checks else "return 0;"), "}", ""]
     return "\n".join(lines)
 
@@ -108,7 +109,7 @@ def _over_rows(text: KernelText, pointers: dict[str, str]) -> list[str]:
     threads = {"within": ["#pragma omp parallel"], "across": ["#pragma omp parallel for schedule(dynamic)"]}
     lines += threads.get(text.schedule.table, [])
     lines.append(f"for (int64_t {row} = 0; {row} < {kernel.rows}; ++{row}) {{")
-    return lines + [INDENT + line for line in [*inside, *text.lines()]] + ["}"]
+    return lines + [INDENT + line for line in [*inside, *kernel_loops(text)]] + ["}"]
 
 
 def _wrapped(head: str, params: list[str]) -> list[str]:

@@ -17,7 +17,8 @@ from stage_contracts.loop_ir import Instr, LoopNest, Value
 from stage_contracts.program import Kernel
 
 if TYPE_CHECKING:
-    from stage3_lowering.lowering.cpp_loops import KernelText
+    from stage3_lowering.lowering.cpp_kernel import KernelText
+    from stage3_lowering.lowering.cpp_nest import Tile
 
 AHEAD = 2  # rows
 
@@ -58,27 +59,24 @@ def _again(place: tuple[Instr, ...], nest: LoopNest) -> bool:
     return not any(len(i.args) > 2 or i.args[0] in nest.writes for i in loads)
 
 
-def asked_for(
-    text: KernelText, writer: Statements, nest: LoopNest, blocks: dict[str, str]
-) -> tuple[list[str], list[str]]:
+def asked_for(text: KernelText, writer: Statements, tile: Tile) -> tuple[list[str], list[str]]:
     """What stands in a row's loop, where a later row is found, and in the loop over its tiles."""
     schedule = text.schedule
     if not (schedule.streamed and schedule.prefetch):
         return [], []
-    row, last = schedule.order[-2:]
+    row = schedule.order[-2]
     later, size = text.fresh(f"{row}_ahead"), cpp_index(text.sizes[row])
     lines = [f"const int64_t {later} = {row} + {AHEAD} < {size} ? {row} + {AHEAD} : {row};"]
     names, asks = {row: later}, []
-    own = Statements(nest, text, {}, writer)
-    for each in (
-        found for found in rows_ahead(nest, schedule.order) if found.load.args[0] in schedule.prefetch
-    ):
+    own = Statements(writer.nest, text, (), writer)
+    found = rows_ahead(writer.nest, schedule.order)
+    for each in (rows for rows in found if rows.load.args[0] in schedule.prefetch):
         for instr in (i for i in each.place if i.name not in names):
             names[instr.name] = text.fresh(f"{instr.name}_ahead")
             args = tuple(_renamed(arg, names) for arg in instr.args)
             lines += own.write(replace(instr, name=names[instr.name], args=args))
-        place = cpp_index(_renamed(each.load.args[1], names | {last: blocks[last]}))
-        asks.append(f"cutaway::prefetch(&{each.load.args[0]}[{place}], {dict(schedule.tiles)[last]});")
+        place = cpp_index(_renamed(each.load.args[1], names | {tile.loop: tile.block}))
+        asks.append(f"cutaway::prefetch(&{each.load.args[0]}[{place}], {tile.size});")
     return lines, asks
 
 

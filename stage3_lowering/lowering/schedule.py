@@ -138,43 +138,54 @@ class Schedule:
         self, a: FusedSchedulerNode, b: FusedSchedulerNode
     ) -> tuple[FusedSchedulerNode | None, str, str]:
         """The two groups as one over common loops, or None; the reason, in plain English; the refusal's code."""
-        for group in (a, b):
-            if group.nodes[0].is_extern:
-                return None, f"{group.nodes[0].node.target} is a call, not a loop nest", "call"  # type: ignore[union-attr]
-        if self._device(a) != self._device(b):
-            return None, "they run on different devices", "device"
-        if adds(a) or adds(b):
-            return None, f"{(a if adds(a) else b).name} adds at places that the data decides", "added_to"
-        third = self._between(a, b) or self._between(b, a)
-        if third is not None:
-            between = f"{third.name} has to run between them: it reads one and feeds the other"
-            return None, between, "between"
-        if sum(len(n.body) for n in (*nests_of(a), *nests_of(b))) > LARGEST_KERNEL:
-            return None, f"together they are more than {LARGEST_KERNEL} instructions", "large"
-        if waits_for_a_long_reduction(a, b):
-            long = f"{b.name} needs the reduction over all points first; so many do not stay in a kernel"
-            return None, long, "long_reduction"
-        reason, code = f"their loops differ: {loops(a)} against {loops(b)}", "loops"
-        mine = {n.name for n in a.nodes}
+        if (refused := self._refused(a, b)) is not None:
+            return None, *refused
+        refused = f"their loops differ: {loops(a)} against {loops(b)}", "loops"
         for nests in over_common_loops(a, b):
             order = sorted(nests, key=lambda n: self.position[n.name])
-            problem = clash(order)
-            if problem is not None:
-                reason, code = problem, "index"
-                continue
-            parts = [n for n in order if n.name in mine], [n for n in order if n.name not in mine]
-            shared = elements(parts[0]) & elements(parts[1])
-            if shared and only_numbers(shared, order):
-                return None, f"{a.name} and {b.name} share only numbers", "only_numbers"
-            if not shared:
-                reason, code = f"{a.name} and {b.name} touch no element at the same point", "nothing_shared"
-            elif self._device(a).type == "cuda" and self._shares_little(parts, shared):
-                reason, code = f"{a.name} and {b.name} share little of what they touch", "little_shared"
-            elif loses_unit_stride(*parts):
-                reason, code = "together no loop walks through memory one by one", "unit_stride"
-            else:
+            refused = self._refused_over(order, a, b)
+            if refused is None:
                 return FusedSchedulerNode(tuple(order)), self._why(a, b), ""
-        return None, reason, code
+            if refused[1] == "only_numbers":  # over whichever loops
+                break
+        return None, *refused
+
+    def _refused(self, a: FusedSchedulerNode, b: FusedSchedulerNode) -> tuple[str, str] | None:
+        """Why they do not fuse whatever their loops are: the reason and its code."""
+        for group in (a, b):
+            if group.nodes[0].is_extern:
+                return f"{group.nodes[0].node.target} is a call, not a loop nest", "call"  # type: ignore[union-attr]
+        if self._device(a) != self._device(b):
+            return "they run on different devices", "device"
+        if adds(a) or adds(b):
+            return f"{(a if adds(a) else b).name} adds at places that the data decides", "added_to"
+        third = self._between(a, b) or self._between(b, a)
+        if third is not None:
+            return f"{third.name} has to run between them: it reads one and feeds the other", "between"
+        if sum(len(n.body) for n in (*nests_of(a), *nests_of(b))) > LARGEST_KERNEL:
+            return f"together they are more than {LARGEST_KERNEL} instructions", "large"
+        if waits_for_a_long_reduction(a, b):
+            long = f"{b.name} needs the reduction over all points first; so many do not stay in a kernel"
+            return long, "long_reduction"
+        return None
+
+    def _refused_over(
+        self, order: list[SchedulerNode], a: FusedSchedulerNode, b: FusedSchedulerNode
+    ) -> tuple[str, str] | None:
+        """The same of their nodes in order, over loops that both can have."""
+        problem, parts = clash(order), _parts(order, a)
+        if problem is not None:
+            return problem, "index"
+        shared = elements(parts[0]) & elements(parts[1])
+        if not shared:
+            return f"{a.name} and {b.name} touch no element at the same point", "nothing_shared"
+        if only_numbers(shared, order):
+            return f"{a.name} and {b.name} share only numbers", "only_numbers"
+        if self._device(a).type == "cuda" and self._shares_little(parts, shared):
+            return f"{a.name} and {b.name} share little of what they touch", "little_shared"
+        if loses_unit_stride(*parts):
+            return "together no loop walks through memory one by one", "unit_stride"
+        return None
 
     def _shares_little(self, parts: Sequence[Sequence[SchedulerNode]], shared: set[tuple[str, Any]]) -> bool:
         """Whether apart, each could go its own way: the copy of attention's weights for the backward, above all, which
@@ -189,8 +200,7 @@ class Schedule:
 
     def _equal_bytes(self, a: FusedSchedulerNode, merged: FusedSchedulerNode) -> int:
         """Bytes of the buffers that both parts touch at equal indices."""
-        mine = {n.name for n in a.nodes}
-        parts = [n for n in merged.nodes if n.name in mine], [n for n in merged.nodes if n.name not in mine]
+        parts = _parts(merged.nodes, a)
         shared = {buffer for buffer, _ in elements(parts[0]) & elements(parts[1])}
         return sum(map(self._bytes, shared))
 
@@ -259,3 +269,11 @@ class Schedule:
         for group in sorted(self.groups.values(), key=lambda g: self.position[g.nodes[0].name]):
             visit(group)
         return list(done.values())
+
+
+def _parts(
+    nodes: Sequence[SchedulerNode], group: FusedSchedulerNode
+) -> tuple[list[SchedulerNode], list[SchedulerNode]]:
+    """Those of the nodes that are the group's, and the others."""
+    mine = {node.name for node in group.nodes}
+    return [n for n in nodes if n.name in mine], [n for n in nodes if n.name not in mine]

@@ -24,7 +24,6 @@ from stage3_lowering.lowering.gathers import in_gather_tiles
 from stage3_lowering.lowering.index_set_splitting import choose
 from stage3_lowering.lowering.late_division import late_division
 from stage3_lowering.lowering.long_chains import tile_of
-from stage3_lowering.lowering.merge import ROW_LIMIT
 from stage3_lowering.lowering.prefetch import with_prefetch
 from stage3_lowering.lowering.product_bias import product_bias
 from stage3_lowering.lowering.reductions_early import reductions_early
@@ -33,9 +32,9 @@ from stage3_lowering.lowering.register_products import register_products
 from stage3_lowering.lowering.row_blocks import row_blocks
 from stage3_lowering.lowering.row_values import row_values
 from stage3_lowering.lowering.rows_ahead import with_rows_ahead
+from stage3_lowering.lowering.rows_in_scratch import rows_in_scratch
 from stage3_lowering.lowering.split_reductions import split_reductions
 from stage3_lowering.lowering.streamed import results_alone, with_streamed
-from stage3_lowering.lowering.triton_blocks import holds_rows
 from stage3_lowering.lowering.turned_tiles import with_turned_tiles
 from stage3_lowering.lowering.written_back import written_back
 from stage3_lowering.verify import verify_pass
@@ -43,8 +42,10 @@ from stage_contracts.kernel_schedule import KernelSchedule
 from stage_contracts.kernel_tables import row_kernel
 from stage_contracts.loop_ir import LoopNest
 from stage_contracts.passes import Pass, PassTable
-from stage_contracts.program import Kernel, Launch, Program, RowBlocks, Target, step_accesses
+from stage_contracts.program import Kernel, Launch, Program, RowBlocks, Target
 from stage_contracts.symbolic import hinted
+
+Tiles = tuple[tuple[str, int], ...]  # of a KernelSchedule
 
 PARALLEL_WORK = 1 << 21  # additions, about half a millisecond; less is done before the threads are awake
 TILE = 32  # of a transpose: 32 rows of 32 elements, all of which stay in the first cache
@@ -86,25 +87,29 @@ def schedule_of(kernel: Kernel) -> KernelSchedule:
     if kernel.rows:
         return _schedule_of_table(kernel)
     outer = [str(v) for v in kernel.nests[0].loop_variables]
-    sizes = dict(zip(outer, kernel.nests[0].ranges, strict=True))
     inner = next(([str(v) for v in n.reduction_variables] for n in kernel.nests if n.reduction_ranges), [])
-    scratch = kernel.schedule.scratch if kernel.schedule else ()
-    if inner:
-        vector, tiles = _reduction_vector(kernel, outer, inner, sizes)
-        order = [v for v in outer if v != vector] + [v for v in outer if v == vector]
-    else:
-        order, tiles = _pointwise_order(kernel, outer, sizes)
-        vector = order[-1] if order else ""
+    order, tiles, vector = _loops(kernel, outer, inner)
     work = sum(hinted(math.prod((*n.ranges, *n.reduction_ranges))) * _cost(n) for n in kernel.nests)
-    parallel: tuple[str, ...] = ()
-    if _worth_threads(kernel, work):
-        kept = 1 if (not inner and len(order) > 1) else 0  # the innermost of a pointwise kernel stays whole
-        parallel = tuple(order[: len(order) - kept])
     split = _parts(kernel, outer, vector) if inner and work >= PARALLEL_WORK and _splits(kernel) else 0
-    parallel = () if split else parallel
-    pieces = choose(kernel.nests[0], tuple(order)) if order and not inner and len(tiles) != 1 else None
-    made = KernelSchedule(tuple(order), tiles, vector, parallel, split, scratch, pieces=pieces)
-    return made.verify(kernel)
+    parallel = _shared_loops(order, bool(inner)) if _worth_threads(kernel, work) and not split else ()
+    pieces = choose(kernel.nests[0], order) if order and not inner and len(tiles) != 1 else None
+    scratch = kernel.schedule.scratch if kernel.schedule else ()
+    return KernelSchedule(order, tiles, vector, parallel, split, scratch, pieces=pieces).verify(kernel)
+
+
+def _loops(kernel: Kernel, outer: list[str], inner: list[str]) -> tuple[tuple[str, ...], Tiles, str]:
+    """The order of the loops over points, their tiles, and the loop whose steps are SIMD lanes."""
+    sizes = dict(zip(outer, kernel.nests[0].ranges, strict=True))
+    if not inner:
+        order, tiles = _pointwise_order(kernel, outer, sizes)
+        return tuple(order), tiles, order[-1] if order else ""
+    vector, tiles = _reduction_vector(kernel, outer, inner, sizes)
+    return tuple(sorted(outer, key=lambda v: v == vector)), tiles, vector
+
+
+def _shared_loops(order: tuple[str, ...], reduces: bool) -> tuple[str, ...]:
+    """The loops that threads share: all, but the innermost of a pointwise kernel stays whole."""
+    return order if reduces or len(order) < 2 else order[:-1]
 
 
 def _schedule_of_table(kernel: Kernel) -> KernelSchedule:
@@ -157,9 +162,7 @@ def _splits(kernel: Kernel) -> bool:
 # ---- loop order --------------------------------------------------------------------------------------
 
 
-def _pointwise_order(
-    kernel: Kernel, outer: list[str], sizes: dict[str, Any]
-) -> tuple[list[str], tuple[tuple[str, int], ...]]:
+def _pointwise_order(kernel: Kernel, outer: list[str], sizes: dict[str, Any]) -> tuple[list[str], Tiles]:
     if len(outer) < 2:
         return outer, ()
     accesses = access_steps(kernel)
@@ -200,7 +203,7 @@ def _in_tiles(kernel: Kernel) -> Kernel:
 
 def _reduction_vector(
     kernel: Kernel, outer: list[str], inner: list[str], sizes: dict[str, Any]
-) -> tuple[str, tuple[tuple[str, int], ...]]:
+) -> tuple[str, Tiles]:
     """The SIMD loop of a kernel that reduces: the last reduction loop, or an outer one with a row of accumulators."""
     accesses, last = access_steps(kernel), inner[-1]
     candidates = [v for v in outer if hinted(sizes[v]) >= 8]
@@ -215,57 +218,6 @@ def _reduction_vector(
             size = sizes[best]
             return best, ((best, min(size, COLUMNS) if isinstance(size, int) else COLUMNS),)
     return last, ()
-
-
-# ---- scratch -----------------------------------------------------------------------------------------
-
-
-def rows_in_scratch(program: Program, target: Target) -> Program:
-    """Buffers that one kernel writes and only it reads, a row at a time, become rows in its threads' own memory.
-
-    On a GPU these are registers: it is so where they hold the whole row.
-    """
-    users: dict[str, set[str]] = {}
-    for step in program.steps:
-        who = step.kernel if isinstance(step, Launch) else ""
-        for name in (n for names in step_accesses(step, program.kernels) for n in names):
-            users.setdefault(name, set()).add(who)
-    kernels, gone = dict(program.kernels), set[str]()
-    for kernel in (k for k in program.kernels.values() if not k.template):
-        written = written_rows(kernel) if target.name == "cpp" or holds_rows(kernel) else []
-        rows = [b for b in written
-                if users[b] == {kernel.name} and program.buffers[b].role == "temporary"]  # fmt: skip
-        if rows:
-            order = tuple(str(v) for v in kernel.nests[0].loop_variables)
-            kernels[kernel.name] = replace(
-                kernel,
-                params=tuple(p for p in kernel.params if p not in rows),
-                internal=(*kernel.internal, *rows),
-                schedule=KernelSchedule(order, scratch=tuple(rows) if target.name == "cpp" else ()),
-            )
-            gone.update(rows)
-    steps = tuple(
-        replace(s, buffers=tuple(b for b in s.buffers if b not in gone)) if isinstance(s, Launch) else s
-        for s in program.steps
-    )
-    buffers = {name: buffer for name, buffer in program.buffers.items() if name not in gone}
-    return program.with_(kernels=kernels, steps=steps, buffers=buffers)
-
-
-def written_rows(kernel: Kernel) -> list[str]:
-    """Parameters with an element per reduction point that the kernel writes before it reads."""
-    found = []
-    for k, nest in enumerate(kernel.nests):
-        if not nest.reduction_ranges or not nest.ranges or kernel.rows:
-            continue
-        row = math.prod(nest.reduction_ranges)
-        if isinstance(row, int) and row <= ROW_LIMIT:
-            continue
-        before = {i.args[0] for n in kernel.nests[:k] for i in n.body if i.op == "load"}
-        for instr in nest.body[: nest.split]:
-            if instr.op == "store" and instr.args[0] in kernel.params and instr.args[0] not in before:
-                found.append(instr.args[0])
-    return found
 
 
 SCHEDULE = PassTable(

@@ -13,7 +13,8 @@ from typing import Any
 
 from stage3_lowering.lowering.collectives import between_collectives
 from stage3_lowering.lowering.launch_tables import LAST, Row, table_of
-from stage3_lowering.lowering.schedule_kernels import PARALLEL_WORK, work_of, written_rows
+from stage3_lowering.lowering.rows_in_scratch import written_rows
+from stage3_lowering.lowering.schedule_kernels import PARALLEL_WORK, work_of
 from stage3_lowering.lowering.share_kernels import buffer_words, nest_form
 from stage3_lowering.lowering.triton_tables import ALIGNMENT, fits_triton
 from stage_contracts.device import CPU

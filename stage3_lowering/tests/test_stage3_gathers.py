@@ -125,3 +125,40 @@ def test_bits_do_not_depend_on_tiles(seam):
     assert "Gathered" in emitted.units[0].text and "Gathered" not in plain.units[0].text
     np.testing.assert_array_equal(run_cpp(emitted, [X, AT])[0], run_cpp(plain, [X, AT])[0])
     assert set(run_every_way(seam, graph, [X, AT])) >= {"nests", "cpp"}
+
+
+def by_columns(c, x, at, y):
+    """Each column has a root and a division, in a loop of their own."""
+    return c.div(c.gather(x, 1, at), c.sqrt(c.div(c.abs(y), 7.0)))
+
+
+SMALL, PLACES, ROW = X[:, :20].repeat(10, 0), AT[:, :20].repeat(10, 0) % 20, X[0, :20]
+SUMMED, ITS_ROWS = RNG.standard_normal((20, 40)).astype(np.float32), RNG.integers(0, 20, (30, 1))
+LANES = {  # name: (function, arrays, the array of places)
+    "a pointwise loop": (lambda c, x, at: c.neg(c.gather(x, 1, at)), [SMALL, PLACES], 1),
+    "beside values of columns": (by_columns, [SMALL, PLACES, ROW], 1),
+    "a row": (lambda c, x, at: c.sum(c.gather(x, 1, at), (1,)), [X, AT], 1),
+    "across rows": (lambda c, x, at: c.sum(c.gather(x, 0, c.expand(at, (30, 40))), (1,)), [SUMMED, ITS_ROWS], 1),
+    "after a sum across rows": (lambda c, x, at, y: c.add(c.sum(x, (0,)), c.gather(y, 0, at)),
+                                [SMALL, PLACES[0], ROW], 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", LANES)
+def test_lanes_that_check_places_share_what_they_tell(seam, kind):
+    """OpenMP's lanes may write one variable only where the loop says how what they write becomes one."""
+    function, arrays, places = LANES[kind]
+    _, emitted = cpp(seam, trace(function, *arrays))
+    lines = emitted.units[0].text.splitlines()
+    checks = 0
+    for k, line in enumerate(lines):
+        if line.strip().startswith("#pragma omp simd"):
+            end = lines.index(lines[k + 1].partition("for")[0] + "}", k)
+            checked = any("wrap_index(" in inside for inside in lines[k + 2 : end])
+            assert checked == ("bad_index)" in line), "\n".join(lines[k : end + 1])
+            checks += checked
+    assert checks
+    bad = [array.copy() for array in arrays]
+    bad[places][..., -1] = 1 << 40
+    with pytest.raises(IndexError, match="out of (range|bounds)"):
+        run_cpp(emitted, bad)

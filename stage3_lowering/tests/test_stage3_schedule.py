@@ -186,3 +186,27 @@ def test_a_wrong_schedule_is_refused(seam):
                   "order=i0,i1,i2 tiles=i2:4 streamed=x", "order=i2,i1,i0 tiles=i0:4 streamed=buf0"):  # fmt: skip
         with pytest.raises(GraphError, match="schedule `"):
             replace(kernel, schedule=parse_schedule(wrong)).verify()
+
+
+def test_rows_are_asked_for_where_there_are_rows(seam):
+    """Such a schedule was verified, and the C++ for it could not be written."""
+    program = seam("fuse")(seam("lower")(trace(lambda c, x: c.neg(x), X[0, 0])))
+    (kernel,) = program.kernels.values()
+    (stored,) = (i.args[0] for i in kernel.nests[0].body if i.op == "store")
+    plain = f"order=i0 tiles=i0:4 vector=i0 streamed={stored}"
+    replace(kernel, schedule=parse_schedule(plain)).verify()
+    with pytest.raises(GraphError, match="reads by rows"):
+        replace(kernel, schedule=parse_schedule(plain.replace(" streamed", " prefetch=x streamed"))).verify()
+
+
+def test_parts_of_rows_are_of_one_pass(seam):
+    """Lanes hand one pass's values to the next in arrays of a block. In parts no block is around both: the C++ used
+    names that it did not declare."""
+    spread = lambda c, x: c.sum(c.abs(c.sub(x, c.amax(x, (0,), True))), (0,))  # noqa: E731
+    matrix = whole(64, 40)
+    program = seam("fuse")(seam("lower")(trace(spread, matrix)))
+    two_passes = next(kernel for kernel in program.kernels.values() if len(kernel.nests) > 1)
+    across = "order=i0 tiles=i0:8 vector=i0"
+    replace(two_passes, schedule=parse_schedule(across)).verify()
+    with pytest.raises(GraphError, match="one pass"):
+        replace(two_passes, schedule=parse_schedule(f"{across} split=16")).verify()
