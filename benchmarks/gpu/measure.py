@@ -98,7 +98,13 @@ def inputs(m: Any, row: Row) -> list[Any]:
 
 
 def calls(row: Row, m: Any, f: Any, run: Any, given: list[Any]) -> Any:
-    """A function of no argument: one forward, or one forward and backward that yields the gradients."""
+    """A function of no argument: one forward, one forward and backward that yields the gradients, or one update.
+
+    `run`: the compiled function; for an update, what compiles its step.
+    """
+    if row.updates:
+        update, held = row.function(m, run, *given)
+        return lambda: [update(), held][1]
     if not row.gradients:
         return lambda: [run(*given)]
     leaves = given[: row.gradients]
@@ -184,17 +190,25 @@ def main(name: str, peer: str, sources: str) -> None:
     function = lambda *tensors: row.function(m, f, *tensors)  # noqa: E731
     if row.torch and peer == "torch":
         function = row.torch(m, given)
-    compiled = m.compile(function, fullgraph=True, mode=mode or None)
+    programs: list[Any] = []
+
+    def compiled_as_asked(what: Any) -> Any:
+        programs.append(m.compile(what, fullgraph=not row.updates, mode=mode or None))
+        return programs[-1]
+
+    run, eager = compiled_as_asked, lambda step: step
+    if not row.updates:
+        run, eager = compiled_as_asked(function), function
     found: dict[str, Any] = {}
     events = CupyEvents() if peer == "cutaway" else TorchEvents()
     start = time.perf_counter()
-    call = calls(row, m, f, compiled, given)
+    call = calls(row, m, f, run, given)
     got = call()
     events.synchronize()
     found["cold"] = time.perf_counter() - start
     if peer == "cutaway":
-        found["steps"] = steps(compiled, row, sources)
-    found["apart"] = apart(got, calls(row, m, f, function, given)(), m)
+        found["steps"] = steps(programs[0], row, sources)
+    found["apart"] = apart(got, calls(row, m, f, eager, given)(), m)
     del got
     events.release()
     say(found)

@@ -26,6 +26,9 @@ class Row:
     scale: float = 1.0  # of the inputs' normal values
     moves: int = 0  # bytes that any program must read and write; 0: arithmetic decides
     torch: Callable[..., Any] | None = None  # (torch, inputs) -> what its users write instead
+    updates: bool = (
+        False  # the function is (m, compile, *tensors) -> (a compiled step, the tensors that it updates)
+    )
 
 
 def sin_cos(m: Any, f: Any, x: Any) -> Any:
@@ -117,7 +120,17 @@ def tiny(m: Any, f: Any, x: Any) -> Any:
     return x + 1
 
 
+def adamw(m: Any, compiled: Any, *given: Any) -> tuple[Any, list[Any]]:
+    """An optimizer's step over parameters whose gradients stay as they are."""
+    count = len(given) // 2
+    held = [m.nn.Parameter(p.clone()) for p in given[:count]]
+    for parameter, gradient in zip(held, given[count:], strict=True):
+        parameter.grad = gradient
+    return compiled(m.optim.AdamW(held, lr=1e-3).step), held
+
+
 M = 1 << 20
+WEIGHTS = ((1024, 1024), (1024,)) * 100  # of AdamW
 HEADS = (16, 16, 1024, 64)
 GPT2 = parameters(6, 768, 32000, 512)
 BERT = parameters(12, 768, 30522, 256)
@@ -154,6 +167,7 @@ ROWS = (
     Row("cross entropy 8192x32000", cross_entropy, ((8192, 32000), ((8192,), 32000)), wanted=1.35,
         moves=4 * 8192 * 32000),
     Row("embedding 32000x512", embedding, ((32000, 512), ((8192,), 32000))),
+    Row("AdamW over 200 tensors", adamw, (*WEIGHTS, *WEIGHTS), updates=True, moves=7 * 4 * 100 * (M + 1024)),
     Row("gelu MLP bfloat16", gelu_mlp, ((4096, 1024), (1024, 4096), (4096, 1024)), "bfloat16"),
     Row("attention bfloat16", attention, (HEADS, HEADS, HEADS), "bfloat16", wanted=0.95),
     Row("causal attention bfloat16", causal, (HEADS, HEADS, HEADS), "bfloat16", wanted=4.0),
