@@ -20,6 +20,7 @@ from cutaway.aot_cache import Halves, Keeper, on_disk
 from cutaway.artifacts import Artifacts, HalfArtifacts, Later
 from cutaway.as_captured import as_captured
 from cutaway.building import emitted_program, started
+from cutaway.device_parts import lies_apart, lower_apart
 from cutaway.kept_graph import kept_program, number_of_calls
 from cutaway.launch_errors import recover_backward, recover_forward
 from cutaway.policies import builds_in_background, until_ready
@@ -120,8 +121,17 @@ def inductor(
         events.record("fallback", "aot_eager", reason="tensors on the device meta have no data")
         return aot_eager(graph, inputs, pipeline, artifacts)
 
+    apart = lies_apart(graph)
+
+    def lower(part: Graph, of: Device) -> Callable[[], HalfArtifacts]:
+        return lower_and_build(part, of, pipeline, (), emitted)
+
     def compile_half(core: Graph, updates: Updates = ()) -> Finish:
-        built = lower_and_build(core, device, pipeline, updates, emitted)
+        if apart and lies_apart(core):
+            built = lower_apart(core, pipeline, lower)
+        else:
+            of = device_of_graph(core) if apart else device
+            built = lower_and_build(core, of, pipeline, updates, emitted)
 
         def finish() -> tuple[Callable[..., tuple], HalfArtifacts]:
             half = built()
@@ -130,7 +140,7 @@ def inductor(
 
         return finish
 
-    keeper = keeper or on_disk(pipeline, target_for(device))
+    keeper = None if apart else keeper or on_disk(pipeline, target_for(device))
     return ahead_of_time(graph, pipeline, artifacts, compile_half, keeper)
 
 

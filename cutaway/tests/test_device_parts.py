@@ -1,0 +1,109 @@
+"""Graphs whose tensors lie on a CPU and a GPU: each part is of one device, and all parts together compute the whole.
+
+Input: random core graphs. There is no GPU: a move to one leaves the array where it is, and a part "for a GPU" runs on
+the CPU after it was checked.
+"""
+
+import random
+
+import numpy as np
+import pytest
+
+from cutaway.artifacts import HalfArtifacts
+from cutaway.device_parts import devices_of, lies_apart, lower_apart, numbered
+from cutaway.inductor import lower_and_build
+from cutaway.pipelines import default_pipeline
+from cutaway.targets import target_for
+from stage0_eager import TABLE, arrays
+from stage4_runtime.runtime import launch_on_numpy
+from stage_contracts import dtype as dt
+from stage_contracts.device import CPU, Device
+from stage_contracts.graph import Graph
+from stage_contracts.tensor_meta import TensorMeta
+
+GPU = Device("cuda", 0)
+
+
+def op(name):
+    return TABLE[f"core.{name}"]
+
+
+def drawn(seed):
+    """A graph of additions, products, sines and moves over values of both devices; inputs for it."""
+    draw = random.Random(seed)
+    graph, values = Graph("forward"), []
+    for k in range(draw.randint(1, 4)):
+        meta = TensorMeta((2, 3), dt.float32, device=draw.choice((CPU, GPU)))
+        values.append(graph.placeholder(f"x{k}", meta, role="primal"))
+    for _ in range(draw.randint(3, 25)):
+        a = draw.choice(values)
+        if draw.random() < 0.25:
+            to = GPU if a.val.device == CPU else CPU
+            meta = TensorMeta(a.val.shape, dt.float32, device=to)
+            values.append(graph.call_function(op("to_device"), (a, to), val=meta))
+            continue
+        beside = [v for v in values if v.val.device == a.val.device]
+        name = draw.choice(("add", "mul", "sin"))
+        args = (a,) if name == "sin" else (a, draw.choice(beside))
+        values.append(graph.call_function(op(name), args, val=a.val))
+    graph.output([draw.choice(values) for _ in range(draw.randint(1, 4))])
+    rng = np.random.default_rng(seed)
+    given = [rng.standard_normal((2, 3), np.float32) for _ in graph.placeholders]
+    return graph.verify(), given
+
+
+def compiled_here(seen):
+    """What compiles a part: on the CPU by our stages, "for a GPU" op by op."""
+
+    def lower(part, device):
+        assert devices_of(part.nodes) == {device}
+        seen.append((part, device))
+        if device == CPU:
+            return lower_and_build(part, device, default_pipeline())
+        return lambda: HalfArtifacts(part, default_pipeline(), target_for(CPU), run=launch_on_numpy(part))
+
+    return lower
+
+
+@pytest.fixture
+def no_moves(monkeypatch):
+    monkeypatch.setattr(arrays, "move", lambda array, device: array)
+    monkeypatch.setattr("cutaway.device_parts.target_for", lambda device: target_for(CPU))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_parts_compute_the_whole(seed, no_moves):
+    graph, given = drawn(seed)
+    want = launch_on_numpy(graph)(*given)
+    seen = []
+    half = lower_apart(graph, default_pipeline(), compiled_here(seen))()
+    for got, wanted in zip(half.run(*given), want, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+    assert [*half.subgraphs] == [part.name for part, _ in seen]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_parts_are_as_few_as_the_moves_between_them_allow(seed):
+    """No two parts in a row are at one place, and none reads what a later one gives."""
+    graph, _ = drawn(seed)
+    part_of = numbered(graph)
+    assert {*part_of} == {*graph.calls}
+    for node, part in part_of.items():
+        assert all(part_of.get(read, 0) <= part for read in node.all_input_nodes)
+    places = {}
+    for node, part in part_of.items():
+        places.setdefault(part, set()).add(frozenset(devices_of([node, *node.all_input_nodes])))
+    kinds = ["moves" if any(len(one) > 1 for one in places[k]) else str(places[k]) for k in sorted(places)]
+    assert all(a != b for a, b in zip(kinds, kinds[1:], strict=False))
+
+
+def test_a_round_trip_has_five_parts():
+    graph = Graph("forward")
+    x = graph.placeholder("x", TensorMeta((4,), dt.float32), role="primal")
+    a = graph.call_function(op("sin"), (x,), val=x.val)
+    there = graph.call_function(op("to_device"), (a, GPU), val=TensorMeta((4,), dt.float32, device=GPU))
+    b = graph.call_function(op("mul"), (there, there), val=there.val)
+    c = graph.call_function(op("sin"), (b,), val=b.val)
+    back = graph.call_function(op("to_device"), (c, CPU), val=x.val)
+    graph.output([graph.call_function(op("add"), (back, a), val=x.val)])
+    assert lies_apart(graph) and [*numbered(graph).values()] == [1, 2, 3, 3, 4, 5]
