@@ -136,6 +136,8 @@ class OutputGraph:
         self.regions: dict[Any, GraphModule] = {}  # higher_order/regions.py: equal graphs are one
         self.followed_regions: dict[tuple, list[Any]] = {}  # higher_order/alike.py
         self.known_results: dict[tuple, Any] = {}  # variables/known_results.py: of operators' meta rules
+        self.recipes: dict[tuple, Any] = {}  # builtins/torch/updates.py: of optimizers' updates
+        self.relied = 0  # how often something asked for a guard of a value from outside
         self.written: list[TensorVariable] = []  # every write to a tensor, in order
         self.hooked: dict[TensorVariable, Node] = {}  # the node that computes it, under those of its hooks
         self.effects = SideEffects()
@@ -172,7 +174,7 @@ class OutputGraph:
             frame.locals.clear()
             frame.stack.clear()
         empty_prototypes(self.prototypes)
-        for held in "known kept generators exceptions mutated prototypes".split():
+        for held in "known kept generators exceptions mutated prototypes recipes".split():
             getattr(self, held).clear()
         self.effects = SideEffects()
 
@@ -245,6 +247,7 @@ class OutputGraph:
         """Rely on a fact. A value without a source is the library's or was made here: nothing to check."""
         if source is None and kind not in ("GRAD_MODE", "MODES", "SHAPE"):
             return
+        self.relied += source is not None
         if kind == "IDENTITY" and source in self.described:
             return
         if self.draws:
