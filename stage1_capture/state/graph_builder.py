@@ -209,10 +209,13 @@ class OutputGraph:
 
     def origin(self) -> Origin:
         """The expression under way in the user's innermost frame; in the library's if there is none."""
-        begun = [frame for frame in reversed(self.frames) if frame.current is not None]
-        users = (frame for frame in begun if is_users(frame.function.globals))  # most often it is the first
-        frame = next(users, begun[0] if begun else None)
-        return frame.current.origin if frame else self.start
+        innermost = None
+        for frame in reversed(self.frames):  # most often the first is the user's
+            if frame.current is not None:
+                if is_users(frame.function.globals):
+                    return frame.current.origin
+                innermost = innermost or frame
+        return innermost.current.origin if innermost else self.start
 
     def unsupported(self, code: str, reason: str) -> NoReturn:
         """Stop: the frame breaks here, for this reason."""
