@@ -83,7 +83,7 @@ def _compiled_later(under: tuple[Guard, ...], fn: types.FunctionType) -> Callabl
         return lambda *args, **kwargs: False
 
 
-_GLOBAL = re.compile(r"\bG\['([^']*)'\]")
+_GLOBAL = re.compile(r"G\['(?<!\wG\[')([^']*)'\]")  # the word first: a search for a letter is quicker
 
 
 def residual_function(

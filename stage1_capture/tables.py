@@ -18,6 +18,7 @@ from stage1_capture.builtins.torch import (  # noqa: F401
     modules,
     optimizers,
     tensors,
+    updates,
 )
 from stage1_capture.frame.opcodes import classes, exceptions, match  # noqa: F401
 from stage1_capture.higher_order import (  # noqa: F401

@@ -74,9 +74,10 @@ def rule_of(function: Any) -> Rule | None:
     known = _RULES.get(id(function))
     if known is not None:
         return known[1]
-    return next(
-        (Rule(kind) for kind, members in LOGGING.items() if any(f is function for f in members)), None
-    )
+    for kind, members in LOGGING.items():  # asked at every call that capture sees: most often there are none
+        if members and any(f is function for f in members):
+            return Rule(kind)
+    return None
 
 
 def is_ignored_method(function: Any, receiver: Any) -> bool:

@@ -53,7 +53,14 @@ class Segment:
 
 def segments(program: Program) -> tuple[Any, ...]:
     """The program's steps, with those that C++ can run collected in Segments. Only on the CPU, and only if a segment
-    has a kernel."""
+    has a kernel. Found once for each program, for two ask to launch it."""
+    kept = program.__dict__
+    if "_segments" not in kept:
+        kept["_segments"] = _found(program)
+    return kept["_segments"]
+
+
+def _found(program: Program) -> tuple[Any, ...]:
     if program.device != CPU or not any(isinstance(step, Launch | RowBlocks) for step in program.steps):
         return program.steps
     found: list[Any] = []

@@ -119,11 +119,12 @@ class InstructionTranslator:
 
     def step(self) -> None:
         """One instruction. What it raises goes to the handler of the exception table, or leaves the frame."""
-        if self.is_root:
-            self.output.begin_root_step()
+        output = self.output
+        if output.frames[0] is self:
+            output.begin_root_step()
         instruction = self.current = self.program[self.index]
         self.index += 1
-        self.output.count_step()
+        output.count_step()
         if EVENT_LOG.tracing:
             trace(self)
         handler = self.table.get(instruction.opname)

@@ -136,6 +136,8 @@ class OutputGraph:
         self.regions: dict[Any, GraphModule] = {}  # higher_order/regions.py: equal graphs are one
         self.followed_regions: dict[tuple, list[Any]] = {}  # higher_order/alike.py
         self.known_results: dict[tuple, Any] = {}  # variables/known_results.py: of operators' meta rules
+        self.recipes: dict[tuple, Any] = {}  # builtins/torch/updates.py: of optimizers' updates
+        self.relied = 0  # how often something asked for a guard of a value from outside
         self.written: list[TensorVariable] = []  # every write to a tensor, in order
         self.hooked: dict[TensorVariable, Node] = {}  # the node that computes it, under those of its hooks
         self.effects = SideEffects()
@@ -172,7 +174,7 @@ class OutputGraph:
             frame.locals.clear()
             frame.stack.clear()
         empty_prototypes(self.prototypes)
-        for held in "known kept generators exceptions mutated prototypes".split():
+        for held in "known kept generators exceptions mutated prototypes recipes".split():
             getattr(self, held).clear()
         self.effects = SideEffects()
 
@@ -207,10 +209,13 @@ class OutputGraph:
 
     def origin(self) -> Origin:
         """The expression under way in the user's innermost frame; in the library's if there is none."""
-        begun = [frame for frame in reversed(self.frames) if frame.current is not None]
-        users = (frame for frame in begun if is_users(frame.function.globals))  # most often it is the first
-        frame = next(users, begun[0] if begun else None)
-        return frame.current.origin if frame else self.start
+        innermost = None
+        for frame in reversed(self.frames):  # most often the first is the user's
+            if frame.current is not None:
+                if is_users(frame.function.globals):
+                    return frame.current.origin
+                innermost = innermost or frame
+        return innermost.current.origin if innermost else self.start
 
     def unsupported(self, code: str, reason: str) -> NoReturn:
         """Stop: the frame breaks here, for this reason."""
@@ -245,6 +250,7 @@ class OutputGraph:
         """Rely on a fact. A value without a source is the library's or was made here: nothing to check."""
         if source is None and kind not in ("GRAD_MODE", "MODES", "SHAPE"):
             return
+        self.relied += source is not None
         if kind == "IDENTITY" and source in self.described:
             return
         if self.draws:

@@ -95,8 +95,10 @@ def check_inference(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> None:
     if tx.output.modes["inference"]:
         return
     tensors = _tensors_in([*args, *kwargs.values()])
+    some = tx.output.inference or tx.output.options.modes["inference"]  # most frames know no inference mode
     if any(
-        tx.output.in_inference(t) or (t.real is not None and t.real._version is UNTRACKED) for t in tensors
+        (some and tx.output.in_inference(t)) or (t.real is not None and t.real._version is UNTRACKED)
+        for t in tensors
     ) and (op.mutates or tx.output.grad_enabled and any(t.meta.requires_grad for t in tensors)):
         tx.unsupported("GB0070", f"{op.name} of a tensor made in inference mode, outside of it")
 

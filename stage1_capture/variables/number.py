@@ -279,6 +279,8 @@ ALIKE = (dt.float32, dt.float64, dt.bfloat16, dt.float16, dt.int64, dt.bool_)
 
 def scalars_as_inputs(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> tuple[Args, Kwargs]:
     """The arguments, with a tensor without dimensions in place of each open number that may be one."""
+    if not any(value.is_open() for value in (*args, *kwargs.values())):
+        return args, kwargs
     given = {**dict(zip(op.params, args)), **kwargs}
     numbers = _open_numbers(op, given)
     if op.opaque or not numbers:

@@ -22,7 +22,7 @@ from stage1_capture.state.graph_builder import Restart, SkipFrame
 from stage1_capture.state.machine import CALLED_BY_CLASS, Args, Kwargs, Tx
 from stage1_capture.variables import autocast
 from stage1_capture.variables.base import SEQUENCES, Variable, realize
-from stage1_capture.variables.constant import NONE
+from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.known_results import meta_and_returned
 from stage1_capture.variables.ndarray import NumpyNdarrayVariable
 from stage1_capture.variables.number import scalars_as_inputs
@@ -42,7 +42,7 @@ DATA_SIZED: dict[str, Callable[[Tx, Operator, Args, Kwargs], Variable | None]] =
 
 def call_operator(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> Variable:
     """Record `op(*args, **kwargs)` and return what it yields."""
-    kwargs = op.spelled(kwargs)
+    kwargs = op.spelled(kwargs) if kwargs else kwargs
     if "out" in kwargs and "out" not in op.params:
         return _call_into_out(tx, op, args, dict(kwargs))
     if not tx.output.graph.has_calls:
@@ -63,6 +63,8 @@ def _call_in_mode(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> Variable:
     if tx.output.grad_enabled is not tx.output.graph_mode:
         with set_grad_enabled(tx.output.grad_enabled):
             return _call_in_other_mode(tx, op, args, kwargs)
+    if is_grad_enabled() is tx.output.graph_mode:
+        return _call(tx, op, args, kwargs)
     with set_grad_enabled(tx.output.graph_mode):
         return _call(tx, op, args, kwargs)
 
@@ -139,6 +141,8 @@ def argument(tx: Tx, op: Operator, variable: Variable, leaf: Callable[[TensorVar
     variable = realize(variable)
     if type(variable) is TensorVariable:  # as most are
         return leaf(variable)
+    if type(variable) is ConstantVariable:
+        return variable.value
 
     def refuse(other: Variable) -> NoReturn:
         code = "GB0005" if other.source is not None else "GB0069"

@@ -202,7 +202,7 @@ def _entry_folder(root: Path, key: Key) -> Path:
 
 
 def _folder_of(root: Path, digest: str) -> Path:
-    return root / "entries" / digest[:2] / digest
+    return root / f"entries/{digest[:2]}/{digest}"
 
 
 def entries(root: Path) -> Iterator[Path]:
@@ -214,7 +214,7 @@ def _file_digests(files: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def _mac(secret: bytes, record: Mapping[str, Any]) -> str:
-    return hmac.new(secret, json.dumps(record, sort_keys=True).encode(), hashlib.sha256).hexdigest()
+    return hmac.digest(secret, json.dumps(record, sort_keys=True).encode(), "sha256").hex()
 
 
 def _publish_entry(

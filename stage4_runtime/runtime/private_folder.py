@@ -38,11 +38,14 @@ def cache_root() -> Path:
 
 def private_folder(path: Path) -> Path:
     """The folder, made with mode 0700 if it is new. Raises NotPrivate or OSError."""
-    path.mkdir(parents=True, exist_ok=True, mode=0o700)
-    found = path.stat()
+    try:  # a key asks several times, and it is nearly always there
+        link = path.lstat()
+    except FileNotFoundError:
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        link = path.lstat()
+    found = path.stat() if stat.S_ISLNK(link.st_mode) else link
     if not stat.S_ISDIR(found.st_mode):
         raise NotPrivate(f"no disk cache: {path} is not a folder")
-    link = path.lstat()
     if hasattr(os, "getuid") and stat.S_ISLNK(link.st_mode) and link.st_uid != os.getuid():
         raise NotPrivate(
             f"no disk cache: {path} is a link that user {link.st_uid} made, expected {os.getuid()}"

@@ -82,4 +82,4 @@ def _write(path: Path, secret: bytes, question: str, state: str, answer: str) ->
 
 
 def _mac(secret: bytes, question: str, state: str, answer: str) -> str:
-    return hmac.new(secret, json.dumps([question, state, answer]).encode(), hashlib.sha256).hexdigest()
+    return hmac.digest(secret, json.dumps([question, state, answer]).encode(), "sha256").hex()

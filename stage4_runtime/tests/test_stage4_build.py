@@ -52,6 +52,23 @@ def test_two_kernels_and_their_return_codes(seam):
     assert kernels["refuse"](y.ctypes.data) == 1
 
 
+def test_a_kernel_is_found_by_its_own_header(seam):
+    """Not by a function of a longer type, nor by one whose name ends alike."""
+    source = """\
+#include <stdint.h>
+static uint64_t twice(double x) { return (uint64_t)(2 * x); }
+static int64_t not_twice(const double* x, double* y, int64_t n) { return x == y; }
+extern "C" int64_t doubled(const double* x,
+    double* y) { y[0] = (double)twice(x[0]); return not_twice(x, y, 1); }
+"""
+    (kernel,) = seam("build")(cpp_unit(source, ("doubled",))).values()
+    x, y = np.full(1, 3.0), np.empty(1)
+    assert kernel(x.ctypes.data, y.ctypes.data) == 0 and y[0] == 6
+    assert kernel.argtypes == [ctypes.c_void_p, ctypes.c_void_p]
+    with pytest.raises(BuildError, match="no kernel 'twice'"):
+        seam("build")(cpp_unit(source.replace("doubled", "others"), ("twice",)))
+
+
 @pytest.mark.parametrize("level", ["-O0", "-O3"])
 def test_a_unit_needs_no_library_of_c_plus_plus_s(level):
     """A function that throws nothing and calls one that might, as those of libmvec do, asks for libstdc++ to end there."""

@@ -40,6 +40,15 @@ def test_what_needs_python_splits_the_program():
     ]  # fmt: skip
 
 
+def test_segments_are_found_once_for_each_program():
+    """A program that was changed has others."""
+    planned = plan_memory(with_product())
+    changed = planned.with_(steps=planned.steps[:-3] + planned.steps[-1:])
+    assert segments(planned) is segments(planned)
+    assert segments(changed) == segments(plan_memory(with_product()).with_(steps=changed.steps))
+    assert segments(changed) != segments(planned)
+
+
 def test_programs_without_a_kernel_stay_as_they_are():
     made = program(
         {"x": meta(8, 8)}, {}, {"c": meta(8, 8)}, [], [matmul(BufferRef("x"), BufferRef("x"))], ["c"]
