@@ -142,7 +142,7 @@ class Module:
                 raise AttributeError("cannot assign module before Module.__init__() call")
             object.__setattr__(self, name, value)
             return
-        home = self._registry_for(name, value)
+        home = _registry_for(self, name, value)
         if home is None:
             object.__setattr__(self, name, value)
         else:
@@ -152,25 +152,6 @@ class Module:
             self.__dict__.pop(name, None)
             self.__dict__[home][name] = value
         bump_structure_epoch()
-
-    def _registry_for(self, name: str, value: Any) -> str | None:
-        """Where a value belongs, by its kind, else by what it replaces; None where it is a plain attribute."""
-        if isinstance(value, Buffer):
-            names = self.__dict__.setdefault("_non_persistent", set())
-            names.discard(name)
-            if not vars(value)["persistent"]:
-                names.add(name)
-            return "_buffers"
-        if isinstance(value, (Parameter, Module)):
-            return "_parameters" if isinstance(value, Parameter) else "_modules"
-        if name in self._buffers:
-            return "_buffers" if value is None or isinstance(value, Tensor) else None
-        for registry in ("_parameters", "_modules"):
-            if name in self.__dict__[registry]:
-                if value is None:
-                    return registry
-                raise TypeError(f"cannot assign {type(value).__name__!r} as parameter or module {name!r}")
-        return None
 
     def __getattr__(self, name: str) -> Any:
         for registry in _REGISTRIES:
@@ -491,3 +472,23 @@ class Module:
         if not lines:
             return f"{type(self).__name__}({extra})"
         return f"{type(self).__name__}(\n  " + "\n  ".join([extra, *lines] if extra else lines) + "\n)"
+
+
+def _registry_for(module: Module, name: str, value: Any) -> str | None:
+    """Where a value belongs, by its kind, else by what it replaces; None where it is a plain attribute."""
+    if isinstance(value, Buffer):
+        names = module.__dict__.setdefault("_non_persistent", set())
+        names.discard(name)
+        if not vars(value)["persistent"]:
+            names.add(name)
+        return "_buffers"
+    if isinstance(value, (Parameter, Module)):
+        return "_parameters" if isinstance(value, Parameter) else "_modules"
+    if name in module._buffers:
+        return "_buffers" if value is None or isinstance(value, Tensor) else None
+    for registry in ("_parameters", "_modules"):
+        if name in module.__dict__[registry]:
+            if value is None:
+                return registry
+            raise TypeError(f"cannot assign {type(value).__name__!r} as parameter or module {name!r}")
+    return None
