@@ -134,7 +134,24 @@ struct OneBlasThread {
     }
 };
 
-// How a team shares products of one size: each is cut into `count` pieces of `rows` by `columns`, `along` of them in a row.
+// Into how many parts to cut each of `points` equal tasks, at least `least`: as few as leave the last round of the
+// threads at most a tenth empty.
+static inline int64_t shares(int64_t points, int64_t threads, int64_t least) {
+    int64_t each = least;
+    for (int64_t parts; each < least + threads; ++each) {
+        parts = points * each;
+        if (10 * ((parts + threads - 1) / threads * threads) <= 11 * parts) return each;
+    }
+    return least;
+}
+// The size of each of `parts` of some rows or columns: whole tiles of BLAS's registers.
+static inline int64_t part(int64_t size, int64_t parts, int64_t tile) {
+    const int64_t even = (size + parts - 1) / parts, tiles = (even + tile - 1) / tile * tile;
+    return parts == 1 || tiles > size ? size : tiles;
+}
+
+// How a team shares products of one size: each is cut into `count` pieces of `rows` by `columns`, `along` of them side
+// by side.
 struct Pieces {
     int64_t m, n, rows, columns, along = 1, count = 1;
     bool shared = false;
@@ -145,14 +162,12 @@ struct Pieces {
         int64_t threads = host.set_blas_threads ? omp_get_max_threads() : 1;
         if (worth < double(threads)) threads = int64_t(worth);
         if (threads < 2) return;
-        // As few pieces of a product as leave the last round of the threads at most a tenth empty.
-        int64_t each = 1;
-        while (each < threads && 10 * ((points * each + threads - 1) / threads * threads) > 11 * points * each) ++each;
+        const int64_t each = shares(points, threads, 1);
         // BLAS copies a piece's rows of a and columns of b: of all ways to cut, that with the fewest.
         double fewest = 0;
         for (int64_t cut = 1; cut <= each; ++cut) {
             if (each % cut) continue;
-            const int64_t high = whole(m, cut, 8), wide = whole(n, each / cut, 16);
+            const int64_t high = part(m, cut, 4), wide = part(n, each / cut, 16);
             const double rounds = double((m + high - 1) / high) * double((n + wide - 1) / wide);
             const double cost = (double(high) + double(wide)) * (rounds < double(each) ? 1e6 : 1);
             if (fewest == 0 || cost < fewest) fewest = cost, rows = high, columns = wide;
@@ -160,11 +175,6 @@ struct Pieces {
         along = (n + columns - 1) / columns;
         count = (m + rows - 1) / rows * along;
         shared = points * count > 1;
-    }
-    // The size of a piece: whole tiles of BLAS's registers.
-    static int64_t whole(int64_t size, int64_t pieces, int64_t tile) {
-        const int64_t even = (size + pieces - 1) / pieces, tiles = (even + tile - 1) / tile * tile;
-        return pieces == 1 || tiles > size ? size : tiles;
     }
 };
 struct Piece {
@@ -175,11 +185,13 @@ struct Piece {
           columns(column + of.columns < of.n ? of.columns : of.n - column) {}
 };
 
-// How many rows a block has, at most `most`: as many as leave each thread of the team two blocks.
+// How many rows a block has, at most `most`: as many as leave all threads equal shares. BLAS lays the other operand out
+// anew for each block, so a share is one block if it can be.
 static inline int64_t shared_rows(int64_t count, int64_t points, int64_t most) {
     const int64_t threads = omp_get_max_threads();
-    if (threads == 1) return most;
-    const int64_t each = (points * count + 2 * threads - 1) / (2 * threads), rows = each < 32 ? 32 : each;
+    if (threads == 1 || count < 1) return most;
+    const int64_t even = part(count, shares(points, threads, (count + most - 1) / most), 4);
+    const int64_t rows = even < 32 ? 32 : even;
     return rows < most ? rows : most;
 }
 // How many rows a block has, at most `most`: as many as the cache holds.
