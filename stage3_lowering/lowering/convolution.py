@@ -82,7 +82,11 @@ def convolution(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
         return _external(node, reason)
     if not turned:
         windows = Windows(x, w.meta.shape[2:], meta.shape[2:], stride, padding, dilation, groups)
-        return _external(node, "large") if _is_large(windows) else _convolved(state, node, windows, w, meta.shape[1])
+        return (
+            _external(node, "large")
+            if _is_large(windows)
+            else _convolved(state, node, windows, w, meta.shape[1])
+        )
     found = phases(meta.shape[2:], w.meta.shape[2:], stride, padding, dilation)
     ones = (1,) * len(stride)
     seen = [

@@ -11,7 +11,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import sympy
 
@@ -101,7 +100,9 @@ def interleaved(
             dim = len(first)
             if dim == len(stride):
                 value = values[first]
-                short = [d for d, pair in enumerate(zip(sizes[first], most, strict=True)) if pair[0] != pair[1]]
+                short = [
+                    d for d, pair in enumerate(zip(sizes[first], most, strict=True)) if pair[0] != pair[1]
+                ]
                 if value is None:
                     return None
                 with under(body, [of_phase(d, first[d]) for d in short]):
@@ -111,7 +112,10 @@ def interleaved(
             for k, other in reversed([*enumerate(others)]):
                 if other is not element:
                     body.origins = node.origins
-                    pair = (other if other is not None else zero(), element if element is not None else zero())
+                    pair = (
+                        other if other is not None else zero(),
+                        element if element is not None else zero(),
+                    )
                     element = body.emit("where", (of_phase(dim, k), *pair), meta.dtype, node.name)
             return element
 

@@ -50,7 +50,9 @@ def _call(of: Contraction, points: Sequence[str] = (), piece: str = "", beta: st
     scalar = "1.0f" if of.letter == "s" else "1.0"
     zero = beta or ("0.0f" if of.letter == "s" else "0.0")
     rows, columns = (f"{piece}.rows", f"{piece}.columns") if piece else map(cpp_index, (of.m, of.n))
-    down, along = (f"{piece}.{at}" if piece and size != 1 else "" for at, size in (("row", of.m), ("column", of.n)))
+    down, along = (
+        f"{piece}.{at}" if piece and size != 1 else "" for at, size in (("row", of.m), ("column", of.n))
+    )
     a, b, c = _place(of.a, points, down), _place(of.b, points, "", along), _place(of.c, points, down, along)
     k, result = cpp_index(of.k), ""
     if of.n == 1 and not is_open(of.n):
@@ -84,7 +86,9 @@ def _place(matrix: Matrix, points: Sequence[str] = (), down: str = "", along: st
     """Where it begins in memory at a batch point; `down` and `along`: from that row and column on."""
     across = (along, down) if matrix.transposed else (down, along)
     terms = [cpp_index(matrix.offset)] if matrix.offset != 0 else []
-    terms += [f"{point} * {_factor(step)}" for point, step in zip(points, matrix.batch, strict=True) if step != 0]
+    terms += [
+        f"{point} * {_factor(step)}" for point, step in zip(points, matrix.batch, strict=True) if step != 0
+    ]
     terms += [f"{across[0]} * {_factor(matrix.row)}"] * bool(across[0]) + [across[1]] * bool(across[1])
     return " + ".join([matrix.buffer, *terms])
 

@@ -4,13 +4,11 @@ Input: products of every layout and of sizes that no number of threads divides, 
 there are rows; a fresh process whose BLAS has threads of its own, which tells what they did.
 """
 
-import ctypes
 import json
 import os
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
 from pathlib import Path
 
 import cutaway.nn.functional as F
@@ -19,25 +17,11 @@ import pytest
 
 import cutaway
 from stage4_runtime.runtime.segment_calls import blas_threads
+from tests.kernels.teams import team
 
 ROOT = Path(__file__).parents[2]
 TEAMS = (1, 2, 3, 7, 40)
 RNG = np.random.default_rng(3)
-
-
-@contextmanager
-def team(count):
-    """Kernels that this thread of Python calls have so many threads."""
-    try:
-        library = ctypes.CDLL("libgomp.so.1")
-    except OSError:
-        pytest.skip("another OpenMP than gcc's")
-    before = library.omp_get_max_threads()
-    library.omp_set_num_threads(count)
-    try:
-        yield
-    finally:
-        library.omp_set_num_threads(before)
 
 
 def normal(*shape, dtype=np.float32):
@@ -128,7 +112,10 @@ def blas_while_programs_run():
         y = block(x, w, w) + x @ w[:, :1]
         return y, x.T @ w, F.conv_transpose2d(image, kernel, stride=2, padding=1)
 
-    run, fails = cutaway.compile(program, fullgraph=True), cutaway.compile(lambda x, p: (x @ x)[p], fullgraph=True)
+    run, fails = (
+        cutaway.compile(program, fullgraph=True),
+        cutaway.compile(lambda x, p: (x @ x)[p], fullgraph=True),
+    )
     np.matmul(x.numpy(), w.numpy())  # from here on BLAS has its threads
     own = [number for number in work_of_threads() if number != os.getpid()]
     run(x, w, image, kernel)
