@@ -48,13 +48,15 @@ def check(seed):
     a, b = operand(draw, (*left, m, k), dtype), operand(draw, (*right, k, n), dtype)
 
     def f(x, y):
-        return (x @ y) * 2 + 1
+        return (x @ y) * 2 + 1, y.mT @ x.mT
 
     compiled = cutaway.compile(f, fullgraph=True, dynamic=draw.random() < 0.3 or None)
     with team(draw.choice((1, 2, 3, 9))):
-        got = compiled(cutaway.from_numpy(a), cutaway.from_numpy(b)).numpy()
-    want = (a.astype(np.float64) @ b.astype(np.float64)) * 2 + 1
-    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4, err_msg=f"seed {seed}: {a.shape} {b.shape}")
+        got, turned = (t.numpy() for t in compiled(cutaway.from_numpy(a), cutaway.from_numpy(b)))
+    want = a.astype(np.float64) @ b.astype(np.float64)
+    what = f"seed {seed}: {a.shape} {b.shape}"
+    np.testing.assert_allclose(got, want * 2 + 1, rtol=1e-4, atol=1e-4, err_msg=what)
+    np.testing.assert_allclose(turned, want.swapaxes(-1, -2), rtol=1e-4, atol=1e-4, err_msg=what)
     program = compiled.artifacts[-1].forward.emitted["cpp"]
     return any(isinstance(s, Segment) and len(s.steps) > 2 for s in segments(program))
 
