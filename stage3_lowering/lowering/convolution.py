@@ -80,25 +80,28 @@ def convolution(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
         reason = "many_phases"
     if reason is not None:
         return _external(node, reason)
-    if not turned:
-        windows = Windows(x, w.meta.shape[2:], meta.shape[2:], stride, padding, dilation, groups)
-        return (
-            _external(node, "large")
-            if _is_large(windows)
-            else _convolved(state, node, windows, w, meta.shape[1])
-        )
-    found = phases(meta.shape[2:], w.meta.shape[2:], stride, padding, dilation)
+    if turned:
+        return _transposed(state, node, args)
+    windows = Windows(x, w.meta.shape[2:], meta.shape[2:], stride, padding, dilation, groups)
+    if _is_large(windows):
+        return _external(node, "large")
+    return _convolved(state, node, windows, w, meta.shape[1])
+
+
+def _transposed(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
+    """One plain convolution for each phase, of the kernel's places that it sees, turned."""
+    x, w, groups, stride = args["input"], args["weight"], args["groups"], args["stride"]
+    meta = state.meta(node)
+    found = phases(meta.shape[2:], w.meta.shape[2:], stride, args["padding"], args["dilation"])
     ones = (1,) * len(stride)
     seen = [
-        None if of.is_zero else Windows(
-            x, tuple(count for _, _, count in of.seen), of.sizes, ones, of.padding, of.dilation, groups
-        )
+        Windows(x, tuple(count for _, _, count in of.seen), of.sizes, ones, of.padding, of.dilation, groups)
         for of in found
-    ]  # fmt: skip
-    if any(windows is not None and _is_large(windows) for windows in seen):
+    ]
+    if any(_is_large(windows) for windows in seen):
         return _external(node, "large")
     made = [
-        None if windows is None
+        None if of.is_zero
         else _convolved(state, node, windows, _turned(seen_of(w, of), groups), meta.shape[1])
         for of, windows in zip(found, seen, strict=True)
     ]  # fmt: skip

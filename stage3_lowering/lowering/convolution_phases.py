@@ -83,58 +83,20 @@ def interleaved(
     """The result: each place from the phase that it is of; None is a phase of zeros."""
     if len(made) == 1 and made[0][1] is not None:
         return made[0][1]
-    meta = state.meta(node)
-    values = {phase.first: value for phase, value in made}
-    sizes = {phase.first: phase.sizes for phase, _ in made}
-    most = sizes[(0,) * len(stride)]
-
-    def fetch(body: Body, index: Index) -> Value:
-        at = (*index[:2], *(FloorDiv(i, sympy.Integer(s)) for i, s in zip(index[2:], stride, strict=True)))
-
-        def of_phase(dim: int, first: int) -> Value:
-            rest = Mod(index[2 + dim], sympy.Integer(stride[dim]))
-            return compare(body, "eq", rest, sympy.Integer(first), stride[dim])
-
-        def pick(first: tuple[int, ...]) -> Value | None:
-            """From the phases that begin so; None where all are zeros."""
-            dim = len(first)
-            if dim == len(stride):
-                value = values[first]
-                short = [
-                    d for d, pair in enumerate(zip(sizes[first], most, strict=True)) if pair[0] != pair[1]
-                ]
-                if value is None:
-                    return None
-                with under(body, [of_phase(d, first[d]) for d in short]):
-                    return value.fetch(body, at)
-            picked = [pick((*first, k)) for k in range(min(stride[dim], meta.shape[2 + dim]))]
-            *others, element = picked if any(v is not None for v in picked) else [None]
-            for k, other in reversed([*enumerate(others)]):
-                if other is not element:
-                    body.origins = node.origins
-                    pair = (
-                        other if other is not None else zero(),
-                        element if element is not None else zero(),
-                    )
-                    element = body.emit("where", (of_phase(dim, k), *pair), meta.dtype, node.name)
-            return element
-
-        def zero() -> Value:
-            return body.emit("constant", (0.0,), meta.dtype)
-
-        body.origins = node.origins
-        element = pick(())
-        return zero() if element is None else element
+    picks = _Picks(
+        node, state.meta(node), tuple(stride), {phase.first: (phase, value) for phase, value in made}
+    )
 
     def once(body: Body, index: Index) -> Value:
         key = node, index, body.mask
         if key not in body.known:
-            body.known[key] = fetch(body, index)
+            body.origins = node.origins
+            body.known[key] = picks.pick(body, index, ()) or picks.zero(body)
         return body.known[key]
 
-    parts = [value for value in values.values() if value is not None]
+    parts = [value for _, value in made if value is not None]
     whole = Lazy(
-        meta,
+        picks.meta,
         once,
         size=sum(part.size + 3 for part in parts) + 1,
         cost=sum(part.cost + 3 for part in parts) + 1,
@@ -142,3 +104,48 @@ def interleaved(
     )
     rule = why_realize(node, whole)
     return whole if rule is None else state.realize(node, whole, rule.code)
+
+
+@dataclass(frozen=True)
+class _Picks:
+    """The phases by their first places; a place of the result picks its own along one dimension after the other."""
+
+    node: Node
+    meta: TensorMeta
+    stride: tuple[int, ...]
+    phases: dict[tuple[int, ...], tuple[Phase, Lazy | None]]
+
+    def pick(self, body: Body, index: Index, first: tuple[int, ...]) -> Value | None:
+        """The element, if its phase begins so; None where all phases that do are zeros."""
+        dim = len(first)
+        if dim == len(self.stride):
+            return self._element(body, index, first)
+        count = min(self.stride[dim], self.meta.shape[2 + dim])
+        picked = [self.pick(body, index, (*first, k)) for k in range(count)]
+        if not any(picked):
+            return None
+        element = picked[-1] or self.zero(body)
+        for k in reversed(range(count - 1)):
+            body.origins = self.node.origins
+            words = self._is_of(body, index, dim, k), picked[k] or self.zero(body), element
+            element = body.emit("where", words, self.meta.dtype, self.node.name)
+        return element
+
+    def _element(self, body: Body, index: Index, first: tuple[int, ...]) -> Value | None:
+        """Of one phase. Only a phase that is shorter than another must not be read at a place of that one."""
+        phase, value = self.phases[first]
+        if value is None:
+            return None
+        longest = self.phases[(0,) * len(first)][0].sizes
+        short = [d for d, size in enumerate(phase.sizes) if size != longest[d]]
+        steps = map(sympy.Integer, self.stride)
+        at = (*index[:2], *(FloorDiv(i, step) for i, step in zip(index[2:], steps, strict=True)))
+        with under(body, [self._is_of(body, index, d, first[d]) for d in short]):
+            return value.fetch(body, at)
+
+    def _is_of(self, body: Body, index: Index, dim: int, first: int) -> Value:
+        rest = Mod(index[2 + dim], sympy.Integer(self.stride[dim]))
+        return compare(body, "eq", rest, sympy.Integer(first), self.stride[dim])
+
+    def zero(self, body: Body) -> Value:
+        return body.emit("constant", (0.0,), self.meta.dtype)

@@ -47,30 +47,40 @@ def _call(of: Contraction, points: Sequence[str] = (), piece: str = "", beta: st
     `piece`: only these rows and columns of the result. `beta`: what the result's memory holds is multiplied by it and
     added; without one it is written over.
     """
-    scalar = "1.0f" if of.letter == "s" else "1.0"
-    zero = beta or ("0.0f" if of.letter == "s" else "0.0")
     rows, columns = (f"{piece}.rows", f"{piece}.columns") if piece else map(cpp_index, (of.m, of.n))
     down, along = (
         f"{piece}.{at}" if piece and size != 1 else "" for at, size in (("row", of.m), ("column", of.n))
     )
     a, b, c = _place(of.a, points, down), _place(of.b, points, "", along), _place(of.c, points, down, along)
-    k, result = cpp_index(of.k), ""
-    if of.n == 1 and not is_open(of.n):
+    if any(size == 1 and not is_open(size) for size in (of.m, of.n)):
+        return _vector_call(of, (rows, columns), (a, b, c), beta)
+    scalar, zero = _scalars(of, beta)
+    lies = [_TRANSPOSED[of.a.transposed], _TRANSPOSED[of.b.transposed]]
+    words = [*lies, rows, columns, cpp_index(of.k), scalar, a, _row(of.a), b, _row(of.b), zero, c, _row(of.c)]
+    return f"host.{of.letter}gemm(RowMajor, {', '.join(words)});"
+
+
+def _vector_call(of: Contraction, size: tuple[str, str], places: tuple[str, str, str], beta: str) -> str:
+    """A matrix of these rows and columns, one of which is 1, from a matrix and a vector."""
+    (rows, columns), (a, b, c), k = size, places, cpp_index(of.k)
+    scalar, zero = _scalars(of, beta)
+    if of.n == 1:
         step = _row_of(of.b.row if not of.b.transposed else 1)
         words, count, result = [*_lies(of.a, rows, k), scalar, a, _row(of.a), b, step], rows, _row(of.c)
-    elif of.m == 1 and not is_open(of.m):
+    else:
         step = _row_of(1 if not of.a.transposed else of.a.row)
         words, count, result = [*_lies(of.b, k, columns, True), scalar, b, _row(of.b), a, step], columns, "1"
-    else:
-        lies = [_TRANSPOSED[of.a.transposed], _TRANSPOSED[of.b.transposed]]
-        words = [*lies, rows, columns, k, scalar, a, _row(of.a), b, _row(of.b), zero, c, _row(of.c)]
-        return f"host.{of.letter}gemm(RowMajor, {', '.join(words)});"
     call = f"host.{of.letter}gemv(RowMajor, {', '.join([*words, zero, c, result])});"
     if beta or not is_open(of.k):
         return call
     # with nothing to add up, gemv writes nothing
     zeros = f"for (int64_t z = 0; z < {count}; ++z) ({c})[z * {result}] = 0;"
     return f"if ({k} > 0) {call} else {zeros}"
+
+
+def _scalars(of: Contraction, beta: str) -> tuple[str, str]:
+    """What the product is multiplied by, and what was there before."""
+    return ("1.0f", beta or "0.0f") if of.letter == "s" else ("1.0", beta or "0.0")
 
 
 _TRANSPOSED = {False: "AsIs", True: "Transposed"}
