@@ -107,7 +107,7 @@ template <int most> static bool fits(const Host& host, const Array* array, const
 #endif
 """
 
-# The additional text of a unit with products.
+# The additional text of a unit with products that a team shares.
 BLAS_TEAM_CPP = """\
 #ifdef _OPENMP
 extern "C" int omp_get_max_threads();
@@ -123,12 +123,12 @@ struct OneBlasThread {
 #ifdef _OPENMP
         if (!host.set_blas_threads || host.blas->programs++) return;
         host.blas->threads = host.get_blas_threads();
-        host.set_blas_threads(1);
+        if (host.blas->threads > 1) host.set_blas_threads(1);
 #endif
     }
     ~OneBlasThread() {
 #ifdef _OPENMP
-        if (!host.set_blas_threads || --host.blas->programs) return;
+        if (!host.set_blas_threads || --host.blas->programs || host.blas->threads == 1) return;
         if (host.get_blas_threads() == 1) host.set_blas_threads(int(host.blas->threads));  // else somebody else set it
 #endif
     }

@@ -12,28 +12,48 @@ from typing import Any
 
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES
 from stage3_lowering.lowering.cpp_statements import INDENT, cpp_index
-from stage_contracts.blas import Contraction, Matrix, block_contraction
+from stage_contracts.blas import Contraction, Matrix, block_contraction, contraction
 from stage_contracts.index_expr import symbol
 from stage_contracts.program import External, Launch, Product, Program, RowBlocks
 from stage_contracts.size_vars import is_open
 
+# Multiplications of a product, and of one with a vector, for which a team never pays. BLAS takes no thread of its own
+# for them either.
+SMALL, SMALL_VECTOR = 1 << 18, 1 << 13
 
-def has_products(step: Any) -> bool:
-    """Whether the step's C++ calls BLAS. (Every call of a library that C++ makes is a product.)"""
-    return isinstance(step, External | RowBlocks)
+
+def uses_team(step: Any, program: Program) -> bool:
+    """Whether the step's C++ has a team of threads whose products BLAS must not share once more."""
+    if isinstance(step, RowBlocks):
+        return True
+    found = contraction(step, program.buffers) if isinstance(step, External) else None
+    return found is not None and not _is_small(found)
 
 
-def shared_text(of: Contraction, program: Program) -> Iterator[str]:
-    """The products of all batch points, shared by a team of threads: each cut into pieces where the points are few."""
-    pieces, piece, at = (_fresh(name, program) for name in ("pieces", "piece", "at"))
+def _is_small(of: Contraction) -> bool:
+    sizes = (*of.batch, of.m, of.n, of.k)
+    small = SMALL_VECTOR if 1 in (of.m, of.n) else SMALL
+    return not any(map(is_open, sizes)) and math.prod(sizes) < small
+
+
+def products_text(of: Contraction, program: Program) -> Iterator[str]:
+    """The products of all batch points. A team shares them, and cuts each into pieces where the points are few."""
     points = [_fresh(f"b{depth}", program) for depth in range(1, len(of.batch) + 1)]
+    loops = [
+        f"for (int64_t {point} = 0; {point} < {cpp_index(size)}; ++{point})"
+        for point, size in zip(points, of.batch, strict=True)
+    ]
+    if _is_small(of):
+        yield from loops
+        yield f"{INDENT * bool(loops)}{_call(of, points)}"
+        return
+    pieces, piece, at = (_fresh(name, program) for name in ("pieces", "piece", "at"))
     sizes = ", ".join(map(cpp_index, (math.prod(of.batch), of.m, of.n, of.k)))
-    loops = f" collapse({len(points) + 1})" if points else ""
+    shared = f" collapse({len(loops) + 1})" if loops else ""
     yield "{"
     yield f"{INDENT}const Pieces {pieces}(host, {sizes});"
-    yield f"{INDENT}#pragma omp parallel for schedule(static){loops} if ({pieces}.shared)"
-    for point, size in zip(points, of.batch, strict=True):
-        yield f"{INDENT}for (int64_t {point} = 0; {point} < {cpp_index(size)}; ++{point})"
+    yield f"{INDENT}#pragma omp parallel for schedule(static){shared} if ({pieces}.shared)"
+    yield from (INDENT + loop for loop in loops)
     yield f"{INDENT}for (int64_t {piece} = 0; {piece} < {pieces}.count; ++{piece}) {{"
     yield f"{INDENT * 2}const Piece {at}({pieces}, {piece});"
     yield f"{INDENT * 2}{_call(of, points, at)}"
