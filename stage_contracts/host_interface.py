@@ -156,8 +156,8 @@ struct Pieces {
     int64_t m, n, rows, columns, along = 1, count = 1;
     bool shared = false;
     Pieces(const Host& host, int64_t points, int64_t m, int64_t n, int64_t k) : m(m), n(n), rows(m), columns(n) {
-        // Multiplications that are worth a thread. A vector's also wait for memory.
-        const double least = m == 1 || n == 1 ? 1 << 15 : 1 << 17;
+        // Multiplications that are worth a thread: it may have to wake up first. A vector's also wait for memory.
+        const double least = m == 1 || n == 1 ? 1 << 17 : 1 << 19;
         const double worth = double(points) * double(m) * double(n) * double(k) / least;
         int64_t threads = host.set_blas_threads ? omp_get_max_threads() : 1;
         if (worth < double(threads)) threads = int64_t(worth);
