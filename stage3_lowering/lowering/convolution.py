@@ -1,8 +1,8 @@
 """Lowering of convolutions: windows laid out as columns by a loop nest, then one product; 1x1 kernels need no columns.
 
 Input: a node, and its arguments with a Lazy for each tensor. The adjoint of a convolution of stride 1 is one again, of
-the turned kernel. What has no rule here stays a call of the eager kernel; EXTERNAL has the reasons. On a GPU: see
-convolution_calls.py.
+the turned kernel; of a larger stride, see convolution_phases.py. What has no rule here stays a call of the eager
+kernel; EXTERNAL has the reasons. On a GPU: see convolution_calls.py.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import sympy
 
 from stage3_lowering.lowering.convolution_calls import by_library
+from stage3_lowering.lowering.convolution_phases import MOST, interleaved, phases, seen_of
 from stage3_lowering.lowering.masked import compare, may_pad, under
 from stage3_lowering.lowering.state import State
 from stage3_lowering.lowering.values import Body, Index, Lazy, loop_sizes, strided, view
@@ -37,7 +38,7 @@ EXTERNAL = {
     "empty": "a size is zero: there is no window",
     "narrow_groups": f"a group has fewer than {FEWEST} channels: a product per group is too small for BLAS",
     "large": f"the columns would take more than {LARGEST >> 20} MiB",
-    "spread": "the adjoint of a convolution with a stride adds windows up where they overlap",
+    "many_phases": f"the adjoint of a convolution with such strides takes more than {MOST} products",
 }
 
 
@@ -69,23 +70,48 @@ class Windows:
 
 
 def convolution(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
-    x, w, groups = args["input"], args["weight"], args["groups"]
+    x, w, groups, turned = args["input"], args["weight"], args["groups"], args["transposed"]
     meta, stride, padding, dilation = state.meta(node), args["stride"], args["padding"], args["dilation"]
     if meta.device != CPU:
         return by_library(state, node, args)
-    reason = _why_external((x.meta, w.meta, meta), w.meta.shape[1 if args["transposed"] else 0], groups,
-                           1 if args["transposed"] else groups)  # fmt: skip
-    if reason is None and args["transposed"]:
-        around = [d * (k - 1) - p for d, k, p in zip(dilation, w.meta.shape[2:], padding, strict=True)]
-        if any(s != 1 for s in stride) or any(args["output_padding"]) or min(around) < 0:
-            reason = "spread"
-        w, padding = _turned(w, groups), tuple(around)
+    divided = 1 if turned else groups
+    reason = _why_external((x.meta, w.meta, meta), w.meta.shape[int(turned)], groups, divided)
+    if reason is None and turned and math.prod(stride) > MOST:
+        reason = "many_phases"
     if reason is not None:
         return _external(node, reason)
+    if turned:
+        return _transposed(state, node, args)
     windows = Windows(x, w.meta.shape[2:], meta.shape[2:], stride, padding, dilation, groups)
     if _is_large(windows):
         return _external(node, "large")
-    n, outs, depth, count = meta.shape[0], meta.shape[1], windows.depth, windows.count
+    return _convolved(state, node, windows, w, meta.shape[1])
+
+
+def _transposed(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
+    """One plain convolution for each phase, of the kernel's places that it sees, turned."""
+    x, w, groups, stride = args["input"], args["weight"], args["groups"], args["stride"]
+    meta = state.meta(node)
+    found = phases(meta.shape[2:], w.meta.shape[2:], stride, args["padding"], args["dilation"])
+    ones = (1,) * len(stride)
+    seen = [
+        Windows(x, tuple(count for _, _, count in of.seen), of.sizes, ones, of.padding, of.dilation, groups)
+        for of in found
+    ]
+    if any(_is_large(windows) for windows in seen):
+        return _external(node, "large")
+    made = [
+        None if of.is_zero
+        else _convolved(state, node, windows, _turned(seen_of(w, of), groups), meta.shape[1])
+        for of, windows in zip(found, seen, strict=True)
+    ]  # fmt: skip
+    return interleaved(state, node, [*zip(found, made, strict=True)], stride)
+
+
+def _convolved(state: State, node: Node, windows: Windows, w: Lazy, outs: int) -> Lazy:
+    """The convolution of the windows with a kernel."""
+    n, groups, depth, count = windows.source.meta.shape[0], windows.groups, windows.depth, windows.count
+    meta = _as(windows.source.meta, (n, outs, *windows.sizes))
     together = n > 1 and count < NARROW
     matrix = _matrix(state, node, w, (groups, outs // groups, depth))
     columns = _columns(state, node, windows, together)
@@ -169,7 +195,8 @@ def _turned(w: Lazy, groups: int) -> Lazy:
 
     shape = (groups * outer, inner, *places)
     meta = _as(w.meta, shape)
-    if groups == 1 and w.ref is not None and w.ref.strides and all(k == 1 for k in places):
+    alone = groups == 1 and all(k == 1 for k in places)
+    if alone and w.ref is not None and w.ref.strides and 1 in w.ref.strides[:2]:  # as BLAS takes it
         steps = (w.ref.strides[1], w.ref.strides[0], *w.ref.strides[2:])
         return strided(w.ref.name, meta, steps, w.ref.offset)
     return Lazy(meta, fetch)

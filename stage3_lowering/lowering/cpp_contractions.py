@@ -7,77 +7,120 @@ thread that calls it while a team is at work.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES
 from stage3_lowering.lowering.cpp_statements import INDENT, cpp_index
-from stage_contracts.blas import Contraction, Matrix, block_contraction
+from stage_contracts.blas import Contraction, Matrix, block_contraction, contraction
 from stage_contracts.index_expr import symbol
-from stage_contracts.program import Launch, Product, Program, RowBlocks
+from stage_contracts.program import External, Launch, Product, Program, RowBlocks
 from stage_contracts.size_vars import is_open
 
+# Multiplications of a product, and of one with a vector, for which a team never pays. BLAS takes no thread of its own
+# for them either.
+SMALL, SMALL_VECTOR = 1 << 18, 1 << 13
 
-def contraction_text(of: Contraction, beta: str = "") -> Iterator[str]:
-    """Calls of BLAS: a matrix times a vector where one side has one row or column; loops over the batch.
 
-    `beta`: what the result's memory holds is multiplied by it and added; without one it is written over.
+def uses_team(step: Any, program: Program) -> bool:
+    """Whether the step's C++ has a team of threads whose products BLAS must not share once more."""
+    if isinstance(step, RowBlocks):
+        return True
+    found = contraction(step, program.buffers) if isinstance(step, External) else None
+    return found is not None and not _is_small(found)
+
+
+def _is_small(of: Contraction) -> bool:
+    sizes = (*of.batch, of.m, of.n, of.k)
+    small = SMALL_VECTOR if 1 in (of.m, of.n) else SMALL
+    return not any(map(is_open, sizes)) and math.prod(sizes) < small
+
+
+def products_text(of: Contraction, program: Program) -> Iterator[str]:
+    """The products of all batch points. A team shares them, and cuts each into pieces where the points are few."""
+    points = [_fresh(f"b{depth}", program) for depth in range(1, len(of.batch) + 1)]
+    loops = [
+        f"for (int64_t {point} = 0; {point} < {cpp_index(size)}; ++{point})"
+        for point, size in zip(points, of.batch, strict=True)
+    ]
+    if _is_small(of):
+        yield from loops
+        yield f"{INDENT * bool(loops)}{_call(of, points)}"
+        return
+    pieces, piece, at = (_fresh(name, program) for name in ("pieces", "piece", "at"))
+    sizes = ", ".join(map(cpp_index, (math.prod(of.batch), of.m, of.n, of.k)))
+    shared = f" collapse({len(loops) + 1})" if loops else ""
+    yield "{"
+    yield f"{INDENT}const Pieces {pieces}(host, {sizes});"
+    yield f"{INDENT}#pragma omp parallel for schedule(static){shared} if ({pieces}.shared)"
+    yield from (INDENT + loop for loop in loops)
+    yield f"{INDENT}for (int64_t {piece} = 0; {piece} < {pieces}.count; ++{piece}) {{"
+    yield f"{INDENT * 2}const Piece {at}({pieces}, {piece});"
+    yield f"{INDENT * 2}{_call(of, points, at)}"
+    yield f"{INDENT}}}"
+    yield "}"
+
+
+def _call(of: Contraction, points: Sequence[str] = (), piece: str = "", beta: str = "") -> str:
+    """A call of BLAS at a batch point: a matrix times a vector where one side has one row or column.
+
+    `piece`: only these rows and columns of the result. `beta`: what the result's memory holds is multiplied by it and
+    added; without one it is written over.
     """
-    scalar = "1.0f" if of.letter == "s" else "1.0"
-    zero = beta or ("0.0f" if of.letter == "s" else "0.0")
-    depth = 0
-    for depth, size in enumerate(of.batch, start=1):
-        yield f"{INDENT * (depth - 1)}for (int64_t b{depth} = 0; b{depth} < {cpp_index(size)}; ++b{depth})"
-    a, b, c = map(_place, (of.a, of.b, of.c))
-    if of.n == 1 and not is_open(of.n):
-        step = of.b.row if not of.b.transposed else 1
-        words = [*_lies(of.a, of.m, of.k), scalar, a, _row(of.a), b, _row_of(step), zero, c, "1"]
-        words[-1] = _row_of(of.c.row)
-        call = _or_zeros(of, f"host.{of.letter}gemv(RowMajor, {', '.join(words)});", words[-1], beta)
-    elif of.m == 1 and not is_open(of.m):
-        step = 1 if not of.a.transposed else of.a.row
-        words = [
-            *_lies(of.b, of.k, of.n, flipped=True),
-            scalar,
-            b,
-            _row(of.b),
-            a,
-            _row_of(step),
-            zero,
-            c,
-            "1",
-        ]
-        call = _or_zeros(of, f"host.{of.letter}gemv(RowMajor, {', '.join(words)});", "1", beta)
+    rows, columns = (f"{piece}.rows", f"{piece}.columns") if piece else map(cpp_index, (of.m, of.n))
+    down, along = (
+        f"{piece}.{at}" if piece and size != 1 else "" for at, size in (("row", of.m), ("column", of.n))
+    )
+    a, b, c = _place(of.a, points, down), _place(of.b, points, "", along), _place(of.c, points, down, along)
+    if any(size == 1 and not is_open(size) for size in (of.m, of.n)):
+        return _vector_call(of, (rows, columns), (a, b, c), beta)
+    scalar, zero = _scalars(of, beta)
+    lies = [_TRANSPOSED[of.a.transposed], _TRANSPOSED[of.b.transposed]]
+    words = [*lies, rows, columns, cpp_index(of.k), scalar, a, _row(of.a), b, _row(of.b), zero, c, _row(of.c)]
+    return f"host.{of.letter}gemm(RowMajor, {', '.join(words)});"
+
+
+def _vector_call(of: Contraction, size: tuple[str, str], places: tuple[str, str, str], beta: str) -> str:
+    """A matrix of these rows and columns, one of which is 1, from a matrix and a vector."""
+    (rows, columns), (a, b, c), k = size, places, cpp_index(of.k)
+    scalar, zero = _scalars(of, beta)
+    if of.n == 1:
+        step = _row_of(of.b.row if not of.b.transposed else 1)
+        words, count, result = [*_lies(of.a, rows, k), scalar, a, _row(of.a), b, step], rows, _row(of.c)
     else:
-        lies = [_TRANSPOSED[of.a.transposed], _TRANSPOSED[of.b.transposed]]
-        sizes = [cpp_index(size) for size in (of.m, of.n, of.k)]
-        words = [*lies, *sizes, scalar, a, _row(of.a), b, _row(of.b), zero, c, _row(of.c)]
-        call = f"host.{of.letter}gemm(RowMajor, {', '.join(words)});"
-    yield f"{INDENT * depth}{call}"
-
-
-def _or_zeros(of: Contraction, call: str, step: str, beta: str) -> str:
-    """The call of gemv; with nothing to add up, gemv writes nothing, so zeros are written instead."""
+        step = _row_of(1 if not of.a.transposed else of.a.row)
+        words, count, result = [*_lies(of.b, k, columns, True), scalar, b, _row(of.b), a, step], columns, "1"
+    call = f"host.{of.letter}gemv(RowMajor, {', '.join([*words, zero, c, result])});"
     if beta or not is_open(of.k):
         return call
-    count, into = cpp_index(of.m if of.n == 1 else of.n), _place(of.c)
-    zeros = f"for (int64_t z = 0; z < {count}; ++z) ({into})[z * {step}] = 0;"
-    return f"if ({cpp_index(of.k)} > 0) {call} else {zeros}"
+    # with nothing to add up, gemv writes nothing
+    zeros = f"for (int64_t z = 0; z < {count}; ++z) ({c})[z * {result}] = 0;"
+    return f"if ({k} > 0) {call} else {zeros}"
+
+
+def _scalars(of: Contraction, beta: str) -> tuple[str, str]:
+    """What the product is multiplied by, and what was there before."""
+    return ("1.0f", beta or "0.0f") if of.letter == "s" else ("1.0", beta or "0.0")
 
 
 _TRANSPOSED = {False: "AsIs", True: "Transposed"}
 
 
-def _lies(matrix: Matrix, rows: Any, columns: Any, flipped: bool = False) -> list[str]:
+def _lies(matrix: Matrix, rows: str, columns: str, flipped: bool = False) -> list[str]:
     """The arguments that tell gemv how a matrix lies: whether to transpose it, its rows and its columns."""
     stored = (columns, rows) if matrix.transposed else (rows, columns)
-    return [_TRANSPOSED[matrix.transposed is not flipped], *map(cpp_index, stored)]
+    return [_TRANSPOSED[matrix.transposed is not flipped], *stored]
 
 
-def _place(matrix: Matrix) -> str:
-    steps = [f"b{k} * {_factor(step)}" for k, step in enumerate(matrix.batch, start=1) if step != 0]
-    offset = [cpp_index(matrix.offset)] if matrix.offset != 0 else []
-    return " + ".join([matrix.buffer, *offset, *steps])
+def _place(matrix: Matrix, points: Sequence[str] = (), down: str = "", along: str = "") -> str:
+    """Where it begins in memory at a batch point; `down` and `along`: from that row and column on."""
+    across = (along, down) if matrix.transposed else (down, along)
+    terms = [cpp_index(matrix.offset)] if matrix.offset != 0 else []
+    terms += [
+        f"{point} * {_factor(step)}" for point, step in zip(points, matrix.batch, strict=True) if step != 0
+    ]
+    terms += [f"{across[0]} * {_factor(matrix.row)}"] * bool(across[0]) + [across[1]] * bool(across[1])
+    return " + ".join([matrix.buffer, *terms])
 
 
 def _factor(step: Any) -> str:
@@ -106,7 +149,6 @@ def row_blocks_text(step: RowBlocks, program: Program) -> Iterator[str]:
     shared = len(loops) + (not step.in_order)
     loops.append(by_rows)
     yield "{"
-    yield f"{INDENT}const OneBlasThread blas(host);"
     if not step.in_order:
         points = " * ".join(cpp_index(size) for _, size in step.batch) or "1"
         yield f"{INDENT}const int64_t {block} = shared_rows({count}, {points}, {most});"
@@ -145,8 +187,9 @@ def _inner(
         yield from _product(inner, step, program)
 
 
-def has_panels(step: RowBlocks) -> bool:
-    return any(isinstance(inner, Product) and inner.panels for inner in step.steps)
+def has_panels(step: External | RowBlocks) -> bool:
+    inner = step.steps if isinstance(step, RowBlocks) else ()
+    return any(isinstance(each, Product) and each.panels for each in inner)
 
 
 def _panels(step: RowBlocks, program: Program) -> dict[int, tuple[str, str]]:
@@ -212,4 +255,4 @@ def _local(step: RowBlocks, program: Program, rows: str) -> Iterator[str]:
 def _product(product: Product, step: RowBlocks, program: Program) -> Iterator[str]:
     found = block_contraction(product, program.buffers)
     zero, one = ("0.0f", "1.0f") if found.letter == "s" else ("0.0", "1.0")
-    return contraction_text(found, f"{step.first} == 0 ? {zero} : {one}" if product.adds else "")
+    yield _call(found, beta=f"{step.first} == 0 ? {zero} : {one}" if product.adds else "")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from stage3_lowering.lowering.cpp_contractions import contraction_text, has_panels, row_blocks_text
+from stage3_lowering.lowering.cpp_contractions import has_panels, products_text, row_blocks_text, uses_team
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES
 from stage3_lowering.lowering.cpp_panels import PANELS_CPP
 from stage3_lowering.lowering.cpp_statements import INDENT, comma_list, cpp_index
@@ -39,8 +39,8 @@ def with_run(program: Program) -> Program:
     if not found:
         return program
     *before, unit = program.units
-    blocks = [step for step in program.steps if isinstance(step, RowBlocks)]
-    team = [BLAS_TEAM_CPP] * bool(blocks) + [PANELS_CPP] * any(map(has_panels, blocks))
+    products = [step for segment in found for step in segment.steps if uses_team(step, program)]
+    team = [BLAS_TEAM_CPP] * bool(products) + [PANELS_CPP] * any(map(has_panels, products))
     text = "\n".join([unit.text, HOST_CPP, *team, *(_segment_text(segment, program) for segment in found)])
     entry_points = (*unit.kernels, *(segment.function for segment in found))
     return program.with_(units=(*before, replace(unit, text=text, kernels=entry_points)))
@@ -89,7 +89,7 @@ def _steps(segment: Segment, program: Program) -> Iterator[str]:
                 found = contraction(step, program.buffers)
                 assert found is not None
                 yield from _lines_of(step.origins)
-                yield from contraction_text(found)
+                yield from products_text(found, program)
             case RowBlocks():
                 yield from _lines_of(step.origins)
                 yield from row_blocks_text(step, program)
@@ -182,6 +182,8 @@ def _called_from_python(segment: Segment, program: Program) -> Iterator[str]:
         each = "".join(f"({cpp})host.as_int64(words[{start + k}]), " for k in range(count)).rstrip(", ")
         yield f"{INDENT}{cpp} {what}[] = {{{each or 'nullptr' if what == 'pools' else each or '0'}}};"
     yield f"{INDENT}const bool check = host.as_int64(words[{arrays + pools + sizes}]);"
+    if any(uses_team(step, program) for step in segment.steps):
+        yield f"{INDENT}const OneBlasThread blas(host);"
     yield f"{INDENT}void* thread = host.save_thread();  // other threads of Python may run"
     yield f"{INDENT}const int64_t status = {name}_steps(host, (const Array* const*)words, pools, sizes, check);"
     yield f"{INDENT}host.restore_thread(thread);"

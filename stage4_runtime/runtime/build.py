@@ -176,7 +176,7 @@ def _cpp_load(unit: SourceUnit, files: Mapping[str, bytes]) -> Mapping[str, Any]
 
 def _load_library(data: bytes) -> ctypes.CDLL:
     """Load the very bytes that were checked, from a file nobody else can change: gone when this returns."""
-    with _sleeping_threads():
+    with sleeping_threads():
         try:
             return _from_memory(data)
         except (OSError, AttributeError):  # another system, or one that runs nothing from memory
@@ -212,21 +212,21 @@ def _from_folder(data: bytes) -> ctypes.CDLL:
         ) from error
 
 
-@contextmanager
-def _sleeping_threads() -> Iterator[None]:
-    """Load OpenMP's runtime, which reads this variable once, so that its idle threads sleep rather than spin.
+# For OpenMP's runtime, which reads them once: its idle threads look for work for some 20 us, then sleep; to wake one
+# takes 30 us. The BLAS under NumPy has threads of its own that spin: on a machine with few cores two pools that both
+# spin make a training step ten times slower.
+_IDLE = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "2000"}
 
-    The BLAS under NumPy has threads of its own that spin for a while: on a machine with few cores two pools that
-    both spin make a training step ten times slower. A user's own setting wins.
-    """
-    name = "OMP_WAIT_POLICY"
-    ours = name not in os.environ
-    if ours:
-        os.environ[name] = "passive"
+
+@contextmanager
+def sleeping_threads() -> Iterator[None]:
+    """Load OpenMP's runtime with _IDLE. If a user set one of them, that decides."""
+    ours = {} if _IDLE.keys() & os.environ.keys() else _IDLE
+    os.environ.update(ours)
     try:
         yield
     finally:
-        if ours:
+        for name in ours:
             os.environ.pop(name, None)
 
 

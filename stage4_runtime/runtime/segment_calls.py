@@ -109,6 +109,8 @@ def host_table(with_blas: bool) -> np.ndarray | None:
     places = {name: ctypes.cast(function, ctypes.c_void_p).value for name, function in functions.items()}
     places["ndarray"] = id(np.ndarray)
     places["clock"] = perf_counter_clock() or 0
+    if "set_blas_threads" in places:
+        places["blas"] = address(_BLAS_IN_USE)
     places |= {f"{name}_dtype": id(dtype.numpy) for name, dtype in DTYPES.items()}
     return np.array([places.get(field, 0) for field in HOST_FIELDS], np.uint64)
 
@@ -144,6 +146,9 @@ def _usual_layout(writeable: bool) -> bool:
 
 
 # ---- NumPy's BLAS ------------------------------------------------------------------------------------------------
+
+# C++'s BlasInUse. Python's lock guards it.
+_BLAS_IN_USE = np.zeros(2, np.int64)
 
 # How builds of NumPy name a BLAS with 64-bit sizes.
 _SPELLINGS = ("scipy_cblas_{}64_", "cblas_{}64_")

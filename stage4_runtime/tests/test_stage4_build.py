@@ -1,6 +1,7 @@
 """Building: kernels that run, errors that can be read, each unit once per process."""
 
 import ctypes
+import os
 import shutil
 import subprocess
 import threading
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from stage4_runtime.runtime import compiler
+from stage4_runtime.runtime.build import sleeping_threads
 from stage4_runtime.runtime.vector_math import has_vector_version, vector_math_flags
 from stage4_runtime.tests.programs import SUM_SOURCE, cpp_unit
 from stage_contracts import config
@@ -260,3 +262,16 @@ def test_loops_that_hand_on_whole_registers_are_as_wide_as_those(helper):
     """A helper takes the widest register: from a loop of narrower ones it would come through memory."""
     assert vector_math_flags(f"float x = cutaway::{helper}(y);") == ("-mprefer-vector-width=512",)
     assert vector_math_flags("float x = cutaway::sign(y);") == ()
+
+
+@pytest.mark.parametrize("own", [{}, {"OMP_WAIT_POLICY": "active"}, {"GOMP_SPINCOUNT": "7"}], ids=str)
+def test_idle_threads_sleep_soon_unless_the_user_says_otherwise(monkeypatch, own):
+    names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in own.items():
+        monkeypatch.setenv(name, value)
+    with sleeping_threads():
+        inside = {name: os.environ[name] for name in names if name in os.environ}
+    assert inside == (own or {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "2000"})
+    assert {name: os.environ[name] for name in names if name in os.environ} == own

@@ -1,7 +1,8 @@
 """Contractions in C++: random products of every shape and layout, beside NumPy in float64.
 
 `python -m tests.kernels.test_contractions_compiled --programs N --seed S` draws more. Axes: one to four dimensions, sizes from 0
-to 40 with ones, batches that broadcast, operands whole, transposed, sliced and shifted, float32 and float64, open sizes.
+to 40 with ones, batches that broadcast, operands whole, transposed, sliced and shifted, float32 and float64, open sizes;
+products that a team of threads shares, in teams of one to nine.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import pytest
 
 import cutaway
 from stage_contracts.segments import Segment, segments
+from tests.kernels.teams import team
 
 SIZES = (1, 1, 2, 3, 5, 16, 17, 40)
 
@@ -37,6 +39,8 @@ def check(seed):
     m, k, n = (draw.choice(SIZES) for _ in range(3))
     if draw.random() < 0.05:
         m, k, n = (draw.choice((0, size)) for size in (m, k, n))
+    elif draw.random() < 0.4:
+        m, k, n = (draw.choice((size, draw.randint(50, 300))) for size in (m, k, n))
     batch = tuple(draw.choice((1, 2, 3)) for _ in range(draw.choice((0, 0, 1, 2))))
     left = batch if draw.random() < 0.6 else tuple(draw.choice((1, size)) for size in batch)
     right = batch if draw.random() < 0.6 else batch[draw.randint(0, len(batch)) :]
@@ -44,12 +48,15 @@ def check(seed):
     a, b = operand(draw, (*left, m, k), dtype), operand(draw, (*right, k, n), dtype)
 
     def f(x, y):
-        return (x @ y) * 2 + 1
+        return (x @ y) * 2 + 1, y.mT @ x.mT
 
     compiled = cutaway.compile(f, fullgraph=True, dynamic=draw.random() < 0.3 or None)
-    got = compiled(cutaway.from_numpy(a), cutaway.from_numpy(b)).numpy()
-    want = (a.astype(np.float64) @ b.astype(np.float64)) * 2 + 1
-    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4, err_msg=f"seed {seed}: {a.shape} {b.shape}")
+    with team(draw.choice((1, 2, 3, 9))):
+        got, turned = (t.numpy() for t in compiled(cutaway.from_numpy(a), cutaway.from_numpy(b)))
+    want = a.astype(np.float64) @ b.astype(np.float64)
+    what = f"seed {seed}: {a.shape} {b.shape}"
+    np.testing.assert_allclose(got, want * 2 + 1, rtol=1e-4, atol=1e-4, err_msg=what)
+    np.testing.assert_allclose(turned, want.swapaxes(-1, -2), rtol=1e-4, atol=1e-4, err_msg=what)
     program = compiled.artifacts[-1].forward.emitted["cpp"]
     return any(isinstance(s, Segment) and len(s.steps) > 2 for s in segments(program))
 
