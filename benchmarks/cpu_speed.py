@@ -44,6 +44,9 @@ FRAMEWORKS = {  # name: (library, what it runs)
 }
 PARTS = ("first calls", "1 thread", "all cores")
 ROUNDS = 5
+# Seconds before a run with several threads: those of the run before look for more work for a while (OpenBLAS's for
+# 26 ms), and take a core from whoever is timed next.
+REST = 0.06
 CPUS = sorted(os.sched_getaffinity(0))
 MANY = len(CPUS) >= 8
 # Cores and threads of a first call. Few cores: one, so that two rows are under way at once.
@@ -80,12 +83,13 @@ def first_calls(row: Row, lane: Lane, rounds: int) -> dict[str, dict[str, Any]]:
     return found
 
 
-def take_turns(workers: dict[str, Worker], rounds: int) -> dict[str, dict[str, Any]]:
+def take_turns(workers: dict[str, Worker], rounds: int, rest: float = 0) -> dict[str, dict[str, Any]]:
     """{framework: {"times", "result"}}, or {"error"}. Every second round goes through them from the last."""
     found = {name: worker.first for name, worker in workers.items()}
     steady = {n: w for n, w in workers.items() if "error" not in found[n]}
     for turn in range(rounds):
         for name in list(steady)[:: 1 if turn % 2 == 0 else -1]:
+            time.sleep(rest)
             took = steady[name].run()
             if isinstance(took, dict):
                 found[name] = took
@@ -158,7 +162,8 @@ def one_by_one(what: str, rows: list[Row], lane: Lane, rounds: int, clock: Clock
         clock.says(f"starting {', '.join(row.name for row in group)}, {what},", begun)
         for row in group:
             begun = clock.seconds()
-            found[row.name] = take_turns({n: w for (r, n), w in workers.items() if r is row}, rounds)
+            own = {n: w for (r, n), w in workers.items() if r is row}
+            found[row.name] = take_turns(own, rounds, REST if lane.threads > 1 else 0)
             clock.says(f"{row.name}, {what},", begun)
     lane.close()
 
