@@ -89,7 +89,9 @@ class Writer:
         return self._named(value)
 
     def _fields(self, record: Any) -> dict[str, Any]:
-        fields = [f for f in dataclasses.fields(record) if f.repr]  # the others are only kept from call to call
+        fields = [
+            f for f in dataclasses.fields(record) if f.repr
+        ]  # the others are only kept from call to call
         values = {f.name: getattr(record, f.name) for f in fields}
         if isinstance(record, Source) and "number" in values:
             values["number"] = self.index(values["number"])
