@@ -90,7 +90,8 @@ def step(name: str, function: Callable[..., Any], *args: Any) -> Any:
 
 def eager(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
     """Run the captured graph as it is, without any later stage."""
-    return as_captured(graph)
+    run = as_captured(graph)
+    return run.prepare() if isinstance(run, GraphModule) else run
 
 
 def aot_eager(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:

@@ -38,6 +38,11 @@ class GraphModule:
         """Call this after you edit `graph`, so that the next call runs the new graph."""
         self.__dict__.pop("_function", None)
 
+    def prepare(self) -> GraphModule:
+        """Make the function that calls run, now; else the first call does."""
+        self._function  # noqa: B018
+        return self
+
     @cached_property
     def _function(self) -> Any:
         return compile_graph(self.graph)
