@@ -176,6 +176,8 @@ class Replays:
         cp, places, program = self.library.xp, self.places, self.program
         if moving := places.movable():
             return self._give_up(f"it writes to its input {program.inputs[moving[0]]}, which moves")
+        if places.last_capture:  # that one copies all inputs but those that are written
+            return self._give_up("inputs that it writes to move too often")
         places.captures += 1
         if places.last_capture:
             self.copied |= {*range(len(program.return_step.values))}
@@ -201,12 +203,16 @@ class Replays:
                 outputs = self.run(*read)
             except Exception as error:  # whatever a library raises when it cannot be captured
                 _abandon(stream)
+                self._write_tables()
                 return self._give_up(f"{type(error).__name__}: {error}")
             graph = stream.end_capture()
-            for launcher in self.tables:
-                launcher.write_tables()
+            self._write_tables()
         caller.wait_event(stream.record())
         self.captured = Captured(graph, pool, own, outputs, workspaces(stream.ptr))
+
+    def _write_tables(self) -> None:
+        for launcher in self.tables:
+            launcher.write_tables()
 
     def _give_up(self, reason: str) -> None:
         self.refused, self.captured = True, None

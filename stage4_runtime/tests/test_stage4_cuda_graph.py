@@ -153,6 +153,23 @@ def test_an_input_that_is_written_and_moves_is_no_graphs(on_fake_gpu, event_log)
     assert not graphs(fake)
 
 
+def test_an_input_that_is_written_and_moves_now_and_then_is_no_graphs_in_the_end(on_fake_gpu, event_log):
+    kernel = sum_kernel("k", "new", ["x", "w"], 4)
+    of = program(
+        {"x": meta(4), "w": meta(4)}, {}, {"new": meta(4)}, [kernel], [Launch("k", kernel.params)], ["new"]
+    )
+    run, fake = on_fake_gpu(of.with_(updates={"new": "x"}), cuda_graph=True)
+    w, homes = array([1, 1, 1, 1]), [array([0, 0, 0, 0]) for _ in range(2)]
+    for call in range(8 * CAPTURES):
+        x = homes[call // 3 % 2]
+        before = x[0]
+        run(x, w)
+        assert x.tolist() == [before + 2] * 4
+    (replays,) = run.state.values()
+    assert replays.refused and replays.places.captures == CAPTURES
+    assert event_log("fallback")[0].details["reason"] == "inputs that it writes to move too often"
+
+
 # ---- results ----------------------------------------------------------------------------------------------------
 
 
