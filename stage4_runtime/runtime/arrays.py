@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from stage4_runtime.runtime.arenas import arenas
 from stage4_runtime.runtime.layout import byte_strides, slot_alignment, span
 from stage4_runtime.runtime.lent_memory import is_large, result_memory
 from stage_contracts.device import CPU
@@ -43,6 +44,11 @@ class ArrayLibrary:
     maker: Callable[[TensorMeta], Callable[[], Any]] = lambda meta: lambda: empty(meta)  # makes such arrays
     # (array, token) -> another array of its memory; as long as it or a view of it is there, so is the token
     lend: Callable[[Any, Any], Any] | None = None
+    # allocate -> what launch code takes the memory of temporaries with, by name
+    arenas: Callable[[Callable[[int], tuple[Any, int]]], dict[str, Callable]] = lambda allocate: {
+        **arenas(),
+        "allocate_pool": allocate,
+    }
 
 
 # Every extension compiled against NumPy reads the data pointer right after the object's head (PyArray_DATA);

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import ref
 
@@ -20,9 +20,11 @@ from stage4_runtime.runtime.arrays import ArrayLibrary
 from stage4_runtime.runtime.bind_arrays import accept
 from stage4_runtime.runtime.cublas import workspaces
 from stage4_runtime.runtime.cuda_tables import TableLauncher
+from stage4_runtime.runtime.graph_memory import GraphMemory, graph_memory
 from stage4_runtime.runtime.graph_places import Places
 from stage4_runtime.runtime.graph_steps import STEP
 from stage4_runtime.runtime.layout import byte_strides
+from stage4_runtime.runtime.memory import pool_bytes
 from stage_contracts import events
 from stage_contracts.dtype import dtype_of
 from stage_contracts.index_expr import symbol
@@ -34,12 +36,16 @@ from stage_contracts.tensor_meta import TensorMeta
 MOST_GRAPHS = 16  # of one program with open sizes; each keeps memory of its own
 
 
-def graphed(run: Callable[..., tuple], program: Program, library: ArrayLibrary) -> Callable[..., tuple]:
-    """`run` as a captured graph, made as soon as its inputs have settled; calls before that run plain.
+def graphed(
+    make: Callable[[ArrayLibrary], Callable[..., tuple]], program: Program, library: ArrayLibrary
+) -> Callable[..., tuple]:
+    """What `make` makes as a captured graph, captured as soon as its inputs have settled; calls before that run plain.
 
     A program with open sizes gets a graph for each set of sizes, up to MOST_GRAPHS; further ones run plain.
     """
-    lock = threading.Lock()
+    lock, memory = threading.Lock(), graph_memory(library.xp, program.device)
+    run = make(replace(library, arenas=memory.arenas))
+    memory.wanted[run] = 0 if program.sizes else pool_bytes(program)
     state: dict[Any, Replays | None] = {}  # by sizes
 
     def replays_at(sizes: tuple[int, ...]) -> Replays | None:
@@ -54,7 +60,7 @@ def graphed(run: Callable[..., tuple], program: Program, library: ArrayLibrary) 
                 return None
             values = dict(zip(map(symbol, (size.name for size in program.sizes)), sizes, strict=True))
             here = at_sizes(program, values) if values else program
-            state[sizes] = Replays(run, here, library)
+            state[sizes] = Replays(run, here, library, memory)
             return state[sizes]
 
     def call(*arrays: Any) -> tuple:
@@ -90,7 +96,7 @@ class Captured:
         Any
     ]  # the graph's own array for each input that is copied; None for one that is read where it is
     outputs: tuple[Any, ...]
-    workspaces: list[Any]
+    held: list[Any]  # memory that it shares: where its temporaries lie and its products work
 
     @property
     def in_place(self) -> list[int]:
@@ -109,8 +115,10 @@ class Token:
 class Replays:
     """A program at fixed sizes: its present graph, and what was learned about its inputs and results."""
 
-    def __init__(self, run: Callable[..., tuple], program: Program, library: ArrayLibrary) -> None:
-        self.run, self.program, self.library = run, program, library
+    def __init__(
+        self, run: Callable[..., tuple], program: Program, library: ArrayLibrary, memory: GraphMemory
+    ) -> None:
+        self.run, self.program, self.library, self.memory = run, program, library, memory
         written = {*program.written_inputs}
         positions = [k for k, name in enumerate(program.inputs) if name in written]
         self.places = Places(len(program.inputs), positions)
@@ -120,7 +128,6 @@ class Replays:
         self.lent: list[tuple[int, ref[Token]]] = []  # those of the last replay, by position
         self.step = STEP[0]  # at which they were lent
         self.stream: Any = None  # of the last replay
-        self.lock = threading.Lock()  # one replay at a time: the memory is shared
         self.tables = [each for each in vars(run)["names"].values() if isinstance(each, TableLauncher)]
         metas = [(name, program.buffers[name].meta) for name in program.inputs]
         self.expected = [
@@ -132,7 +139,7 @@ class Replays:
         if self.refused:
             return None
         given, addresses = self._accepted(arrays)
-        with self.lock:
+        with self.memory.lock:
             self._look(addresses)
             if self.captured is None and self.places.may_capture():
                 self._capture(given)
@@ -181,15 +188,10 @@ class Replays:
         places.captures += 1
         if places.last_capture:
             self.copied |= {*range(len(program.return_step.values))}
-        pool, stream, caller = (
-            cp.cuda.MemoryPool(),
-            cp.cuda.Stream(non_blocking=True),
-            cp.cuda.get_current_stream(),
-        )
-        if self.stream is not None:
-            stream.wait_event(self.stream.record())
-        stream.wait_event(caller.record())
-        with cp.cuda.using_allocator(pool.malloc), stream:
+        memory, pool, caller = self.memory, cp.cuda.MemoryPool(), cp.cuda.get_current_stream()
+        stream = memory.stream
+        memory.follow(stream, caller, self.stream)
+        with memory.lent_to_a_capture() as held, cp.cuda.using_allocator(pool.malloc), stream:
             own = [
                 None if places.stays(k) else _copy_of(array, self.library) for k, array in enumerate(given)
             ]
@@ -207,8 +209,8 @@ class Replays:
                 return self._give_up(f"{type(error).__name__}: {error}")
             graph = stream.end_capture()
             self._write_tables()
-        caller.wait_event(stream.record())
-        self.captured = Captured(graph, pool, own, outputs, workspaces(stream.ptr))
+        memory.follow(caller)
+        self.captured = Captured(graph, pool, own, outputs, [*held, *workspaces(stream.ptr)])
 
     def _write_tables(self) -> None:
         for launcher in self.tables:
@@ -220,10 +222,7 @@ class Replays:
 
     def _replay(self, captured: Captured, given: list[Any], arrays: tuple) -> tuple:
         stream = self.library.xp.cuda.get_current_stream()
-        if (
-            self.stream is not None and self.stream.ptr != stream.ptr
-        ):  # what reads the last results may be there
-            stream.wait_event(self.stream.record())
+        self.memory.follow(stream, self.stream)  # what reads this graph's last results may be on that stream
         self.stream = stream
         for own, array in zip(captured.inputs, given, strict=True):
             if own is not None:

@@ -63,10 +63,11 @@ def launch(
     from stage4_runtime.runtime import cuda  # a program for the CPU needs neither
     from stage4_runtime.runtime import cuda_graph as graphs
 
+    def make(library: ArrayLibrary) -> Callable[..., tuple]:
+        return plain_launch(program, kernels, constants, library)
+
     library = library or cuda.cupy_library(program.device)
-    run = plain_launch(program, kernels, constants, library)
-    if graphs_asked:
-        run = graphs.graphed(run, program, library)
+    run = graphs.graphed(make, program, library) if graphs_asked else make(library)
     return cuda.on_device(run, program.device)
 
 
@@ -103,8 +104,7 @@ def plain_launch(
         "current_stream": library.current_stream,
         "float": float,
         **{f"{name}_dtype": dtype.numpy for name, dtype in DTYPES.items()},
-        **arenas(),
-        "allocate_pool": library.allocate,
+        **library.arenas(library.allocate),
         "slot_view": lambda memory, start, *what: library.slot_view(memory, start, meta_at(*what)),
         "empty": lambda *what: library.empty(meta_at(*what)),
         **_makers(written, library, meta_at),
@@ -245,32 +245,6 @@ def _read_size(program: Program, buffer: str, value: Any, dim: int) -> int:
             f"expected {meta}"
         )
     return shape[dim]
-
-
-_ARENAS = 4  # sets of open sizes whose memory is kept between calls
-
-
-def arenas() -> dict[str, Callable]:
-    """Memory for a call's temporaries, kept between calls: one arena per call that runs at the same time.
-
-    A list's append and pop are atomic, so threads and nested calls each get an arena of their own. On a GPU
-    work of the last call may still run, but on its own stream, and arenas never change streams. Where open sizes
-    decide how large an arena is, those of the last few sets of sizes are kept.
-    """
-    free: dict[Any, list[Any]] = {}
-
-    def take(new: Callable[..., Any], stream: Any = None, *sizes: int) -> Any:
-        try:
-            return free[stream, sizes].pop()
-        except (KeyError, IndexError):
-            return new(*sizes)
-
-    def give(arena: Any, stream: Any = None, *sizes: int) -> None:
-        if (stream, sizes) not in free and sizes and len(free) >= _ARENAS:
-            free.pop(next(iter(free), None), None)  # another thread may be doing the same
-        free.setdefault((stream, sizes), []).append(arena)
-
-    return {"take_arena": take, "give_arena": give}
 
 
 def _raise_out_of_range(kernel: Kernel) -> None:

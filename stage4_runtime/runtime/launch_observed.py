@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from stage4_runtime.runtime.launch import arenas
+from stage4_runtime.runtime.arenas import arenas
 from stage4_runtime.runtime.launch_groups import Group
 from stage4_runtime.runtime.launch_names import EXTERNAL_PREFIX, INTO_PREFIX, identifier
 from stage_contracts.program import External, RowBlocks

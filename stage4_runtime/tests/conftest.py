@@ -37,12 +37,19 @@ def put_cupy(request, monkeypatch):
 
 @pytest.fixture
 def on_fake_gpu(put_cupy):
-    """`on_fake_gpu(program)`: (run, the fake CuPy); kernels run in Python on the addresses they are given."""
+    """`on_fake_gpu(program)`: (run, the fake CuPy); kernels run in Python on the addresses they are given.
 
-    def start(of, constants=None, **options):
+    `on`: the fake of an earlier program, whose kernels have other names.
+    """
+
+    def start(of, constants=None, on=None, **options):
         kernels = python_kernels(of)
-        fake = FakeCupy({n: (kernels[n], len(k.params)) for n, k in of.kernels.items()})
-        put_cupy(fake)
+        table = {n: (kernels[n], len(k.params)) for n, k in of.kernels.items()}
+        fake = on or FakeCupy({})
+        assert not fake.kernels.keys() & table
+        fake.kernels |= table
+        if on is None:
+            put_cupy(fake)
         gpu = plan_memory(of.with_(device=Device("cuda")))
         loaded = {name: loaded_kernel(name, len(kernel.params)) for name, kernel in of.kernels.items()}
         return launch(gpu, loaded, constants or {}, **options), fake

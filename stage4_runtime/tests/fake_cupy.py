@@ -130,6 +130,7 @@ class FakeCupy:
             MemoryPointer=lambda memory, offset: _pointer(memory, offset),
             MemoryPool=lambda: SimpleNamespace(malloc="malloc of a pool"),
             using_allocator=self._using_allocator,
+            get_allocator=lambda: "the caller's",
             runtime=SimpleNamespace(
                 getDevice=lambda: 0, getDeviceCount=lambda: self.devices, streamIsCapturing=self._captures
             ),

@@ -7,15 +7,21 @@ these had.
 import gc
 import random
 import threading
+import weakref
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from stage4_runtime.runtime.cuda import cupy_library
+from stage4_runtime.runtime.graph_memory import graph_memory
 from stage4_runtime.runtime.graph_places import CAPTURES, MOVES, PATIENCE, Places
 from stage4_runtime.runtime.graph_steps import mark_step_begin
+from stage4_runtime.runtime.memory import pool_bytes
 from stage4_runtime.tests.fake_cupy import array
 from stage4_runtime.tests.programs import chain, external, meta, program, sum_kernel
 from stage_contracts import config
+from stage_contracts.device import Device
 from stage_contracts.loop_ir import BufferRef
 from stage_contracts.program import Copy, Launch
 
@@ -283,11 +289,17 @@ def test_a_program_reads_what_another_ones_graph_made_in_place(on_fake_gpu):
 def test_random_calls_never_touch_what_is_in_use(seed, on_fake_gpu):
     """Two programs, several input arrays, results that are held for a while, as themselves or as views, or dropped."""
     draw = random.Random(seed)
-    kernels = [sum_kernel("kernel0", "a", ["x", "w"], 8), sum_kernel("kernel1", "b", ["a"], 8)]
+    kernels = [
+        sum_kernel("first0", "t", ["x", "w"], 8),
+        sum_kernel("first1", "a", ["t"], 8),
+        sum_kernel("first2", "b", ["a"], 8),
+    ]
     steps = [Launch(kernel.name, kernel.params) for kernel in kernels]
-    of = program({"x": meta(8), "w": meta(8)}, {}, {"a": meta(8), "b": meta(8)}, kernels, steps, ["b", "a"])
-    first, _ = on_fake_gpu(of, cuda_graph=True)
-    second, _ = on_fake_gpu(chain(2, 8), cuda_graph=True)
+    made = {"a": meta(8), "b": meta(8)}
+    of = program({"x": meta(8), "w": meta(8)}, {"t": meta(8)}, made, kernels, steps, ["b", "a"])
+    first, fake = on_fake_gpu(of, cuda_graph=True)
+    length = draw.choice((1, 2, 5))
+    second, _ = on_fake_gpu(chain(length, 8), cuda_graph=True, on=fake)
     xs = [array(numbers(8) * 0) for _ in range(draw.choice((1, 2, 5)))]
     w = array(numbers(8))
     held = []  # (what somebody has, what it must be)
@@ -299,14 +311,14 @@ def test_random_calls_never_touch_what_is_in_use(seed, on_fake_gpu):
     for _ in range(40):
         x = draw.choice(xs)
         x[...] = draw.randrange(100)
-        a_is = np.asarray(x) + numbers(8) + 1
+        a_is = np.asarray(x) + numbers(8) + 2
         b, a = first(x, w)
         np.testing.assert_array_equal(a, a_is)
         np.testing.assert_array_equal(b, a_is + 1)
         if draw.random() < 0.8:
             (c,) = second(a)
-            np.testing.assert_array_equal(c, a_is + 2)
-            keep(c, a_is + 2)
+            np.testing.assert_array_equal(c, a_is + length)
+            keep(c, a_is + length)
             del c
         keep(a, a_is), keep(b, a_is + 1)
         del a, b
@@ -317,3 +329,63 @@ def test_random_calls_never_touch_what_is_in_use(seed, on_fake_gpu):
                 held.pop(draw.randrange(len(held)))
         if draw.random() < 0.1:
             gc.collect()
+
+
+# ---- memory that graphs share -----------------------------------------------------------------------------------
+
+
+def blocks(fake):
+    return [entry for entry in fake.log if entry[0] == "allocator" and entry[1] == "the caller's"]
+
+
+def test_graphs_of_a_device_have_their_temporaries_in_one_block(on_fake_gpu):
+    """Made once, as large as the largest program asks, and let go of with the last graph."""
+    small, fake = on_fake_gpu(renamed(chain(3), "small"), cuda_graph=True)
+    large, _ = on_fake_gpu(renamed(chain(3, 640), "large"), cuda_graph=True, on=fake)
+    xs = array(numbers(64)), array(numbers(640))
+    for run, x in zip((small, large), xs, strict=True):
+        np.testing.assert_array_equal(settled(run, x)[0], np.asarray(x) + 3)
+    assert len(blocks(fake)) == 1
+    (first,), (second,) = small.state.values(), large.state.values()
+    (block,) = first.captured.held
+    assert second.captured.held == [block] and block.nbytes == pool_bytes(large.program)
+    alive = weakref.ref(block)
+    del block, first, second
+    small.state.clear(), large.state.clear()
+    gc.collect()
+    assert alive() is None
+
+
+def test_a_larger_program_that_comes_later_has_a_larger_block(on_fake_gpu):
+    small, fake = on_fake_gpu(renamed(chain(3), "small"), cuda_graph=True)
+    x, y = array(numbers(64)), array(numbers(640))
+    settled(small, x)
+    large, _ = on_fake_gpu(renamed(chain(3, 640), "large"), cuda_graph=True, on=fake)
+    for _ in range(3):
+        np.testing.assert_array_equal(settled(large, y)[0], numbers(640) + 3)
+        np.testing.assert_array_equal(small(x)[0], numbers(64) + 3)
+    assert len(blocks(fake)) == 2
+
+
+def test_arenas_in_use_at_the_same_time_lie_apart(on_fake_gpu):
+    """A program that another one runs while it is captured, as control flow does."""
+    inner, fake = on_fake_gpu(renamed(chain(4), "inner"))
+    memory = graph_memory(fake, Device("cuda"))
+    shared = memory.arenas(cupy_library(Device("cuda")).allocate)
+    new = [lambda n=n: shared["allocate_pool"](n) for n in (1000, 300, 5000)]
+    with memory.lent_to_a_capture() as held:
+        for _ in range(2):  # the run before the capture, and the captured one
+            (_, outer), (_, first) = (shared["take_arena"](make) for make in new[:2])
+            shared["give_arena"](None)
+            _, second = shared["take_arena"](new[2])
+            for start, nbytes in ((first, 300), (second, 5000)):
+                assert start >= outer + 1000 or start + nbytes <= outer
+            shared["give_arena"](None), shared["give_arena"](None)
+        assert held[-1].address == outer and held[-1].nbytes == second - outer + 5000
+
+
+def renamed(of, name):
+    """The program with kernels of names of its own."""
+    kernels = {f"{name}_{old}": replace(k, name=f"{name}_{old}") for old, k in of.kernels.items()}
+    steps = tuple(replace(s, kernel=f"{name}_{s.kernel}") if isinstance(s, Launch) else s for s in of.steps)
+    return of.with_(kernels=kernels, steps=steps)
