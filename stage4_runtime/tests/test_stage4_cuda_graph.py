@@ -367,6 +367,23 @@ def test_a_larger_program_that_comes_later_has_a_larger_block(on_fake_gpu):
     assert len(blocks(fake)) == 2
 
 
+def test_a_replay_waits_for_another_programs_replay_on_another_stream(on_fake_gpu):
+    """Their temporaries lie in the same block."""
+    first, fake = on_fake_gpu(renamed(chain(3), "first"), cuda_graph=True)
+    second, _ = on_fake_gpu(renamed(chain(3), "second"), cuda_graph=True, on=fake)
+    x = array(numbers(64))
+    with fake.cuda.Stream() as other:
+        settled(second, x)
+    settled(first, x)
+    fake.log.clear()
+    with other:
+        second(x)
+    first(x)
+    here = fake.streams[0].ptr
+    waits = [entry[1:] for entry in fake.log if entry[0] == "wait"]
+    assert waits == [(other.ptr, ("event", here)), (here, ("event", other.ptr))]
+
+
 def test_arenas_in_use_at_the_same_time_lie_apart(on_fake_gpu):
     """A program that another one runs while it is captured, as control flow does."""
     inner, fake = on_fake_gpu(renamed(chain(4), "inner"))
