@@ -6,12 +6,14 @@ Input: a device or an array. Kernels are written once, for the array namespace t
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from stage0_eager.meta_arrays import META, MetaArray, moved
+from stage_contracts.core_metas import to_device
 from stage_contracts.device import CPU, Device
 from stage_contracts.dtype import DTYPES, DType
 from stage_contracts.layouts import is_dense
@@ -133,16 +135,30 @@ def element_strides(array: Any) -> tuple[int, ...]:
 
 
 def move(array: Any, device: Device) -> Any:
-    """The array on `device`; the array itself if it is there already."""
+    """The array on `device`, laid out as it is here if that has no gaps, else row-major; itself if it is there."""
     if type(array) is MetaArray or device.type == "meta":
-        return moved(array, meta_of_array(array), device)
+        return moved(array, to_device(meta_of_array(array), device), device)
     if device_of_array(array) == device:
         return array
+    return as_laid_out(array, lambda rows: _moved_rows(rows, device))
+
+
+def _moved_rows(array: Any, device: Device) -> Any:
+    """The array on another device, row-major."""
     if device.type == "cpu":
         return array.get()
     module = cupy()
     with module.cuda.Device(device.index):
         return module.asarray(array)
+
+
+def as_laid_out(array: Any, copied: Callable[[Any], Any]) -> Any:
+    """The array copied by what makes a row-major copy; the copy has the array's layout if that has no gaps."""
+    strides = tuple(s // array.itemsize for s in array.strides)
+    if array.flags.c_contiguous or not is_dense(array.shape, strides):
+        return copied(array)
+    order = sorted(range(array.ndim), key=lambda d: -strides[d])
+    return copied(array.transpose(order)).transpose([order.index(d) for d in range(array.ndim)])
 
 
 def copy_as_laid_out(xp: Any, x: Any) -> Any:

@@ -47,13 +47,13 @@ class MetaArray(WithoutData):
 
 
 def moved(array: Any, meta: TensorMeta, device: Device) -> MetaArray:
-    """An array's shape, dtype and strides on the device meta. Raises NotImplementedError if it comes from there."""
+    """What an array becomes on the device meta, by `meta`. Raises NotImplementedError if it should leave that."""
     if device.type != "meta":
         raise NotImplementedError(
             "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of "
             "torch.nn.Module.to() when moving module from meta to a different device."
         )
-    return array if meta.device == device else MetaArray(on(meta, device))
+    return array if type(array) is MetaArray else MetaArray(on(meta, device))
 
 
 def on(meta: TensorMeta, device: Device) -> TensorMeta:
