@@ -10,7 +10,7 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
-from cutaway.profiler.events import ProfilerEvent
+from cutaway.profiler.events import ProfilerEvent, Timed
 
 COMPARISONS = 8  # of the clocks; the quickest is the most exact
 
@@ -36,7 +36,7 @@ class GpuTimers:
         after = perf_counter_ns()
         return event, (before + after) // 2, after - before
 
-    def begins(self) -> Callable[[ProfilerEvent], None] | None:
+    def begins(self, what: Timed) -> Callable[[ProfilerEvent], None] | None:
         stream = self._cuda.get_current_stream()
         if stream.is_capturing() or int(self._cuda.runtime.getDevice()) != self._device:
             return None

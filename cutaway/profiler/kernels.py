@@ -98,7 +98,7 @@ def _launched(function: Callable, what: Timed, recorder: Recorder) -> Callable:
     keep, begins = recorder.events.append, recorder.gpu.begins
 
     def launched(*given: Any, **options: Any) -> Any:
-        over = begins()
+        over = begins(what)
         start = perf_counter_ns()
         result = function(*given, **options)
         event = what.event(start, perf_counter_ns() - start, get_ident())
