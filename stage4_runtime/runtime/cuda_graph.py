@@ -23,6 +23,7 @@ from stage4_runtime.runtime.cuda_tables import TableLauncher
 from stage4_runtime.runtime.graph_places import Places
 from stage4_runtime.runtime.graph_steps import STEP
 from stage4_runtime.runtime.layout import byte_strides
+from stage4_runtime.runtime.side_streams import addresses_beside
 from stage_contracts import events
 from stage_contracts.dtype import dtype_of
 from stage_contracts.index_expr import symbol
@@ -208,7 +209,10 @@ class Replays:
             graph = stream.end_capture()
             self._write_tables()
         caller.wait_event(stream.record())
-        self.captured = Captured(graph, pool, own, outputs, workspaces(stream.ptr))
+        worked_on = stream.ptr, *addresses_beside(cp, stream.ptr)
+        self.captured = Captured(
+            graph, pool, own, outputs, [m for each in worked_on for m in workspaces(each)]
+        )
 
     def _write_tables(self) -> None:
         for launcher in self.tables:
