@@ -126,7 +126,7 @@ def _writers(a: Use, b: Use) -> str:
 
 
 def _in_a_pool(program: Program, order: StreamOrder, uses: dict[str, list[Use]]) -> Iterator[Race]:
-    """Two buffers in the same bytes: all uses of one come before all uses of the other."""
+    """Two buffers in the same bytes. (That one is not used while the other is, `Program.verify` checks.)"""
     placed = [(name, program.buffers[name].slot) for name in uses if program.buffers[name].slot is not None]
     spans = {n: (order.after([u.position for u in uses[n]]), order.until([u.position for u in uses[n]]))
              for n, _ in placed}  # fmt: skip
@@ -151,12 +151,12 @@ def _apart(slot: Any, other: Any) -> bool:
 
 
 def _in_turn(uses: dict[str, list[Use]], one: str, other: str) -> Iterator[tuple[Use, str, Use, str]]:
-    """Each use of one with each use of the other, the earlier first."""
+    """Each use of one with each use of the other by another step, the earlier first."""
     for a in uses[one]:
         for b in uses[other]:
-            if a.position <= b.position:
+            if a.position < b.position:
                 yield a, one, b, other
-            else:
+            elif b.position < a.position:
                 yield b, other, a, one
 
 
@@ -170,7 +170,7 @@ def _allocated_or_freed(program: Program, order: StreamOrder, uses: dict[str, li
     for position, step in enumerate(program.steps):
         for name in _allocated(program, step):
             for use in uses.get(name, ()):
-                if order.clocks[use.position][0] < given_back and order.streams[use.position]:
+                if use.position >= position and order.clocks[use.position][0] < given_back:
                     what = f"{name} is allocated after the first has freed memory, which it may get"
                     yield _unordered(program, order, given_back - 1, use.position, name, what)
         if isinstance(step, Free) and program.buffers[step.buffer].slot is None:

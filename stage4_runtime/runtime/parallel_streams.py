@@ -97,7 +97,10 @@ def place(program: Program, before: Sequence[set[int]], free_of_charge: bool = F
             s: _room(running, max(ready[s], free[s] if s < len(free) else 0.0), cost.share) for s in may
         }
         makers = {streams[p] for p in needed}
-        stream = min(may, key=lambda s: (begins[s], s not in makers, s))
+        home = stream_costs.EVENT * (
+            0 in makers and len(makers) > 1
+        )  # to join elsewhere needs one more event
+        stream = min(may, key=lambda s: (begins[s] + home * (s > 0), s not in makers, s))
         end = begins[stream] + cost.time
         free[stream : stream + 1] = [end]  # or one more stream
         insort(running, (end, cost.share))

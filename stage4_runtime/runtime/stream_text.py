@@ -35,7 +35,7 @@ def in_streams(names: Sequence[str], beside: int, body: Sequence[str]) -> list[s
     if not names:
         return [*body]
     return [
-        f"{', '.join(names)}, = streams_beside({STREAM})",
+        f"{', '.join(names)}{',' * (len(names) == 1)} = streams_beside({STREAM})",
         "try:",
         *(f"    {line}" for line in body),
         "except BaseException:",

@@ -32,9 +32,31 @@ class Array(np.ndarray):
         start = memptr.ptr - memptr.memory.__array_interface__["data"][0]
         return super().__new__(cls, shape, dtype, memptr.memory, start, strides)
 
+    before = staticmethod(lambda: None)  # what NumPy waits for before it computes with one
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=(), **kwargs):
+        self.before()
+        given = {"out": tuple(map(_plain, out))} if out else {}
+        kwargs = {name: _plain(value) for name, value in kwargs.items()}
+        made = getattr(ufunc, method)(*map(_plain, inputs), **given, **kwargs)
+        if out:
+            return out[0] if len(out) == 1 else out
+        return tuple(map(_ours, made)) if isinstance(made, tuple) else _ours(made)
+
     @property
     def data(self):
         return Pointer(_block(self), self.__array_interface__["data"][0])
+
+
+def _plain(value):
+    return value.view(np.ndarray) if isinstance(value, Array) else value
+
+
+def _ours(value):
+    """NumPy's result as an array of ours; in the pool's memory, which outlives it, where there is a pool."""
+    if not isinstance(value, np.ndarray):
+        return value
+    return value.view(Array) if Pool.blocks is None else array(value, value.dtype)
 
 
 def _block(array):
@@ -149,6 +171,7 @@ class FakeCupy:
     def __init__(self, kernels, draw=None):
         self.queues, self.events = Queues(draw), {}
         Pool.blocks = None if draw is None else []
+        Array.before = staticmethod(lambda: self.queues.drain(self.streams[-1].ptr) if draw else None)
         self.kernels, self.log, self.attributes = kernels, [], []
         self.functions = []  # names; a handle is a number, as the driver's
         self.streams = [Stream(self)]
@@ -191,7 +214,7 @@ class FakeCupy:
 
         def call(*args, **kwargs):
             self.queues.drain(self.streams[-1].ptr)
-            return function(*args, **kwargs)
+            return _ours(function(*args, **kwargs))
 
         return call
 
@@ -209,7 +232,7 @@ class FakeCupy:
         if self.streams[-1].captured is not None:
             raise NotImplementedError("calling cuBLAS API during stream capture is currently unsupported")
         self.queues.drain(self.streams[-1].ptr)
-        return np.matmul(*args, **kwargs)
+        return _ours(np.matmul(*args, **kwargs)) if not kwargs else np.matmul(*args, **kwargs)
 
     @contextlib.contextmanager
     def _using_allocator(self, malloc):
