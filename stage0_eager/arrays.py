@@ -6,6 +6,7 @@ Input: a device or an array. Kernels are written once, for the array namespace t
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -20,6 +21,8 @@ from stage_contracts.tensor_meta import TensorMeta
 _FOUND: list[Any] = [None]  # the cupy module, once there was a GPU: operators ask for it all the time
 GPU_TYPES: set[type] = set()  # its class of arrays
 PLAIN_TYPES: set[type] = {np.ndarray}  # arrays that a Tensor holds as they are: NumPy's, and those of a GPU
+# Copies to the host that nobody has waited for, by the id of the memory's owner (kernels/host_copies.py).
+ARRIVING: dict[int, Any] = {}
 
 
 def cupy() -> Any:
@@ -68,6 +71,13 @@ def owner(array: Any) -> Any:
     """The array or buffer that owns the memory of this array: the same object for all its views."""
     while getattr(array, "base", None) is not None:
         array = array.base
+    return array
+
+
+def arrived(array: Any) -> Any:
+    """The array, when what it shows has come from a GPU."""
+    if ARRIVING and (copy := ARRIVING.get(id(owner(array)))) is not None:
+        copy.wait()
     return array
 
 
@@ -133,16 +143,26 @@ def element_strides(array: Any) -> tuple[int, ...]:
 
 
 def move(array: Any, device: Device) -> Any:
-    """The array on `device`; the array itself if it is there already."""
+    """The array on `device`, with its layout if that has no gaps; the array itself if it is there already."""
     if type(array) is MetaArray or device.type == "meta":
         return moved(array, meta_of_array(array), device)
     if device_of_array(array) == device:
         return array
     if device.type == "cpu":
-        return array.get()
+        return as_rows(array, lambda rows: rows.get())
     module = cupy()
     with module.cuda.Device(device.index):
-        return module.asarray(array)
+        return as_rows(arrived(array), module.asarray)
+
+
+def as_rows(array: Any, copied: Callable[[Any], Any]) -> Any:
+    """A copy with the array's layout, row-major if that has gaps. `copied` gets the elements row-major."""
+    if array.flags.c_contiguous:
+        return copied(array)
+    if not is_dense(array.shape, tuple(s // array.itemsize for s in array.strides)):
+        return copied(namespace_of(array).ascontiguousarray(array))
+    order = sorted(range(array.ndim), key=lambda d: (-array.strides[d], -array.shape[d]))
+    return copied(array.transpose(order)).transpose([order.index(d) for d in range(array.ndim)])
 
 
 def copy_as_laid_out(xp: Any, x: Any) -> Any:
