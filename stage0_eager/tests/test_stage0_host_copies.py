@@ -198,3 +198,19 @@ def test_reading_a_tensor_on_its_way_waits(gpu):
         assert on_its_way.is_pinned() and read(on_its_way) == [1, 2, 3]
     assert not arrays.ARRIVING
     gc.collect()
+
+
+def test_what_is_copied_to_the_host_is_not_written_over_by_the_program(gpu):
+    """Its memory is of the program's stream, which may have it again only when the copy is done."""
+    queued = gpu()
+    array = GpuArray((3,), np.float32, queued.alloc(512))
+    array.values[:] = 1
+    here, place = host_copies.move(array, CPU, True), array.data.ptr
+    del array
+    after = GpuArray((3,), np.float32, queued.alloc(512))
+    assert after.data.ptr != place
+    queued.launch(lambda: after.values.__setitem__(slice(None), 2))
+    while queued.program.queue:
+        kind, what = queued.program.queue.pop(0)
+        what() if kind == "run" else setattr(what, "done", True)
+    assert arrays.arrived(here).tolist() == [1, 1, 1]
