@@ -121,9 +121,9 @@ class _Mover:
     def meta_of_call(self, node: Node, args: tuple, kwargs: Any) -> Any:
         if not self.gaps:
             return _moved(node.val, self.device)
-        metas, words = map_args((args, kwargs), meta_of)
         if node.target is operator.getitem:
-            return metas[0][metas[1]]
+            return args[0].val[args[1]]
+        metas, words = map_args((args, kwargs), meta_of)
         return node.target.core.meta(*node.target.bind(*metas, **words))
 
     def result(self, node: Node) -> Node:
