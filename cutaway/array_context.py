@@ -1,9 +1,9 @@
 """NumPy programs under a device context: where a GPU is the default device, arrays are computed there.
 
-Input: a captured graph, and the default device at its call. To Python an array is always in the host's memory, so in the
-captured graph it is, too. Its core graph, which writes to nothing, moves each input to the GPU when it is first read,
-computes and makes all arrays there, and moves its results back. What is written to an input, and which results share
-memory with what, is therefore as without the context.
+Input: a captured graph, and the default device at its call. To Python an array is always in the host's memory, and so
+it is in the captured graph. The core graph, which writes to nothing, moves each input to the GPU, computes and makes
+all arrays there, and moves its results back. What is written to an input, and which results share memory with what, is
+therefore as without the context.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 from stage0_eager import TABLE
 from stage2_autograd.core_calls import arguments, core_name, kind_of
+from stage_contracts.core_metas import to_device
 from stage_contracts.device import CPU, Device
 from stage_contracts.graph import Graph, Node, map_args, meta_of
 from stage_contracts.graph_module import GraphModule
@@ -88,9 +89,7 @@ class _Mover:
             if node.op == "placeholder":
                 self.kept[node] = self.made.placeholder(node.name, **node.meta)
             elif node.op == "get_attr":
-                self.kept[node] = self.made.get_attr(
-                    node.target, self.core.attributes[node.target], node.val
-                )
+                self.kept[node] = self.made.get_attr(node.target, self.core.attributes[node.target], node.val)
             elif node.op == "call_function":
                 self.images[node] = self.call(node)
         self.made.output([self.result(v) if isinstance(v, Node) else v for v in self.core.outputs])
@@ -106,7 +105,7 @@ class _Mover:
     def move(self, node: Node, to: Device) -> Node:
         op = TABLE["core.to_device"]
         return self.made.call_function(
-            op, (node, to), val=op.core.meta(node.val, to), origins=node.meta.get("origins", ())
+            op, (node, to), val=to_device(node.val, to), origins=node.meta.get("origins", ())
         )
 
     def call(self, node: Node) -> Node:

@@ -187,8 +187,8 @@ def is_pinned(self: Tensor) -> bool:
 def pin_memory(self: Tensor) -> Tensor:
     """A copy in page-locked memory, from which `to("cuda", non_blocking=True)` does not make the host wait.
 
-    The tensor itself if it is pinned, and where there is no GPU: torch raises there, but a program that pins its batches
-    means nothing by it on a machine without one. Raises RuntimeError for a tensor on a GPU.
+    The tensor itself if it is pinned, and where there is no GPU. (Torch raises there. A program that pins its batches
+    runs here without a GPU, too.) Raises RuntimeError for a tensor on a GPU.
     """
     if self.is_cuda:
         raise RuntimeError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")

@@ -111,9 +111,9 @@ def to(
 ) -> Tensor:  # fmt: skip
     """x.to(float64), x.to("cuda"), x.to("cpu", float32), x.to(other): cast, move, or x itself (copy: never x itself).
 
-    memory_format lays the result out (channels_last). non_blocking: the host does not wait for a copy from pinned memory
-    to a GPU, nor for one from a GPU to the CPU, which comes into pinned memory. Until cuda.synchronize(), do not write
-    to what is copied, nor compute on the CPU with what comes there; `numpy()`, `item()` and printing wait for it.
+    memory_format lays the result out (channels_last). non_blocking: the host does not wait for a copy from pinned
+    memory to a GPU, nor for one from a GPU to the CPU, which comes into pinned memory. Until cuda.synchronize(), do not
+    write to what is copied, nor compute on the CPU with what comes there; `numpy()`, `item()` and printing wait for it.
     """
     device, dtype = destination(args, device, dtype)
     given = [arg for arg in args if isinstance(arg, bool)]  # x.to(device, dtype, non_blocking, copy)

@@ -20,8 +20,12 @@ import numpy as np
 from stage0_eager import arrays
 from stage_contracts.device import Device
 
-AHEAD = 1 << 30  # bytes that the host may have given away to copies under way, before it waits for the first of them
-FREED = 1 << 28  # bytes that programs may still read, before the stream of the copies waits for the first of them
+AHEAD = (
+    1 << 30
+)  # bytes that the host may have given away to copies under way, before it waits for the first of them
+FREED = (
+    1 << 28
+)  # bytes that programs may still read, before the stream of the copies waits for the first of them
 GRAIN = 512  # CuPy's unit of memory
 
 

@@ -113,7 +113,9 @@ def test_no_order_of_the_streams_shows_wrong_values(seed, gpu):
     loop = Loop(gpu(seed), seed)
     loop.run(150)
     assert not loop.wrong
-    assert all(set(block) == {0xEE} for block in PinnedMemoryPointer.freed), "a copy into memory that was free"
+    assert all(set(block) == {0xEE} for block in PinnedMemoryPointer.freed), (
+        "a copy into memory that was free"
+    )
 
 
 def test_a_copy_does_not_wait_for_the_program_and_the_program_waits_for_it(gpu):

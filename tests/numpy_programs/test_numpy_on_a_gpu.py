@@ -129,7 +129,11 @@ def test_what_numpy_keeps_to_itself_runs_there(gpu):
     """Dtypes that no tensor has."""
     compiled = cutaway.compile(lambda a: np.sort(a + a) * 1)
     with cutaway.device("cuda"):
-        for a in (np.array([1, 2.5, 3], object), np.arange(3.0).astype(">f8"), np.arange(3, dtype=np.longdouble)):
+        for a in (
+            np.array([1, 2.5, 3], object),
+            np.arange(3.0).astype(">f8"),
+            np.arange(3, dtype=np.longdouble),
+        ):
             got, want = compiled(a), np.sort(a + a) * 1
             assert type(got) is np.ndarray and got.dtype == want.dtype
             np.testing.assert_array_equal(got, want)
