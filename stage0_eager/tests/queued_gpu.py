@@ -34,6 +34,14 @@ class Stream:
         self.ptr = len(gpu.streams)
         gpu.streams.append(self)
 
+    @property
+    def done(self):
+        return not self.queue
+
+    def synchronize(self):
+        while self.queue:
+            self.gpu.step()
+
     def wait_event(self, event):
         self.queue.append(("wait", event))
 
@@ -96,7 +104,7 @@ class QueuedGpu(ModuleType):
             runtime=device,
             Device=lambda index: contextlib.nullcontext(),
             Stream=lambda non_blocking: Stream(self),
-            Event=lambda disable_timing: Event(self),
+            Event=lambda block=False, disable_timing=False: Event(self),
             get_current_stream=lambda: self.current[-1],
             alloc=self.alloc,
             alloc_pinned_memory=lambda nbytes: PinnedMemoryPointer(nbytes),
