@@ -77,6 +77,7 @@ class _Mover:
         self.kept: dict[Node, Node] = {}
         self.images: dict[Node, Node] = {}
         self.back: dict[Node, Node] = {}
+        self.is_joint = any("region" in n.meta for n in core.calls)
         # metas are the same but for the device, unless a copy closes gaps
         self.gaps = any(
             isinstance(n.val, TensorMeta) and not is_dense(n.val.shape, n.val.strides)
@@ -99,13 +100,17 @@ class _Mover:
         """A value where it is computed with. An input comes at its first use."""
         if node not in self.images:
             kept = self.kept[node]
-            self.images[node] = self.move(kept, self.device) if _is_on(kept.val, CPU) else kept
+            self.images[node] = self.move(kept, self.device, node) if _is_on(kept.val, CPU) else kept
         return self.images[node]
 
-    def move(self, node: Node, to: Device) -> Node:
-        op = TABLE["core.to_device"]
+    def move(self, node: Node, to: Device, why: Node) -> Node:
+        """`node` on another device, for `why`, of which a joint graph says whether it is of the forward."""
+        of_joint = {"region": why.meta["region"]} if "region" in why.meta else {}
+        if self.is_joint and not of_joint:
+            of_joint = {"region": "backward" if why.meta.get("role") == "tangent" else "forward"}
+        made = TABLE["core.to_device"], (node, to)
         return self.made.call_function(
-            op, (node, to), val=to_device(node.val, to), origins=node.meta.get("origins", ())
+            *made, val=to_device(node.val, to), origins=why.meta.get("origins", ()), **of_joint
         )
 
     def call(self, node: Node) -> Node:
@@ -132,7 +137,7 @@ class _Mover:
         if found.val.device == node.val.device:
             return found
         if found not in self.back:
-            self.back[found] = self.move(found, CPU)
+            self.back[found] = self.move(found, CPU, node)
         return self.back[found]
 
 

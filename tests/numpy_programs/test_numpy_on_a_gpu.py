@@ -15,7 +15,7 @@ from cutaway.targets import target_for
 from stage0_eager import arrays
 from stage4_runtime.runtime import launch_on_numpy
 from stage_contracts.device import CPU, Device
-from tests.numpy_programs import programs, writing  # noqa: F401  (they fill the table)
+from tests.numpy_programs import programs, strict_gpu, writing  # noqa: F401  (they fill the table)
 from tests.numpy_programs.compare import assert_same, observe
 from tests.numpy_programs.registry import PROGRAMS, arguments
 
@@ -148,13 +148,61 @@ def test_a_context_inside_the_function_is_for_tensors(gpu):
     assert {device for _, device in gpu} <= {CPU}
 
 
-def test_arrays_made_beside_a_tensor_on_the_gpu(gpu):
+# ---- tensors on a GPU, which refuses arrays of the host ------------------------------------------------------------
+
+
+@pytest.fixture
+def strict(monkeypatch):
+    strict_gpu.install(monkeypatch)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_where_host_and_gpu_do_not_mix(name, strict):
+    function = PROGRAMS[name][0]
+    compiled = cutaway.compile(function, backend="aot_eager")
+    with cutaway.device("cuda"):
+        check(compiled, function, lambda: arguments(name), name)
+
+
+BESIDE = {
+    "operands": lambda a, b: np.zeros(3) + a * np.arange(3.0)[::-1],
+    "joined": lambda a, b: np.concatenate([b, a, np.stack([a, b])[0], np.hstack([a, 1.0])]),
+    "listed": lambda a, b: np.array([a, b]),
+    "chosen": lambda a, b: np.where(a > 0, np.clip(a, b, b + 1), b),
+    "weighted": lambda a, b: np.average(a, weights=b),
+    "multiplied": lambda a, b: np.outer(b, a) @ np.eye(3) @ np.einsum("i,i->i", a, b),
+}
+
+
+@pytest.mark.parametrize("context", ["cuda", "cpu"])
+@pytest.mark.parametrize("name", BESIDE)
+def test_arrays_made_beside_a_tensor_on_the_gpu(name, context, strict):
     """wrap_numpy of a tensor there: what NumPy makes comes to it."""
 
     def function(a):
-        return np.zeros(3) + a * np.arange(3.0)[::-1]
+        return BESIDE[name](a, np.ones(3))
 
+    given = cutaway.tensor([1.0, 2.0, -3.0], dtype=cutaway.float64)
     wrapped = cutaway.compile(cutaway.compiler.wrap_numpy(function), fullgraph=True, backend="aot_eager")
-    given = cutaway.Tensor(np.ones(3))
-    with cutaway.device("cuda"):
-        assert wrapped(given).tolist() == [2, 1, 0]
+    with cutaway.device(context):
+        got = wrapped(given.to("cuda"))
+    assert got.device == GPU
+    np.testing.assert_allclose(got.cpu().numpy(), function(given.numpy()), rtol=1e-12)
+
+
+@pytest.mark.parametrize("context", ["cuda", "cpu"])
+def test_gradients_on_the_gpu(context, strict):
+    scale = np.arange(1.0, 4.0)
+
+    def loss(a):
+        return np.sum(np.tanh(a * scale) ** 2 + np.ones(3))
+
+    found = {}
+    for device in ("cuda", "cpu"):
+        x = cutaway.tensor([0.1, 0.2, -0.3], dtype=cutaway.float64, device=device).requires_grad_()
+        compiled = cutaway.compile(cutaway.compiler.wrap_numpy(loss), fullgraph=True, backend="aot_eager")
+        with cutaway.device(context if device == "cuda" else "cpu"):
+            compiled(x).backward()
+        assert x.grad.device.type == device
+        found[device] = x.grad.cpu().numpy()
+    np.testing.assert_allclose(found["cuda"], found["cpu"], rtol=1e-12)
