@@ -4,6 +4,8 @@ Input: numpy_programs/programs.py. There is no GPU: an array "there" is a copy, 
 CPU after it was checked.
 """
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -16,8 +18,11 @@ from stage0_eager import arrays
 from stage4_runtime.runtime import launch_on_numpy
 from stage_contracts.device import CPU, Device
 from tests.numpy_programs import programs, strict_gpu, writing  # noqa: F401  (they fill the table)
+from tests.numpy_programs.calls import FAMILIES
 from tests.numpy_programs.compare import assert_same, observe
 from tests.numpy_programs.registry import PROGRAMS, arguments
+from tests.numpy_programs.test_numpy_functions import DTYPES
+from tests.numpy_programs.test_numpy_functions import check as on_a_line
 
 GPU = Device("cuda", 0)
 
@@ -162,6 +167,17 @@ def test_a_program_where_host_and_gpu_do_not_mix(name, strict):
     compiled = cutaway.compile(function, backend="aot_eager")
     with cutaway.device("cuda"):
         check(compiled, function, lambda: arguments(name), name)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_function_on_the_gpu(family, strict):
+    """Every line of calls.py, on float64 and on another dtype in another layout."""
+    warnings.simplefilter("ignore", RuntimeWarning)
+    for i, line in enumerate(FAMILIES[family]):
+        other = DTYPES[i % len(DTYPES)], ("column-major", "strided")[i // len(DTYPES) % 2]
+        for dtype, layout in {("float64", "row-major"), other}:
+            with cutaway.device("cuda"):
+                on_a_line(line, dtype, layout, backend="aot_eager")
 
 
 BESIDE = {
