@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cutaway.verify_steps import passes_verified, verify_step
 from stage_contracts import events
+from stage_contracts.device import CPU, Device
 from stage_contracts.messages import say
 from stage_contracts.passes import PassResult, PassResults, keeping
 
@@ -181,6 +182,7 @@ class Artifacts:
     backend: str = "inductor"
     pipeline: Pipeline | None = None  # the seams that made all this
     fullgraph: bool = False
+    default_device: Device = CPU  # at the call that was captured
     parts: list[Artifacts] = field(
         default_factory=list
     )  # of a graph that was compiled in parts (optimize_ddp)

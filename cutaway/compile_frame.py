@@ -20,6 +20,7 @@ from cutaway.internal_errors import Fault, reaches_the_user, stage_of
 from cutaway.pipelines import default_pipeline
 from cutaway.residual import example_inputs, guard_function, residual_function
 from stage0_eager import set_grad_enabled
+from stage0_eager.defaults import get_default_device
 from stage0_eager.nn.module import structure_epoch
 from stage0_eager.state import ordinary_modes
 from stage0_eager.utils.break_errors import errors_on_graph_break
@@ -146,6 +147,7 @@ def _compile_part(
     if graph is not artifacts.captured:
         part = Artifacts(f"{artifacts.function_name}.{graph.name}", artifacts.frame, graph)
         part.backend, part.pipeline = artifacts.backend, pipeline
+        part.default_device = artifacts.default_device
         artifacts.parts.append(part)
         artifacts = part
     return backend.compile(graph, list(inputs), pipeline, artifacts)
@@ -208,7 +210,7 @@ def _captured_and_compiled(
             "remove the code that needs one value, or mark the size with maybe_mark_dynamic instead of mark_dynamic"
         )
     artifacts = Artifacts(fn.__qualname__, frame, frame.graph, backend=backend.name, pipeline=pipeline)
-    artifacts.fullgraph = fullgraph
+    artifacts.fullgraph, artifacts.default_device = fullgraph, get_default_device()
     made = Compiled(frame, artifacts, list(frame.breaks))
     _phase(
         f"Step 1: torchdynamo done tracing {fn.__qualname__} ({'; '.join(b.code for b in frame.breaks) or 'return'})"
