@@ -36,7 +36,7 @@ def lower_apart(
 ) -> Callable[[], HalfArtifacts]:
     """As inductor.lower_and_build, for a graph that lies apart: `lower` compiles each part. All are built at once."""
     parts = parts_of(core, numbered(core))
-    devices = [_place(part.graph.calls[0]) for part in parts]
+    devices = [_place(*part.graph.calls) for part in parts]
     builds = [lower(p.graph, d) if d else None for p, d in zip(parts, devices, strict=True)]
 
     def finish() -> HalfArtifacts:
@@ -62,13 +62,13 @@ def _on_what_has_come(run: Callable[..., tuple]) -> Callable[..., tuple]:
 
 
 def _described(part: Graph) -> str:
-    device = _place(part.calls[0])
+    device = _place(*part.calls)
     return f"# {part.name}: {len(part.calls)} calls {f'on {device}' if device else 'that move tensors'}"
 
 
-def _place(node: Node) -> Device | None:
-    """The one device that a call is about; None where it moves something."""
-    found = devices_of([node, *node.all_input_nodes])
+def _place(*calls: Node) -> Device | None:
+    """The one device that calls are about; None where they move something."""
+    found = devices_of([*calls, *(given for node in calls for given in node.all_input_nodes)])
     return next(iter(found)) if len(found) == 1 else None
 
 
