@@ -21,6 +21,8 @@ from stage_contracts.tensor_meta import TensorMeta
 
 _FOUND: list[Any] = [None]  # the cupy module, once there was a GPU: operators ask for it all the time
 GPU_TYPES: set[type] = set()  # its class of arrays
+# Owners of memory that no other owner has. (A buffer, a capsule or UnownedMemory may refer to another one's.)
+OWNERS: set[type] = {np.ndarray}
 PLAIN_TYPES: set[type] = {np.ndarray}  # arrays that a Tensor holds as they are: NumPy's, and those of a GPU
 # Copies to the host that nobody has waited for, by the id of the memory's owner (kernels/host_copies.py).
 ARRIVING: dict[int, Any] = {}
@@ -42,6 +44,7 @@ def cupy() -> Any:
         ) from None
     _FOUND[0] = module
     GPU_TYPES.add(module.ndarray)
+    OWNERS.update(getattr(module.cuda, name, np.ndarray) for name in ("Memory", "PooledMemory"))
     PLAIN_TYPES.add(module.ndarray)
     return module
 
@@ -80,6 +83,13 @@ def arrived(array: Any) -> Any:
     if ARRIVING and (copy := ARRIVING.get(id(owner(array)))) is not None:
         copy.wait()
     return array
+
+
+def owners_of(arrays: list[Any]) -> list[Any]:
+    """What owns each array's memory: for a GPU, what CuPy's allocator gave."""
+    if {*map(type, arrays)} <= {np.ndarray}:  # an optimizer's step has hundreds
+        return [a if a.base is None else owner(a) for a in arrays]
+    return [owner(a) if isinstance(a, np.ndarray) else a.data.mem for a in arrays]
 
 
 def address(array: Any) -> int:
