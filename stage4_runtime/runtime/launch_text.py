@@ -7,7 +7,7 @@ call; each step is one line. It reads open sizes first, from the inputs' shapes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -22,6 +22,7 @@ from stage4_runtime.runtime.launch_names import (
     fresh_names,
     identifier,
 )
+from stage4_runtime.runtime.launch_words import LaunchText
 from stage4_runtime.runtime.layout import byte_strides
 from stage4_runtime.runtime.stream_text import (
     event_line,
@@ -34,7 +35,6 @@ from stage4_runtime.runtime.stream_text import (
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph_text import literal
 from stage_contracts.host_interface import NOT_AS_COMPILED
-from stage_contracts.index_expr import print_index, symbol
 from stage_contracts.loop_ir import BufferRef, SubgraphRef, buffer_refs
 from stage_contracts.program import (
     Allocate,
@@ -53,62 +53,10 @@ from stage_contracts.program import (
     WaitEvent,
 )
 from stage_contracts.segments import Segment, segments
-from stage_contracts.size_vars import is_open, late_sizes, plain
-from stage_contracts.tensor_meta import TensorMeta
+from stage_contracts.size_vars import is_open, late_sizes
 from stage_contracts.unbacked import VALUE
 
 MAKES = "unbacked."  # external calls whose result only the data sizes
-
-
-@dataclass
-class LaunchText:
-    """The function's text, its name, and the names in it of the program's buffers and kernels."""
-
-    function: str
-    names: dict[str, str]
-    kernels: dict[str, str]
-    sizes: dict[str, str]
-    text: str = ""
-    streams: bool = False
-    kernel_alignment: int = 1
-    arrays: set[str] = field(default_factory=set)  # buffers that some step needs as an array
-    addresses: set[str] = field(default_factory=set)  # buffers that a kernel needs as an address
-    pools: list[str] = field(default_factory=list)  # where each pool begins, for calls of C++
-    poison: bool = False
-    late: Mapping[str, frozenset[str]] = field(default_factory=dict)  # sizes that a call of the program shows
-    known: set[str] = field(default_factory=set)  # those of them that are computed so far
-    shown: set[str] = field(
-        default_factory=set
-    )  # the buffers that are there so far, of those that show sizes
-    # the calls, by the step's identity, that take addresses: (stream, those of the operands, that of the result)
-    prepared: Mapping[int, str] = field(default_factory=dict)
-    made: set[str] = field(default_factory=set)  # the buffers whose arrays a function of their own makes
-    groups: tuple[Group, ...] = ()  # launches that are one call of C
-
-    def name(self, buffer: str) -> str:
-        return self.names[buffer]
-
-    def pointer(self, buffer: str) -> str:
-        return f"p_{self.names[buffer]}"
-
-    def address(self, buffer: str) -> str:
-        """The address of its array: of one on a GPU, what an attribute says without a call."""
-        name = self.names[buffer]
-        return f"{name}.data.ptr" if self.streams else f"address({name})"
-
-    def size(self, size: Any) -> str:
-        """A size as Python text, in the names that open sizes have here."""
-        if not is_open(size):
-            return repr(plain(size))
-        return print_index(size.xreplace({s: symbol(self.sizes[str(s)]) for s in size.free_symbols}))
-
-    def tuple(self, sizes: Iterable[Any]) -> str:
-        return f"({''.join(self.size(s) + ', ' for s in sizes)})"
-
-    def at(self, meta: TensorMeta) -> str:
-        """The shape and strides at this call's sizes as further arguments; nothing where they are fixed."""
-        open_ = any(map(is_open, (*meta.shape, *meta.strides)))
-        return f", {self.tuple(meta.shape)}, {self.tuple(meta.strides)}" if open_ else ""
 
 
 def write_launch_text(

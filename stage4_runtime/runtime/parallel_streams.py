@@ -33,10 +33,12 @@ def parallel_streams(program: Program) -> Program:
         return program
     before = dependencies(program)
     placed = place(program, before, free_of_charge=how == "force")
+    gained = placed.alone - placed.together
+    if how != "force" and gained < max(stream_costs.LEAST, stream_costs.LEAST_PART * placed.alone):
+        return program
     made = with_events(program, placed.streams, before)
     waits = sum(isinstance(step, WaitEvent) for step in made.steps)
-    least = max(stream_costs.LEAST, stream_costs.EVENT * waits, stream_costs.LEAST_PART * placed.alone)
-    return made if waits and (how == "force" or placed.alone - placed.together >= least) else program
+    return made if waits and (how == "force" or gained >= stream_costs.EVENT * waits) else program
 
 
 def _may(program: Program, how: str) -> bool:
