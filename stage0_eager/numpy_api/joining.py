@@ -8,7 +8,16 @@ from __future__ import annotations
 from typing import Any
 
 from stage0_eager.numpy_api import promotion, shapes
-from stage0_eager.numpy_api.rows import NotHere, array, axis_of, cast, flat, kind_of, numpy_function, on_one_device
+from stage0_eager.numpy_api.rows import (
+    NotHere,
+    array,
+    axis_of,
+    cast,
+    flat,
+    kind_of,
+    numpy_function,
+    on_one_device,
+)
 from stage0_eager.table.core import core as c
 
 
