@@ -14,6 +14,7 @@ from typing import Any
 
 from stage0_eager import TABLE
 from stage2_autograd.core_calls import arguments, core_name, kind_of
+from stage_contracts.capture import CapturedFrame
 from stage_contracts.core_metas import to_device
 from stage_contracts.device import CPU, Device
 from stage_contracts.graph import Graph, Node, map_args, meta_of
@@ -39,9 +40,12 @@ def place_of_arrays(graph: Graph, default: Device) -> Device | None:
     return default if of_numpy else None
 
 
-def placing(pipeline: Pipeline, device: Device) -> Pipeline:
-    """The pipeline with core graphs on `device`."""
-    return replace(pipeline, decompose=lambda graph: on_device(pipeline.decompose(graph), device))
+def placed(pipeline: Pipeline, frame: CapturedFrame | None) -> tuple[Device | None, Pipeline]:
+    """The GPU that computes the frame's arrays, and the pipeline with core graphs there."""
+    device = frame.arrays_on if frame is not None else None
+    if device is None:
+        return None, pipeline
+    return device, replace(pipeline, decompose=lambda graph: on_device(pipeline.decompose(graph), device))
 
 
 def on_device(core: Graph, device: Device) -> Graph:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from cutaway.verify_steps import passes_verified, verify_step
 from stage_contracts import events
-from stage_contracts.device import CPU, Device
 from stage_contracts.messages import say
 from stage_contracts.passes import PassResult, PassResults, keeping
 
@@ -182,7 +181,6 @@ class Artifacts:
     backend: str = "inductor"
     pipeline: Pipeline | None = None  # the seams that made all this
     fullgraph: bool = False
-    default_device: Device = CPU  # at the call that was captured
     parts: list[Artifacts] = field(
         default_factory=list
     )  # of a graph that was compiled in parts (optimize_ddp)

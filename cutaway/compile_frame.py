@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cutaway import repro
+from cutaway.array_context import place_of_arrays
 from cutaway.artifacts import Artifacts
 from cutaway.backends import Backend
 from cutaway.debug.verify_guards import guards_verified
@@ -28,6 +29,7 @@ from stage_contracts import config, events
 from stage_contracts.around_backend import around_backend
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame
+from stage_contracts.device import CPU
 from stage_contracts.errors import BackendFailed
 from stage_contracts.graph import Graph, GraphError
 from stage_contracts.guards import Guard
@@ -147,7 +149,6 @@ def _compile_part(
     if graph is not artifacts.captured:
         part = Artifacts(f"{artifacts.function_name}.{graph.name}", artifacts.frame, graph)
         part.backend, part.pipeline = artifacts.backend, pipeline
-        part.default_device = artifacts.default_device
         artifacts.parts.append(part)
         artifacts = part
     return backend.compile(graph, list(inputs), pipeline, artifacts)
@@ -204,13 +205,15 @@ def _captured_and_compiled(
     """One attempt to compile the frame. The policy says which sizes are open."""
     with events.timed("pass", "capture"), config.patch(WHOLE if fullgraph else {}):
         frame = pipeline.capture(fn, args, kwargs, policy if policy.supported else STATIC)
+        if frame.graph is not None and (default := get_default_device()) != CPU:
+            frame = replace(frame, arrays_on=place_of_arrays(frame.graph, default))
     if frame.closed and not config.current().capture.allow_ignore_mark_dynamic:
         raise ConstraintViolationError(
             f"you marked a size as dynamic, but your code specializes it: {'; '.join(frame.closed)}\n"
             "remove the code that needs one value, or mark the size with maybe_mark_dynamic instead of mark_dynamic"
         )
     artifacts = Artifacts(fn.__qualname__, frame, frame.graph, backend=backend.name, pipeline=pipeline)
-    artifacts.fullgraph, artifacts.default_device = fullgraph, get_default_device()
+    artifacts.fullgraph = fullgraph
     made = Compiled(frame, artifacts, list(frame.breaks))
     _phase(
         f"Step 1: torchdynamo done tracing {fn.__qualname__} ({'; '.join(b.code for b in frame.breaks) or 'return'})"

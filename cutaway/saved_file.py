@@ -163,6 +163,7 @@ def _function(fn: types.FunctionType, frame: CapturedFrame, writer: Writer) -> d
         "numbers": {str(number): writer.index(number) for number in old},
         "graph_name": frame.graph_name,
         "grad_mode": frame.graph_grad_mode,
+        "arrays_on": frame.arrays_on and str(frame.arrays_on),
     }
 
 

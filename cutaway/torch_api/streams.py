@@ -1,7 +1,7 @@
 """torch.cuda's events, and the stream that programs run on.
 
-Input: CuPy's current stream. Copies to the host have a stream of their own (kernels/host_copies.py): what is said here to
-wait for the current stream waits for those, too, that the program has asked for. Programs make no streams.
+Input: CuPy's current stream. Copies to the host have a stream of their own (kernels/host_copies.py). What waits for the
+current stream here waits for those, too, that the program has asked for. Programs make no streams.
 """
 
 from __future__ import annotations

@@ -20,12 +20,9 @@ import numpy as np
 from stage0_eager import arrays
 from stage_contracts.device import Device
 
-AHEAD = (
-    1 << 30
-)  # bytes that the host may have given away to copies under way, before it waits for the first of them
-FREED = (
-    1 << 28
-)  # bytes that programs may still read, before the stream of the copies waits for the first of them
+# Bytes under way before the host waits for the first of them; freed bytes that the program may still read, before the
+# stream of the copies waits for its reading of the first.
+AHEAD, FREED = 1 << 30, 1 << 28
 GRAIN = 512  # CuPy's unit of memory
 
 

@@ -160,12 +160,12 @@ def _stacked(values: Any, dtype: DType) -> Any:
     return c.cat([c.reshape(p, (1, *p.shape)) for p in parts], 0)
 
 
-def on_one_device(values: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
-    """The device of these operands, and all of them there: what NumPy's functions make comes to a tensor on a GPU, which
-    only wrap_numpy gives to them."""
+def on_one_device(values: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """The device of these operands, and all of them there: what NumPy's functions make comes to a tensor on a GPU (of
+    wrap_numpy's)."""
     device = next((v.device for v in values if isinstance(v, Tensor) and v.device != CPU), CPU)
     if device == CPU:
-        return device, values
+        return device, [*values]
     return device, [
         c.to_device(v, device) if isinstance(v, Tensor) and v.device != device else v for v in values
     ]
@@ -176,12 +176,12 @@ def operands(*values: Any, dtype: DType | None = None, numbers: bool = False) ->
 
     numbers: Python numbers stay what they are where one operand is a tensor, as cutaway's operators take them.
     """
-    values = tuple(_listed(v, None) if isinstance(v, (list, tuple)) else v for v in values)
-    wanted = promotion.result_type(map(kind_of, values)) if dtype is None else dtype
-    device, values = on_one_device(values)
-    if numbers and any(isinstance(v, Tensor) for v in values):
-        return [cast(v, wanted) if isinstance(v, Tensor) else fitted(v, wanted) for v in values]
-    return [array(v, wanted, device) for v in values]
+    given = [_listed(v, None) if isinstance(v, (list, tuple)) else v for v in values]
+    wanted = promotion.result_type(map(kind_of, given)) if dtype is None else dtype
+    device, given = on_one_device(given)
+    if numbers and any(isinstance(v, Tensor) for v in given):
+        return [cast(v, wanted) if isinstance(v, Tensor) else fitted(v, wanted) for v in given]
+    return [array(v, wanted, device) for v in given]
 
 
 def axis_of(axis: Any, ndim: int) -> int:

@@ -12,6 +12,7 @@ import pytest
 import cutaway
 from cutaway import inductor
 from cutaway.artifacts import HalfArtifacts
+from cutaway.compiler import load_compiled_function
 from cutaway.device_parts import devices_of
 from cutaway.targets import target_for
 from stage0_eager import arrays
@@ -222,3 +223,20 @@ def test_gradients_on_the_gpu(context, strict):
         assert x.grad.device.type == device
         found[device] = x.grad.cpu().numpy()
     np.testing.assert_allclose(found["cuda"], found["cpu"], rtol=1e-12)
+
+
+def test_a_saved_function_runs_there(gpu, tmp_path):
+    def spread(a):
+        a[1:] = a[1:] * 0.5 + a[:-1]
+        return a.sum(), np.ones(3) + a[:3]
+
+    def make():
+        return (np.arange(6.0),)
+
+    with cutaway.device("cuda"):
+        ahead = cutaway.compile(spread, fullgraph=True).aot_compile((make(), {}))
+        ahead.save_compiled_function(tmp_path / "f")
+        gpu.clear()
+        loaded = load_compiled_function(tmp_path / "f", f_globals={"np": np}, trust=True)
+        check(loaded, spread, make, "loaded")
+    assert [device for _, device in gpu] == [GPU]
