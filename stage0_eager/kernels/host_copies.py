@@ -161,7 +161,7 @@ class _Lease:
         self.lane, self.memory, self.nbytes, self.asked_on = lane, memory, nbytes, asked_on
 
     def __del__(self) -> None:
-        if not sys.is_finalizing():
+        if sys is not None and not sys.is_finalizing():  # at the very end, modules have lost their names
             with suppress(Exception):  # CuPy may be gone before us
                 self.lane.free(self.memory, self.nbytes, self.asked_on)
 
