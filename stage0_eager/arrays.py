@@ -44,7 +44,8 @@ def cupy() -> Any:
         ) from None
     _FOUND[0] = module
     GPU_TYPES.add(module.ndarray)
-    OWNERS.update(getattr(module.cuda, name, np.ndarray) for name in ("Memory", "PooledMemory"))
+    allocators = getattr(module.cuda, "memory", None)  # a stand-in has none
+    OWNERS.update(getattr(allocators, name, np.ndarray) for name in ("Memory", "PooledMemory"))
     PLAIN_TYPES.add(module.ndarray)
     return module
 
