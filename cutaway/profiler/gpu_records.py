@@ -82,7 +82,7 @@ class GpuRecords:
             self._cupti.activity_disable(kind)
         self._enabled = []
 
-    def begins(self) -> Callable[[ProfilerEvent], None] | None:
+    def begins(self, stream: int | None = None) -> Callable[[ProfilerEvent], None] | None:
         return None
 
     def stop(self) -> None:
