@@ -26,7 +26,7 @@ import cutaway as ct  # noqa: E402
 from stage4_runtime.runtime import stream_costs  # noqa: E402
 from stage4_runtime.runtime.parallel_streams import dependencies, place  # noqa: E402
 from stage_contracts import config, events  # noqa: E402
-from stage_contracts.program import External, Launch, WaitEvent  # noqa: E402
+from stage_contracts.program import Allocate, External, Free, Launch, WaitEvent  # noqa: E402
 from stage_contracts.stream_order import stream_of  # noqa: E402
 from stage_contracts.tests.report_heading import heading  # noqa: E402
 
@@ -170,7 +170,8 @@ def measured(cp: Any, case: Case) -> bool:
         for a, b in zip(all_["off"].results, all_[way].results, strict=True)
     )
     off, force, auto = replay_us(cp, [all_[way].graph for way in WAYS])
-    program = all_["off"].program
+    planned = all_["off"].program
+    program = planned.with_(steps=tuple(s for s in planned.steps if not isinstance(s, Allocate | Free)))
     said = place(program, dependencies(program))
     forced, chosen = (used(all_[way].program) for way in WAYS[1:])
     print(f"{'ok  ' if same else 'FAIL'} {case.name}: off {off:.1f} us, force {force:.1f} ({forced}), "

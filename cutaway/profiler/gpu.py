@@ -21,8 +21,9 @@ from stage_contracts.report import report_once
 class GpuObserver(Protocol):
     """Notes what the GPU runs, from when it is made to `stop`."""
 
-    def begins(self, what: Timed) -> Callable[[ProfilerEvent], None] | None:
-        """This is launched now. What is returned, if anything, is called with its event once it was."""
+    def begins(self, what: Timed, stream: int | None = None) -> Callable[[ProfilerEvent], None] | None:
+        """This is launched now, on that stream or on the current one. What is returned, if anything, is called with
+        its event once it was."""
 
     def stop(self) -> None:
         """Wait for the GPU, and note no more."""

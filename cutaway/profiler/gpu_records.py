@@ -82,7 +82,7 @@ class GpuRecords:
             self._cupti.activity_disable(kind)
         self._enabled = []
 
-    def begins(self, what: Timed) -> Callable[[ProfilerEvent], None] | None:
+    def begins(self, what: Timed, stream: int | None = None) -> Callable[[ProfilerEvent], None] | None:
         return None
 
     def stop(self) -> None:

@@ -63,8 +63,8 @@ class Ranges(Recorder):
     def end(self, event: ProfilerEvent, keep: bool = True) -> None:
         self.nvtx.RangePop()
 
-    def begins(self, launch: Timed) -> Callable[[ProfilerEvent], None]:
-        self.nvtx.RangePush(launch.name)
+    def begins(self, what: Timed, stream: int | None = None) -> Callable[[ProfilerEvent], None]:
+        self.nvtx.RangePush(what.name)
         return lambda event: self.nvtx.RangePop()
 
 

@@ -12,7 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-MOST = 64  # callers' streams whose side streams are kept, and sets of events of one program
+MOST = (
+    64  # callers' streams whose side streams the next program finds; a program keeps those that it has used
+)
 
 _STREAMS: dict[tuple[int, int], list[Any]] = {}  # (device, caller's stream) -> its side streams
 _LOCK = threading.Lock()
@@ -40,8 +42,6 @@ def side_streams(cp: Any, streams: int, events: int) -> SideStreams:
         key = threading.get_ident(), runtime.getDevice(), stream
         found = known.get(key)
         if found is None:
-            if len(known) >= MOST:
-                known.pop(next(iter(known)), None)  # another thread may be doing the same
             beside = _beside(cp, stream, streams)
             made = [cp.cuda.Event(disable_timing=True) for _ in range(events)]
             found = known[key] = tuple(each.ptr for each in (*beside, *made)), (beside, made)

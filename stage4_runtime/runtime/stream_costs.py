@@ -20,11 +20,11 @@ from stage_contracts.symbolic import hinted
 
 MULTIPROCESSORS = 132  # of an H100 and an H200; the rule is written, so that a cached program has it, too
 STREAMS = 4  # the caller's, and at most so many beside it: each has a workspace for its products
-KERNEL = 2.0  # microseconds of a kernel in a graph that does nothing, up to the begin of the next
-EVENT = 1.5  # microseconds by which a step begins later that waits for another stream
+KERNEL = 1.0  # microseconds of a kernel in a graph that does nothing, up to the begin of the next
+EVENT = 0.5  # microseconds by which a step begins later that waits for another stream
 # what one multiprocessor does in a microsecond
-BYTES = 30_000
-FLOPS = {"float16": 3_000_000, "bfloat16": 3_000_000, "float32": 350_000, "float64": 250_000}
+BYTES = 60_000
+FLOPS = {"float16": 4_000_000, "bfloat16": 4_000_000, "float32": 350_000, "float64": 250_000}
 # Microseconds and the part of the program's time that must be gained. All events are paid for, hidden or not.
 LEAST, LEAST_PART = 3.0, 0.03
 # what one block makes: elements of a loop nest, and a tile of a product

@@ -9,10 +9,11 @@ import threading
 import numpy as np
 import pytest
 
-from stage4_runtime.runtime import cublas, launch, side_streams
+from stage4_runtime.runtime import cublas, launch, side_streams, stream_costs
 from stage4_runtime.tests.fake_cupy import FakeCupy, array
 from stage4_runtime.tests.fake_streams import Queues, StreamError
 from stage4_runtime.tests.programs import (
+    array_at,
     external,
     loaded_kernel,
     meta,
@@ -185,21 +186,79 @@ def test_a_capture_that_does_not_join_is_refused():
         queues.end(1)
 
 
-def test_a_captured_graph_keeps_the_workspaces_of_its_side_streams(monkeypatch):
-    fake = FakeCupy({})
+class QueuedCublas:
+    """Products that their handle's stream runs when it likes, each with the workspace of its handle."""
+
+    def __init__(self, fake):
+        self.fake, self.streams, self.workspaces, self.used = fake, {}, {}, []
+
+    def cublasCreate_v2(self, place):
+        place._obj.value = len(self.streams) + 1
+        self.streams[place._obj.value] = None
+        return 0
+
+    def cublasSetStream_v2(self, handle, stream):
+        self.streams[handle.value] = stream.value or 0
+        return 0
+
+    def cublasSetWorkspace_v2(self, handle, memory, nbytes):
+        self.workspaces[handle.value] = memory.value
+        return 0
+
+    def cublasGemmStridedBatchedEx(self, handle, opa, opb, m, n, k, alpha, a, *rest):
+        b, c = rest[3], rest[8]
+        self.used.append((self.streams[handle], self.workspaces[handle]))
+
+        def product():  # column-major: c' = a' b'
+            left, right, out = (array_at(p, (8, 8)) for p in (b, a, c))
+            out[...] = left @ right
+
+        self.fake.queues.put(self.streams[handle], product)
+        return 0
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_products_side_by_side_have_workspaces_of_their_own(seed, on_streams, monkeypatch):
+    """Plain and captured; a graph keeps the memory that its products work in."""
+    draw = random.Random(seed)
+    names = [f"w{k}" for k in range(4)]
+    steps = [external("matmul", "x", w, out=f"p{w}") for w in names]
+    kernels = [sum_kernel("total", "y", [f"p{w}" for w in names], 64)]
+    inputs = dict.fromkeys(["x", *names], meta(8, 8))
+    of = program(inputs, {f"p{w}": meta(8, 8) for w in names}, {"y": meta(8, 8)}, kernels,
+                 [*steps, Launch("total", kernels[0].params)], ["y"])  # fmt: skip
+    library = QueuedCublas(None)
+    monkeypatch.setattr(cublas, "cublas", lambda: library)
     monkeypatch.setattr(cublas, "_THREAD", threading.local())
-    beside = side_streams.side_streams(fake, 2, 0).on(fake.streams[0].ptr)
-    assert [*beside] == side_streams.addresses_beside(fake, fake.streams[0].ptr)
+    run, library.fake = on_streams(planned(of), draw, cuda_graph=True)
+    given = [np.array([draw.randint(-2, 2) for _ in range(64)], np.float32).reshape(8, 8) for _ in inputs]
+    on_gpu = [array(a) for a in given]
+    wanted = 1 + sum(given[0] @ w for w in given[1:])
+    for _ in range(4):
+        assert same(library.fake, run(*on_gpu), [wanted])
+    assert [entry[0] for entry in library.fake.log].count("graph") == 3
+    by_stream = dict(library.used)
+    streams = 2 * stream_costs.STREAMS  # the caller's and those beside it, and the capture's
+    assert len({*by_stream.values()}) == len(by_stream) == streams
+    (replays,) = run.state.values()
+    assert {memory.ptr for memory in replays.captured.held if hasattr(memory, "ptr")} == {
+        memory for _, memory in library.used[-4:]
+    }
 
 
 def test_threads_have_events_of_their_own():
     """An event that two threads record at once says only what the later one did."""
     fake = FakeCupy({})
-    on, found = side_streams.side_streams(fake, 1, 2).on, []
-    threads = [threading.Thread(target=lambda: found.append(on(7))) for _ in range(2)]
-    for thread in threads:  # one after the other: a thread's number may be used again
+    on, found, both = side_streams.side_streams(fake, 1, 2).on, [], threading.Barrier(2)
+
+    def ask():
+        found.append(on(7))
+        both.wait(timeout=60)
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert {stream for stream, *_ in found} == {on(7)[0]}
-    assert on(7) == on(7)
+    (stream, *events), (other, *others) = found
+    assert stream == other and not {*events} & {*others}

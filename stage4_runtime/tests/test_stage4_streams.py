@@ -250,3 +250,9 @@ def test_the_pass_changes_nothing_but_streams_and_events():
         plain = [replace(s, stream=0, into=False) if isinstance(s, External) else replace(s, stream=0) if isinstance(s, Launch) else s
                  for s in made.steps if not isinstance(s, RecordEvent | WaitEvent)]  # fmt: skip
         assert plain == [*of.steps]
+
+
+def test_an_event_says_what_was_chosen_and_what_was_predicted(event_log):
+    planned(branches(4, 3, 1 << 10), "on")
+    (said,) = [e.details for e in event_log("policy") if e.name == "parallel_streams"]
+    assert said["streams"] == 4 and said["waits"] == 6 and " us on one stream, " in said["predicted"]

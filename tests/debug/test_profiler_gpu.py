@@ -76,13 +76,21 @@ class Clock:
     """The GPU's clock runs 5 ms ahead of nothing in particular; an event takes its time when it is recorded."""
 
     def __init__(self):
-        self.now_ms, self.capturing = 5.0, False
+        self.now_ms, self.capturing, self.recorded_on = 5.0, False, []
         self.runtime = SimpleNamespace(getDevice=lambda: 0)
 
     def Event(self):
         clock, made = self, SimpleNamespace(at=None, synchronize=lambda: None)
-        made.record = lambda stream=None: setattr(made, "at", clock.now_ms)
+
+        def record(stream=None):
+            made.at = clock.now_ms
+            clock.recorded_on.append(getattr(stream, "ptr", None))
+
+        made.record = record
         return made
+
+    def ExternalStream(self, ptr):
+        return SimpleNamespace(ptr=ptr, is_capturing=lambda: self.capturing)
 
     def Device(self, index=0):
         return SimpleNamespace(synchronize=lambda: None)
@@ -97,7 +105,8 @@ class Clock:
 def test_cuda_events_are_put_onto_the_programs_clock():
     clock = Clock()
     timers, recorder = GpuTimers(SimpleNamespace(cuda=clock)), Recorder()
-    recorder.gpu = timers
+    recorder.gpu, recorded_on = timers, clock.recorded_on
+    recorded_on.clear()
     launched = []
     for took_ms in (0.25, 0.5):
         over = timers.begins(None)
@@ -106,6 +115,9 @@ def test_cuda_events_are_put_onto_the_programs_clock():
         clock.now_ms += took_ms
         over(launch)
         launched.append(launch)
+    timers.begins(None, 0xDEF)(launched[0])
+    assert recorded_on == [0xABC, 0xABC, 0xABC, 0xABC, 0xDEF, 0xDEF], "a kernel is timed on its own stream"
+    timers._noted.pop()
     clock.capturing = True
     assert timers.begins(None) is None, "while a CUDA graph is captured nothing can be timed"
     timers.stop()
@@ -235,7 +247,7 @@ def test_launches_that_c_issues_are_timed_one_by_one(fake_program):
     """A call of C is one for several kernels; while a profiler records, each kernel is a launch of its own."""
     run, x, fake = fake_program
     recorder = Recorder()
-    recorder.gpu = SimpleNamespace(begins=lambda what: None)
+    recorder.gpu = SimpleNamespace(begins=lambda what, stream: None)
     for observed in (False, True, False):
         undo = observe_launches(run, recorder) if observed else lambda: None
         before = fake.from_c
