@@ -101,7 +101,7 @@ LAYOUTS = {
     "turned with gaps": lambda a: a.T[::2],
     "a row many times": lambda a: np.broadcast_to(a[0], (6, 4)),
     "without elements": lambda a: a[:0],
-    "without dimensions": lambda a: a[0, 0].reshape(()),
+    "without dimensions": lambda a: a[0, 0, ...],
 }
 
 
