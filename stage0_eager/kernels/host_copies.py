@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 import threading
 from collections import deque
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -106,6 +105,7 @@ class Lane:
         self.order = threading.RLock()
         self.under_way: deque[Copy] = deque()
         self.freed: deque[tuple[tuple, Any, int]] = deque()  # (events of its readers, memory, bytes)
+        self.lost: list[Any] = []
 
     def event_on(self, stream: Any) -> Any:
         """An event after all that the stream was given so far."""
@@ -161,9 +161,12 @@ class _Lease:
         self.lane, self.memory, self.nbytes, self.asked_on = lane, memory, nbytes, asked_on
 
     def __del__(self) -> None:
-        if not sys.is_finalizing():
-            with suppress(Exception):  # CuPy may be gone before us
-                self.lane.free(self.memory, self.nbytes, self.asked_on)
+        if sys.is_finalizing():
+            return
+        try:
+            self.lane.free(self.memory, self.nbytes, self.asked_on)
+        except Exception:  # no event tells when its readers are done: nobody gets it again
+            self.lane.lost.append(self.memory)
 
 
 @cache
