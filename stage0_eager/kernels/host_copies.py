@@ -139,10 +139,19 @@ class Lane:
             waiting -= size
             for event in events:  # after that, only this stream gets the memory from CuPy
                 self.stream.wait_event(event)
-        if found is None:
-            with self.stream:
-                found = self.cuda.alloc(nbytes)
-        return found
+        return self.new(nbytes) if found is None else found
+
+    def new(self, nbytes: int) -> Any:
+        """Memory from CuPy. Where there is none, it gets back what waits for its readers, when they are done."""
+        with self.stream:
+            try:
+                return self.cuda.alloc(nbytes)
+            except MemoryError:
+                while self.freed:
+                    for event in self.freed[0][0]:
+                        event.synchronize()
+                    self.freed.popleft()
+                return self.cuda.alloc(nbytes)
 
     def free(self, memory: Any, nbytes: int, asked_on: Any) -> None:
         """No array shows this memory any more. Its readers are what the program's stream was given so far."""

@@ -227,3 +227,21 @@ def test_what_is_saved_on_the_cpu_does_not_make_the_host_wait(gpu):
     assert queued.program.queue and arrays.ARRIVING
     queued.finish()
     assert back.values.tolist() == [1, 2, 3]
+
+
+def test_where_memory_is_short_the_lane_gives_back_what_it_has(gpu):
+    queued = gpu()
+    lane = host_copies._lane("in", 0, queued)
+    for n in (1000, 1100):
+        host_copies.move(host_copies.pinned(np.ones(n, np.float32)), GPU, True)
+        queued.launch(lambda: None)
+    given, queued.cuda.alloc = queued.cuda.alloc, lambda nbytes: fresh(nbytes)
+
+    def fresh(nbytes):
+        if lane.freed:
+            raise MemoryError
+        return given(nbytes)
+
+    x = host_copies.move(host_copies.pinned(np.full(3000, 2, np.float32)), GPU, True)
+    queued.finish()
+    assert (x.values == 2).all() and not lane.freed
