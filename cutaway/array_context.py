@@ -40,6 +40,12 @@ def place_of_arrays(graph: Graph, default: Device) -> Device | None:
     return default if of_numpy else None
 
 
+def arrays_placed(frame: CapturedFrame, default: Device) -> CapturedFrame:
+    """The frame, which says on what GPU its arrays are computed if that is the default device."""
+    place = None if frame.graph is None else place_of_arrays(frame.graph, default)
+    return frame if place is None else replace(frame, arrays_on=place)
+
+
 def placed(pipeline: Pipeline, frame: CapturedFrame | None) -> tuple[Device | None, Pipeline]:
     """The GPU that computes the frame's arrays, and the pipeline with core graphs there."""
     device = frame.arrays_on if frame is not None else None

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cutaway import repro
-from cutaway.array_context import place_of_arrays
+from cutaway.array_context import arrays_placed
 from cutaway.artifacts import Artifacts
 from cutaway.backends import Backend
 from cutaway.debug.verify_guards import guards_verified
@@ -29,7 +29,6 @@ from stage_contracts import config, events
 from stage_contracts.around_backend import around_backend
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame
-from stage_contracts.device import CPU
 from stage_contracts.errors import BackendFailed
 from stage_contracts.graph import Graph, GraphError
 from stage_contracts.guards import Guard
@@ -205,8 +204,7 @@ def _captured_and_compiled(
     """One attempt to compile the frame. The policy says which sizes are open."""
     with events.timed("pass", "capture"), config.patch(WHOLE if fullgraph else {}):
         frame = pipeline.capture(fn, args, kwargs, policy if policy.supported else STATIC)
-        if frame.graph is not None and (default := get_default_device()) != CPU:
-            frame = replace(frame, arrays_on=place_of_arrays(frame.graph, default))
+        frame = arrays_placed(frame, get_default_device())
     if frame.closed and not config.current().capture.allow_ignore_mark_dynamic:
         raise ConstraintViolationError(
             f"you marked a size as dynamic, but your code specializes it: {'; '.join(frame.closed)}\n"

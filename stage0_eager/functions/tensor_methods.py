@@ -116,8 +116,9 @@ def to(
     write to what is copied, nor compute on the CPU with what comes there; `numpy()`, `item()` and printing wait for it.
     """
     device, dtype = destination(args, device, dtype)
-    given = [arg for arg in args if isinstance(arg, bool)]  # x.to(device, dtype, non_blocking, copy)
-    non_blocking, copy = non_blocking or given[:1] == [True], copy or given[1:] == [True]
+    if len(args) > 1:  # x.to(device, dtype, non_blocking, copy)
+        given = [arg for arg in args if isinstance(arg, bool)]
+        non_blocking, copy = non_blocking or given[:1] == [True], copy or given[1:] == [True]
     out = self
     if device is not None and device != out.device:
         out = shape.to_device(out, device, True) if non_blocking else shape.to_device(out, device)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 import threading
 from collections import deque
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -106,6 +105,7 @@ class Lane:
         self.order = threading.RLock()
         self.under_way: deque[Copy] = deque()
         self.freed: deque[tuple[tuple, Any, int]] = deque()  # (events of its readers, memory, bytes)
+        self.lost: list[Any] = []
 
     def event_on(self, stream: Any) -> Any:
         """An event after all that the stream was given so far."""
@@ -139,10 +139,19 @@ class Lane:
             waiting -= size
             for event in events:  # after that, only this stream gets the memory from CuPy
                 self.stream.wait_event(event)
-        if found is None:
-            with self.stream:
-                found = self.cuda.alloc(nbytes)
-        return found
+        return self.new(nbytes) if found is None else found
+
+    def new(self, nbytes: int) -> Any:
+        """Memory from CuPy. Where there is none, it gets back what waits for its readers, when they are done."""
+        with self.stream:
+            try:
+                return self.cuda.alloc(nbytes)
+            except MemoryError:
+                while self.freed:
+                    for event in self.freed[0][0]:
+                        event.synchronize()
+                    self.freed.popleft()
+                return self.cuda.alloc(nbytes)
 
     def free(self, memory: Any, nbytes: int, asked_on: Any) -> None:
         """No array shows this memory any more. Its readers are what the program's stream was given so far."""
@@ -161,9 +170,12 @@ class _Lease:
         self.lane, self.memory, self.nbytes, self.asked_on = lane, memory, nbytes, asked_on
 
     def __del__(self) -> None:
-        if sys is not None and not sys.is_finalizing():  # at the very end, modules have lost their names
-            with suppress(Exception):  # CuPy may be gone before us
-                self.lane.free(self.memory, self.nbytes, self.asked_on)
+        if sys is None or sys.is_finalizing():  # at the very end, modules have lost their names
+            return
+        try:
+            self.lane.free(self.memory, self.nbytes, self.asked_on)
+        except Exception:  # no event tells when its readers are done: nobody gets it again
+            self.lane.lost.append(self.memory)
 
 
 @cache

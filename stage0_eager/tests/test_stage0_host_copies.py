@@ -216,3 +216,32 @@ def test_what_is_copied_to_the_host_is_not_written_over_by_the_program(gpu):
         kind, what = queued.program.queue.pop(0)
         what() if kind == "run" else setattr(what, "done", True)
     assert arrays.arrived(here).tolist() == [1, 1, 1]
+
+
+def test_what_is_saved_on_the_cpu_does_not_make_the_host_wait(gpu):
+    """It goes and comes back while neither copy is done."""
+    queued = gpu()
+    there = GpuArray((3,), np.float32, queued.alloc(512))
+    queued.launch(lambda: there.values.__setitem__(slice(None), [1, 2, 3]))
+    back = host_copies.move(host_copies.move(there, CPU, True), GPU, True)
+    assert queued.program.queue and arrays.ARRIVING
+    queued.finish()
+    assert back.values.tolist() == [1, 2, 3]
+
+
+def test_where_memory_is_short_the_lane_gives_back_what_it_has(gpu):
+    queued = gpu()
+    lane = host_copies._lane("in", 0, queued)
+    for n in (1000, 1100):
+        host_copies.move(host_copies.pinned(np.ones(n, np.float32)), GPU, True)
+        queued.launch(lambda: None)
+    given, queued.cuda.alloc = queued.cuda.alloc, lambda nbytes: fresh(nbytes)
+
+    def fresh(nbytes):
+        if lane.freed:
+            raise MemoryError
+        return given(nbytes)
+
+    x = host_copies.move(host_copies.pinned(np.full(3000, 2, np.float32)), GPU, True)
+    queued.finish()
+    assert (x.values == 2).all() and not lane.freed

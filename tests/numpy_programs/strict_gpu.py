@@ -11,7 +11,7 @@ import numpy as np
 
 from stage0_eager import arrays
 from stage0_eager.kernels import formulas
-from stage_contracts.device import CPU, Device
+from stage_contracts.device import Device
 from stage_contracts.tensor_meta import TensorMeta
 
 GPU = Device("cuda", 0)
@@ -58,7 +58,7 @@ class Library:
     """`cupy`."""
 
     ndarray = There
-    cuda = SimpleNamespace(PinnedMemoryPointer=None)
+    cuda = SimpleNamespace(PinnedMemoryPointer=None, Device=lambda index: contextlib.nullcontext())
     lib = SimpleNamespace(
         stride_tricks=SimpleNamespace(
             as_strided=lambda *args: np.lib.stride_tricks.as_strided(*args).view(There)
@@ -73,12 +73,6 @@ class Library:
 
     def asarray(self, array, *rest):
         return np.array(array, *rest, order="K").view(There)
-
-
-def move(array, device):
-    if (type(array) is There) is (device == GPU):
-        return array
-    return array.get() if device == CPU else LIBRARY.asarray(array)
 
 
 LIBRARY = Library()
@@ -99,7 +93,6 @@ def install(monkeypatch):
         return TensorMeta(meta.shape, meta.dtype, meta.strides, GPU, requires_grad)
 
     changes = {
-        "move": move,
         "cupy": lambda: LIBRARY,
         "namespace": lambda device: LIBRARY if device == GPU else namespace(device),
         "device_of_array": lambda array: GPU if type(array) is There else of_host(array),

@@ -17,6 +17,7 @@ from cutaway.device_parts import devices_of
 from cutaway.targets import target_for
 from stage0_eager import arrays
 from stage4_runtime.runtime import launch_on_numpy
+from stage_contracts.core_metas import to_device
 from stage_contracts.device import CPU, Device
 from tests.numpy_programs import programs, strict_gpu, writing  # noqa: F401  (they fill the table)
 from tests.numpy_programs.calls import FAMILIES
@@ -100,7 +101,7 @@ LAYOUTS = {
     "turned with gaps": lambda a: a.T[::2],
     "a row many times": lambda a: np.broadcast_to(a[0], (6, 4)),
     "without elements": lambda a: a[:0],
-    "without dimensions": lambda a: a[0, 0].reshape(()),
+    "without dimensions": lambda a: a[0, 0, ...],
 }
 
 
@@ -240,3 +241,12 @@ def test_a_saved_function_runs_there(gpu, tmp_path):
         loaded = load_compiled_function(tmp_path / "f", f_globals={"np": np}, trust=True)
         check(loaded, spread, make, "loaded")
     assert [device for _, device in gpu] == [GPU]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_copy_on_another_device_is_laid_out_as_the_meta_rule_says(layout, strict):
+    there = cutaway.from_numpy(np.arange(24.0).reshape(6, 4)).to("cuda")
+    for x, to in ((cutaway.from_numpy(np.arange(24.0).reshape(6, 4)), GPU), (there, CPU)):
+        x = cutaway.Tensor(LAYOUTS[layout](x._data))
+        made, rule = x.to(to), to_device(x.meta, to)
+        assert made.meta == rule and made.tolist() == x.tolist()
