@@ -254,7 +254,7 @@ def main() -> None:
 
     device = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
     print(heading("Copies between the host and a GPU, and NumPy programs under a device context",
-                  "python3 -m benchmarks.gpu.copies", 0, "cupy", "triton", more=device))  # fmt: skip
+                  "make gpu", 0, "cupy", "triton", more=device))  # fmt: skip
     held = []
     for part in (loop_times, values_hold, programs_hold):
         try:
