@@ -33,8 +33,17 @@ ALWAYS = ("-std=c++17", "-shared", "-fPIC", "-ffp-contract=off", *NO_MMX)
 # What generated code calls; it throws nothing. Without these flags the linker reads all of libstdc++, a quarter of the
 # time of a small unit. clang finds OpenMP's library by its defaults; a sanitizer brings libraries of its own.
 LIBRARIES = ("-fno-exceptions", "-nodefaultlibs", "-lm", "-lc", "-lgcc")
+# Passes of GCC's -O3 that leave generated kernels as fast as they were, and take a quarter of its time: they cut loops
+# and branches anew, which stage 3 has written as they are to run. All but the first three lines belong to -O2, too.
+LEFT_OUT = (
+    *("-fno-unswitch-loops", "-fno-peel-loops", "-fno-split-loops", "-fno-tree-loop-distribution"),
+    *("-fno-loop-interchange", "-fno-loop-unroll-and-jam", "-fno-split-paths", "-fno-predictive-commoning"),
+    "-fno-version-loops-for-strides",
+    *("-fno-tree-vrp", "-fno-tree-dominator-opts", "-fno-thread-jumps", "-fno-code-hoisting"),
+    *("-fno-tree-tail-merge", "-fno-tree-switch-conversion"),
+)
 # Flags a compiler may lack; code is right without them, only slower.
-OPTIONAL = ("-march=native", "-fopenmp")
+OPTIONAL = ("-march=native", "-fopenmp", *LEFT_OUT)
 _SHOWN_LINES = 30
 
 
@@ -150,13 +159,21 @@ def compile_shared(source: str, name: str, compiler: Compiler, flags: tuple[str,
     return library
 
 
+def passes_left_out(compiler: Compiler, flags: Sequence[str]) -> tuple[str, ...]:
+    """LEFT_OUT, where GCC is to optimise as far as it can. They stand before a user's flags, which decide."""
+    return LEFT_OUT if _is_gcc(compiler) and "-O3" in flags else ()
+
+
 def links_little(compiler: Compiler, flags: tuple[str, ...]) -> bool:
     """Whether LIBRARIES are all that a unit needs: GCC on Linux, with no flag that brings libraries of its own."""
-    gcc = re.search(r"\b(GCC|g\+\+)", compiler.identity) and "clang" not in compiler.identity
     own = any(
         flag.startswith(("-fsanitize", "-l", "-static", "--coverage", "-fprofile", "-pg")) for flag in flags
     )
-    return sys.platform == "linux" and bool(gcc) and not own
+    return sys.platform == "linux" and _is_gcc(compiler) and not own
+
+
+def _is_gcc(compiler: Compiler) -> bool:
+    return bool(re.search(r"\b(GCC|g\+\+)", compiler.identity)) and "clang" not in compiler.identity
 
 
 def _run(compiler: Compiler, flags: tuple[str, ...], folder: Path, name: str, pieces: int = 1) -> str:
