@@ -322,11 +322,12 @@ template <class T> struct Accumulators {  // one for each of 32 elements side by
     T& operator[](int64_t lane) { return lanes[lane]; }
     template <class Combine> T reduced(Combine combine) const {  // the upper half into the lower, until one is left
         typedef T Register __attribute__((vector_size(CUTAWAY_REGISTER)));
-        Register left[sizeof lanes / sizeof(Register)];
+        constexpr int size = CUTAWAY_REGISTER / sizeof(T), count = 32 / size;
+        Register left[count];
         __builtin_memcpy(left, lanes, sizeof lanes);
-        for (int half = sizeof left / sizeof(Register) / 2; half; half /= 2)
+        for (int half = count / 2; half; half /= 2)
             for (int k = 0; k < half; ++k) left[k] = combine(left[k], left[k + half]);
-        return cutaway::Halves<CUTAWAY_REGISTER / sizeof(T) / 2>::template reduced<T>(left[0], combine);
+        return cutaway::Halves<size / 2>::template reduced<T>(left[0], combine);
     }
 };""",
     "prefetch": """\
