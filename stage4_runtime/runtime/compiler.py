@@ -34,8 +34,8 @@ ALWAYS = ("-std=c++17", "-shared", "-fPIC", "-ffp-contract=off", *NO_MMX)
 # time of a small unit. clang finds OpenMP's library by its defaults; a sanitizer brings libraries of its own.
 LIBRARIES = ("-fno-exceptions", "-nodefaultlibs", "-lm", "-lc", "-lgcc")
 # Passes of GCC's -O3 that leave generated kernels as fast as they were, and take a seventh of its time: they cut loops
-# and branches anew, which stage 3 has written as they are to run. (Without -funswitch-loops and -floop-unroll-and-jam, which
-# need each other, a sum over columns takes a fifth longer.) Those of the last two lines belong to -O2, too.
+# and branches anew, which stage 3 has written as they are to run. (A sum over columns needs -funswitch-loops and
+# -floop-unroll-and-jam, a gather -fthread-jumps.) Those of the last two lines belong to -O2, too.
 LEFT_OUT = (
     *("-fno-peel-loops", "-fno-split-loops", "-fno-split-paths", "-fno-tree-loop-distribution"),
     *("-fno-loop-interchange", "-fno-predictive-commoning", "-fno-version-loops-for-strides"),
