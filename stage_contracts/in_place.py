@@ -78,11 +78,11 @@ def _may_raise(step: Any, program: Program) -> bool:
 
 def may_write_over(kernel: Kernel, buffers: tuple[str, ...], out: str, into: str) -> bool:
     """Whether a kernel launched on `buffers` reads each element of `into` at the place, and before, it writes `out`."""
-    rows = kernel.bindings(buffers)
-    if any(into in row.values() and out not in row.values() for row in rows):
+    rows = [row for row in kernel.by_rows(buffers) if out in row or into in row]
+    if any(out not in row for row in rows):
         return False  # another row of the table reads it, before or after
-    (row,) = (row for row in rows if out in row.values())
-    params = {buffer: param for param, buffer in row.items()}
+    (row,) = rows
+    params = dict(zip(row, kernel.params, strict=True))
     if len(params) != len(row):
         return False
     return kernel.may_write_over(params[out], params.get(into, ""))

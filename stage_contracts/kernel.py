@@ -72,13 +72,15 @@ class Kernel:
 
         `buffers` has the params that all rows share, then the columns, row by row.
         """
+        return [dict(zip(self.params, row, strict=True)) for row in self.by_rows(buffers)]
+
+    def by_rows(self, buffers: Sequence[str]) -> list[tuple[str, ...]]:
+        """The same without the parameters: the buffers in their order."""
         if not self.rows:
-            return [dict(zip(self.params, buffers, strict=True))]
+            return [tuple(buffers)]
         shared, width = len(self.params) - len(self.columns), len(self.columns)
         starts = range(shared, shared + self.rows * width, width)
-        return [
-            dict(zip(self.params, (*buffers[:shared], *buffers[k : k + width]), strict=True)) for k in starts
-        ]
+        return [(*buffers[:shared], *buffers[k : k + width]) for k in starts]
 
     @property
     def row_buffers(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from operator import is_
 from typing import Any
 
 from stage_contracts.checked_once import checked_once
@@ -69,6 +70,17 @@ class Instr:
         words = [_print_arg(a) for a in self.args]
         call = f"ops.{self.op}({', '.join(words)})"
         return f"{self.name} = {call}  # {self.dtype.name}" if self.name and self.dtype else call
+
+    # `dataclasses.replace` takes four times as long, and a compile makes tens of thousands of these.
+    def with_args(self, args: tuple[Any, ...]) -> Instr:
+        """The instruction with other arguments; itself if they are the same objects."""
+        if all(map(is_, args, self.args)):
+            return self
+        return Instr(self.name, self.op, args, self.dtype, self.origins)
+
+    def with_origins(self, origins: tuple[Origin, ...]) -> Instr:
+        """The instruction, which came from there."""
+        return self if origins is self.origins else Instr(self.name, self.op, self.args, self.dtype, origins)
 
 
 def _print_arg(arg: Any) -> str:

@@ -138,13 +138,24 @@ def encode(value: Any) -> Any:
         return value
     if isinstance(value, list):
         return [encode(v) for v in value]
-    for kind, type_, write, _ in _WORDS:
-        if isinstance(value, type_):
-            return {kind: write(value)}
-    if type(value).__name__ in _RECORDS:
-        fields = {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
-        return {type(value).__name__: fields}
+    type_: Any = type(value)
+    if (known := _word(type_)) is not None:
+        kind, write = known
+        return {kind: write(value)}
+    if type_.__name__ in _RECORDS:
+        return {type_.__name__: {name: encode(getattr(value, name)) for name in _fields(type_)}}
     raise TypeError(f"a {type(value).__name__} cannot be saved in a program: {value!r}")
+
+
+@lru_cache(1 << 10)
+def _word(type_: type) -> tuple[str, Callable[[Any], Any]] | None:
+    """The name of a type and what writes its values; None if it has no word."""
+    return next(((kind, write) for kind, of, write, _ in _WORDS if issubclass(type_, of)), None)
+
+
+@lru_cache(1 << 10)
+def _fields(record: type) -> tuple[str, ...]:
+    return tuple(f.name for f in dataclasses.fields(record))
 
 
 def decode(value: Any, symbols: dict[str, Any] | None = None) -> Any:

@@ -30,11 +30,11 @@ def rules(schedule: KernelSchedule, kernel: Kernel) -> Rules:
 
 
 def _outer(kernel: Kernel) -> list[str]:
-    return [str(v) for v in kernel.nests[0].loop_variables]
+    return [v.name for v in kernel.nests[0].loop_variables]
 
 
 def _inner(kernel: Kernel) -> list[str]:
-    return [str(v) for nest in kernel.nests for v in nest.reduction_variables]
+    return [v.name for nest in kernel.nests for v in nest.reduction_variables]
 
 
 def _of_order(schedule: KernelSchedule, kernel: Kernel) -> Rules:
@@ -120,7 +120,7 @@ def _of_stores(schedule: KernelSchedule, kernel: Kernel) -> Rules:
 def _walks(load: Instr, nest: LoopNest, walked: str, stepped: str) -> bool:
     """Whether the load takes the next element where the first loop steps, and a fixed step where the second does."""
     buffer, index = load.args
-    placed = {str(s) for s in index.free_symbols} & {i.name for i in nest.body}
+    placed = {s.name for s in index.free_symbols} & {i.name for i in nest.body}
     steps = [index.coeff(symbol(v)) for v in (walked, stepped)]
     rest = (index - steps[0] * symbol(walked) - steps[1] * symbol(stepped)).expand().free_symbols
     moved = steps[1].free_symbols & {*nest.loop_variables}
@@ -149,4 +149,4 @@ def _by_blocks(kernel: Kernel, nest: LoopNest, instr: Instr, schedule: KernelSch
     if not any(n.reduction_ranges for n in kernel.nests):
         return last if last in tiled else ""
     alone = len(nest.reduction_ranges) == 1 and not tiled and instr in nest.body[: nest.split]
-    return str(nest.reduction_variables[0]) if alone else ""
+    return nest.reduction_variables[0].name if alone else ""

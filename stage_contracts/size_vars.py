@@ -76,7 +76,7 @@ def late_sizes(sizes: Sequence[SizeVar], inputs: Sequence[str]) -> dict[str, fro
         if var.buffer:
             after = frozenset({var.buffer} - {*inputs})
         else:
-            after = frozenset().union(*(late.get(str(s), ()) for s in getattr(var.expr, "free_symbols", ())))
+            after = frozenset().union(*(late.get(s.name, ()) for s in getattr(var.expr, "free_symbols", ())))
         if after:
             late[var.name] = after
     return late
@@ -85,7 +85,7 @@ def late_sizes(sizes: Sequence[SizeVar], inputs: Sequence[str]) -> dict[str, fro
 def sizes_in(tree: Any) -> set[str]:
     """The names of the open sizes in nested tuples, lists, dicts, metas and views of buffers."""
     if isinstance(tree, sympy.Basic):
-        return {str(s) for s in tree.free_symbols}
+        return {s.name for s in tree.free_symbols}
     if isinstance(tree, TensorMeta):
         return sizes_in((tree.shape, tree.strides))
     if isinstance(tree, BufferRef):

@@ -19,7 +19,7 @@ def access_steps(kernel: Kernel) -> list[dict[str, Any]]:
     """How far each access to memory in the innermost loops moves when a loop makes one step. None: anywhere."""
     found = []
     for nest in kernel.nests:
-        names = [str(v) for v in (*nest.loop_variables, *nest.reduction_variables)]
+        names = [v.name for v in (*nest.loop_variables, *nest.reduction_variables)]
         for instr in nest.body[: nest.split]:
             if instr.op in ("load", *WRITES) and instr.args[0] not in kernel.internal:
                 found.append({name: stride(instr.args[1], name) for name in names})

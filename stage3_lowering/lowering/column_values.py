@@ -62,7 +62,7 @@ def _alike(nest: LoopNest, loop: str) -> dict[str, Instr]:
     found: dict[str, Instr] = {}
     for instr in nest.body:
         values = {str(a) for a in instr.args if isinstance(a, Value)}
-        places = {str(s) for a in instr.args for s in getattr(a, "free_symbols", ())}
+        places = {s.name for a in instr.args for s in getattr(a, "free_symbols", ())}
         fixed = instr.op == "constant" or instr.op not in _BOUND
         written = instr.op == "load" and (instr.args[0] in nest.writes or len(instr.args) > 2)
         whole = instr.dtype is not None and not is_half(instr.dtype)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stage3_lowering.lowering.cpp_lanes import COMBINE, combining
+from stage3_lowering.lowering.cpp_lanes import COMBINE
 from stage3_lowering.lowering.cpp_nest import SIMD, Loop, head, nested
 from stage_contracts import dtype as dt
 from stage_contracts.loop_ir import LoopNest
@@ -34,7 +34,7 @@ class Accumulators:
     def accumulator(self, name: str, of: str, kind: str, start: str) -> tuple[str, str, str]:
         """An accumulator for each: their declaration, the text of one, and all of them in one."""
         one = f"{name}[r0 - {self.group}]"
-        return f"cutaway::Accumulators<{of}> {name}({start});", one, f"{name}.reduced({combining(kind)})"
+        return f"cutaway::Accumulators<{of}> {name}({start});", one, f"{name}.reduced({COMBINE[kind]})"
 
     def loop(self, first: str, last: str, body: Sequence[str]) -> list[str]:
         """The loop over the elements from `first` to `last`."""

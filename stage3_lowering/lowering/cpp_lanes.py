@@ -28,18 +28,14 @@ ROW = "r0"
 _ONE_BY_ONE = {"fmod", "remainder", "floor_divide", "pow", "atan2"}
 _ELEMENTWISE = {*CPP_OPS[FLOATING], "constant"} - _ONE_BY_ONE
 _TYPES: set[DType | None] = {dt.float32, dt.bool_, None}
-# The accumulators of two registers, or of two lanes, in one.
+# The accumulators of two registers, or of two lanes, in one. (Each lambda would be a type of its own, for which the
+# compiler makes what combines all lanes once more.)
 COMBINE = {
-    "sum": "a + b",
-    "prod": "a * b",
-    "amax": "cutaway::maximum(a, b)",
-    "amin": "cutaway::minimum(a, b)",
+    "sum": "cutaway::Sum()",
+    "prod": "cutaway::Product()",
+    "amax": "cutaway::Largest()",
+    "amin": "cutaway::Smallest()",
 }
-
-
-def combining(kind: str) -> str:
-    """The function that makes one of two accumulators."""
-    return f"[](auto a, auto b) {{ return {COMBINE[kind]}; }}"
 
 
 @dataclass(frozen=True)
@@ -69,7 +65,7 @@ class RowLanes:
         """An accumulator for each lane: its declaration, the text of one, and all of them in one."""
         self.changed.append(name)
         self.arrays.append((of, name, array))
-        reduced = f"{name}.reduced({combining(kind)})"
+        reduced = f"{name}.reduced({COMBINE[kind]})"
         return f"cutaway::Lanes<{of}> {name}({start});", f"{array}[{self.lane}]", reduced
 
     def reduced(self, value: str, start: str) -> str:

@@ -107,6 +107,12 @@ template <class T> T minimum(T a, T b) {  // NaN if either is NaN; two selection
     T number = a < b ? a : b;
     return a != a ? a : number;
 }""",
+    "Sum": "struct Sum { template <class T> T operator()(T a, T b) const { return a + b; } };",
+    "Product": "struct Product { template <class T> T operator()(T a, T b) const { return a * b; } };",
+    "Largest": """\
+struct Largest { template <class T> T operator()(T a, T b) const { return cutaway::maximum(a, b); } };""",
+    "Smallest": """\
+struct Smallest { template <class T> T operator()(T a, T b) const { return cutaway::minimum(a, b); } };""",
     "sign": """\
 template <class T> T sign(T x) { return T((x > 0) - (x < 0)); }""",
     "sigmoid": """\
@@ -267,7 +273,7 @@ template <class Body> void in_lanes(int64_t first, int64_t last, Body body) {  /
     for (; first + 16 <= last; first += 16) body(first, AllLanes{});
     if (first < last) body(first, SomeLanes{sets + 16 - (last - first)});
 }""",
-    "Lanes": """\
+    "Halves": """\
 #if defined(__AVX512F__)
 #define CUTAWAY_REGISTER 64
 #elif defined(__AVX__)
@@ -284,7 +290,8 @@ template <int... k> struct Halves<0, k...> {  // in registers, not an array: wha
         else return Halves<half / 2>::template reduced<T>(
             combine(Half{lanes[k]...}, Half{lanes[half + k]...}), combine);
     }
-};
+};""",
+    "Lanes": """\
 template <class T> struct Lanes {  // a value of each of 16 lanes: in registers between vectors, an array within one
     typedef T Register __attribute__((vector_size(CUTAWAY_REGISTER)));
     static constexpr int size = CUTAWAY_REGISTER / sizeof(T), count = 16 / size;
@@ -303,7 +310,7 @@ template <class T> struct Lanes {  // a value of each of 16 lanes: in registers 
         for (int k = 0; k < count; ++k) left[k] = registers[k];
         for (int half = count / 2; half; half /= 2)
             for (int k = 0; k < half; ++k) left[k] = combine(left[k], left[k + half]);
-        return Halves<size / 2>::template reduced<T>(left[0], combine);
+        return cutaway::Halves<size / 2>::template reduced<T>(left[0], combine);
     }
 };""",
     "Accumulators": """\
@@ -313,13 +320,14 @@ template <class T> struct Accumulators {  // one for each of 32 elements side by
         for (T& lane : lanes) lane = start;
     }
     T& operator[](int64_t lane) { return lanes[lane]; }
-    template <class Combine> T reduced(Combine combine) const { return halved<16>(lanes, combine); }
-    template <int n, class Combine> static T halved(const T* from, Combine combine) {  // 0 with n, 1 with n + 1, ...
-        T half[n];
-#pragma omp simd
-        for (int lane = 0; lane < n; ++lane) half[lane] = combine(from[lane], from[lane + n]);
-        if constexpr (n == 1) return half[0];
-        else return halved<n / 2>(half, combine);
+    template <class Combine> T reduced(Combine combine) const {  // the upper half into the lower, until one is left
+        typedef T Register __attribute__((vector_size(CUTAWAY_REGISTER)));
+        constexpr int size = CUTAWAY_REGISTER / sizeof(T), count = 32 / size;
+        Register left[count];
+        __builtin_memcpy(left, lanes, sizeof lanes);
+        for (int half = count / 2; half; half /= 2)
+            for (int k = 0; k < half; ++k) left[k] = combine(left[k], left[k + half]);
+        return cutaway::Halves<size / 2>::template reduced<T>(left[0], combine);
     }
 };""",
     "prefetch": """\

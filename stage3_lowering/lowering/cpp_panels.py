@@ -28,14 +28,14 @@ PANELS_CPP = """\
 #define CUTAWAY_BUILT_QUICKLY __attribute__((optimize("O1"), noinline))  // once per batch point: a sixth of g++'s time
 #define CUTAWAY_MIX(a, b, ...) __builtin_shuffle(a, b, decltype(a < b){__VA_ARGS__})
 #endif
-// Some rows of c, one panel wide, which stay in registers while b's panel goes by. As in BLAS, a product and its
+// Six rows of c, one panel wide, which stay in registers while b's panel goes by. As in BLAS, a product and its
 // addition round once.
-template <class T, int rows> CUTAWAY_FUSED_FUNCTION static void multiply_panel(
+template <class T> CUTAWAY_FUSED_FUNCTION static void multiply_panel(
     int64_t k, const T* a, int64_t a_row, const T* panel, T* c, int64_t c_row, bool more) {
     CUTAWAY_FUSED
     typedef T Vector __attribute__((vector_size(CUTAWAY_VECTOR)));
     typedef T Unaligned __attribute__((vector_size(CUTAWAY_VECTOR), aligned(sizeof(T)), may_alias));
-    constexpr int lanes = CUTAWAY_VECTOR / sizeof(T);
+    constexpr int rows = 6, lanes = CUTAWAY_VECTOR / sizeof(T);
     Vector left[rows] = {}, right[rows] = {};
     for (int64_t p = 0; p < k; ++p) {
         const Vector b_left = *(const Vector*)(panel + 2 * lanes * p);
@@ -108,24 +108,25 @@ template <class T> struct Panels {
     void multiply(int64_t rows, const T* a, int64_t a_row, T* c, int64_t c_row) const {
         for (int64_t j = 0; j < n; j += width) {
             int64_t i = 0;
-            for (; i + 6 <= rows; i += 6) multiply_rows<6>(j, a + i * a_row, a_row, c + i * c_row, c_row);
+            for (; i + 6 <= rows; i += 6) multiply_rows(6, j, a + i * a_row, a_row, c + i * c_row, c_row);
             if (i < rows && rows > 6) {  // the last six: some were there before, with the same results
                 i = rows - 6;
-                multiply_rows<6>(j, a + i * a_row, a_row, c + i * c_row, c_row);
-            } else for (; i < rows; ++i) multiply_rows<1>(j, a + i * a_row, a_row, c + i * c_row, c_row);
+                multiply_rows(6, j, a + i * a_row, a_row, c + i * c_row, c_row);
+            } else for (; i < rows; ++i) multiply_rows(1, j, a + i * a_row, a_row, c + i * c_row, c_row);
         }
     }
     // Each element adds up in the order of k, in parts of 256, however many rows there are: the bits are the same.
-    template <int rows> void multiply_rows(int64_t j, const T* a, int64_t a_row, T* c, int64_t c_row) const {
-        T edge[rows * width];
-        const bool whole = n - j >= width;
+    // One row is multiplied six times, and kept once: few blocks have so few, and each function more takes g++ time.
+    void multiply_rows(int64_t rows, int64_t j, const T* a, int64_t a_row, T* c, int64_t c_row) const {
+        T edge[6 * width];
+        const int64_t columns = n - j < width ? n - j : width;
+        const bool whole = rows == 6 && columns == width;
         T* const to = whole ? c + j : edge;
-        const int64_t to_row = whole ? c_row : width;
+        const int64_t to_row = whole ? c_row : width, step = rows == 6 ? a_row : 0;
         for (int64_t p = 0; p == 0 || p < k; p += 256)
-            multiply_panel<T, rows>(
-                k - p < 256 ? k - p : 256, a + p, a_row, memory.start + j * k + p * width, to, to_row, p > 0);
+            multiply_panel(k - p < 256 ? k - p : 256, a + p, step, memory.start + j * k + p * width, to, to_row, p > 0);
         for (int64_t i = 0; !whole && i < rows; ++i)
-            for (int64_t column = j; column < n; ++column) c[i * c_row + column] = edge[i * width + column - j];
+            for (int64_t at = 0; at < columns; ++at) c[i * c_row + j + at] = edge[i * width + at];
     }
 };
 #else

@@ -79,7 +79,7 @@ class Statements:
             self.depth[instr.name] = deepest
             return deepest
         names = {str(a) for a in instr.args if isinstance(a, Value)}
-        names |= {str(s) for a in instr.args for s in getattr(a, "free_symbols", ())}
+        names |= {s.name for a in instr.args for s in getattr(a, "free_symbols", ())}
         if instr.op == "load" and self.kernel.lane and instr.args[0] in self.kernel.inside:
             names.add(self.kernel.column)
         if instr.op == "load" and instr.args[0] in self.kernel.kept_rows:

@@ -7,13 +7,15 @@ lists what the process must provide.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from stage3_lowering.lowering.cpp_contractions import has_panels, products_text, row_blocks_text, uses_team
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES
 from stage3_lowering.lowering.cpp_panels import PANELS_CPP
 from stage3_lowering.lowering.cpp_statements import INDENT, comma_list, cpp_index
+from stage3_lowering.lowering.cpp_steps_alike import steps_alike
 from stage_contracts import config
 from stage_contracts.blas import contraction
 from stage_contracts.host_interface import BLAS_TEAM_CPP, HOST_CPP, NOT_AS_COMPILED
@@ -54,20 +56,34 @@ def _segment_text(segment: Segment, program: Program) -> str:
 
 
 def _steps_function(segment: Segment, program: Program) -> Iterator[str]:
+    running = dict(enumerate(segment.running))
+    texts = {k: _step_text(step, program) for k, step in running.items() if not isinstance(step, Launch)}
+    teams = {k: lines for k, lines in texts.items() if uses_team(running[k], program)}
+    functions, calls = steps_alike(teams, f"{segment.function}_step", program)
+    yield from functions
     yield "// Returns 0, the number of the kernel that met a bad index, or -1: an input is not as it was compiled for."
     yield f"CUTAWAY_AS_WRITTEN static int64_t {segment.function}_steps("
     params = (
         "const Host& host, const Array* const* arrays, char* const* pools, const int64_t* sizes, bool check"
     )
     yield f"{INDENT}{params}) {{"
-    for line in _steps(segment, program):
+    for line in _steps(segment, {**texts, **calls}, program):
         yield f"{INDENT}{line}" if line else ""
     yield f"{INDENT}return 0;"
     yield "}"
     yield ""
 
 
-def _steps(segment: Segment, program: Program) -> Iterator[str]:
+def _step_text(step: Any, program: Program) -> list[str]:
+    """The lines of a step with products."""
+    if isinstance(step, RowBlocks):
+        return list(row_blocks_text(step, program))
+    found = contraction(step, program.buffers)
+    assert found is not None
+    return list(products_text(found, program))
+
+
+def _steps(segment: Segment, texts: Mapping[int, Sequence[str]], program: Program) -> Iterator[str]:
     for number, size in enumerate(program.sizes):
         yield f"const int64_t {size.name} = sizes[{number}];"
     touched, written = _touched(segment, program), program.written_inputs
@@ -82,17 +98,11 @@ def _steps(segment: Segment, program: Program) -> Iterator[str]:
             yield _declared(buffer, f"pools[{buffer.slot.pool}] + {cpp_index(buffer.slot.offset)}")
     for begun, step in enumerate(segment.running):
         yield f"host.stamp({begun});"
-        match step:
-            case Launch(kernel=kernel, buffers=buffers):
-                yield from _launched(program.kernels[kernel], buffers, numbers[kernel], program)
-            case External():
-                found = contraction(step, program.buffers)
-                assert found is not None
-                yield from _lines_of(step.origins)
-                yield from products_text(found, program)
-            case RowBlocks():
-                yield from _lines_of(step.origins)
-                yield from row_blocks_text(step, program)
+        if isinstance(step, Launch):
+            yield from _launched(program.kernels[step.kernel], step.buffers, numbers[step.kernel], program)
+        else:
+            yield from _lines_of(step.origins)
+            yield from texts[begun]
     yield f"host.stamp({len(segment.running)});"
 
 

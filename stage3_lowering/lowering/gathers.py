@@ -60,7 +60,7 @@ def made_of(nest: LoopNest, loop: str) -> dict[str, set[str]]:
 def _operands(instr: Instr) -> set[str]:
     """The values and loops that an instruction reads, by name."""
     values = {str(a) for a in instr.args if isinstance(a, Value)}
-    return values | {str(s) for a in instr.args for s in getattr(a, "free_symbols", ())}
+    return values | {s.name for a in instr.args for s in getattr(a, "free_symbols", ())}
 
 
 def _needed_after(nest: LoopNest, loads: list[Instr]) -> set[str]:

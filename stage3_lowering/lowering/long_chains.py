@@ -64,7 +64,7 @@ def _waits(nest: LoopNest, loop: str) -> dict[str, int]:
     waits: dict[str, int] = {}
     for instr in nest.body:
         before = [waits[str(a)] for a in instr.args if isinstance(a, Value) and str(a) in waits]
-        moves = any(loop in map(str, getattr(a, "free_symbols", ())) for a in instr.args)
+        moves = any(loop == s.name for a in instr.args for s in getattr(a, "free_symbols", ()))
         if before or moves:
             waits[instr.name] = max(before, default=0) + (COSTS.get(instr.op, 1) >= LONG)
     return waits

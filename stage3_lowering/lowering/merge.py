@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import sympy
@@ -60,7 +60,7 @@ def build_kernel(
         section.origins += nest.origins
         for k, instr in enumerate(nest.body):
             here = "outer" if part == "outer" or k >= nest.split else "inner"
-            its = instr if instr.origins else replace(instr, origins=nest.origins)
+            its = instr if instr.origins else instr.with_origins(nest.origins)
             _append(section, here, its, renamed)
             if instr.op == "store":
                 produced[instr.args[0]] = (at, here == "outer" or not section.reduction_ranges)
@@ -102,7 +102,7 @@ def _append(section: Section, part: str, instr: Instr, renamed: dict[str, Value]
     """Add an instruction, unless an equal one is there; a load of what was stored here is the stored
     value."""
     if renamed:
-        instr = replace(instr, args=tuple(rename(a, renamed) for a in instr.args))
+        instr = instr.with_args(tuple(rename(a, renamed) for a in instr.args))
     known = section.inner_known if part == "inner" else section.outer_known
     if instr.op == "store":
         buffer, index, value = instr.args
@@ -132,7 +132,8 @@ def rename(arg: Any, renamed: Mapping[str, Value]) -> Any:
     if isinstance(arg, Value):
         return renamed.get(arg, arg)
     if isinstance(arg, sympy.Basic):
-        return arg.xreplace({s: symbol(renamed[s.name]) for s in arg.free_symbols if s.name in renamed})
+        moved = {s: symbol(renamed[s.name]) for s in arg.free_symbols if s.name in renamed}
+        return arg.xreplace(moved) if moved else arg
     return arg
 
 

@@ -147,7 +147,7 @@ def _over_block(nest: LoopNest, space: RowSpace) -> LoopNest:
     def at(arg: Any) -> Any:
         return sympy.expand(arg.xreplace(moved)) if isinstance(arg, sympy.Basic) else arg
 
-    body = tuple(replace(instr, args=tuple(map(at, instr.args))) for instr in nest.body)
+    body = tuple(instr.with_args(tuple(map(at, instr.args))) for instr in nest.body)
     return replace(nest, ranges=(space.rows_symbol, *inside), body=body)
 
 

@@ -44,7 +44,7 @@ def rows_ahead(nest: LoopNest, order: tuple[str, ...]) -> list[RowsAhead]:
     by_row, by_last = (made_of(nest, loop) for loop in order[-2:])
     found = []
     for load in (i for i in nest.body if i.op == "load" and len(i.args) == 2):
-        values = {str(s) for s in load.args[1].free_symbols} & by_row.keys()
+        values = {s.name for s in load.args[1].free_symbols} & by_row.keys()
         made = set[str]().union(*(by_row[name] for name in values))
         place = tuple(i for i in nest.body if i.name in made and not by_last[i.name])
         checked = any(i.op == "indirect_index" and {i.name} == values for i in place)

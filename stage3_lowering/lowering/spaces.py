@@ -82,10 +82,7 @@ def _substitute(
             known[arg] = simplify(arg.xreplace(old_to_new), sizes)
         return known[arg]
 
-    body = tuple(
-        replace(instr, args=tuple(map(moved, instr.args))) if _indices(instr) else instr
-        for instr in nest.body
-    )
+    body = tuple(instr.with_args(tuple(map(moved, instr.args))) for instr in nest.body)
     return replace(nest, ranges=ranges, reduction_ranges=reduction_ranges, body=body)
 
 

@@ -161,7 +161,7 @@ class State:
         """The nest of a finished body, and its buffer."""
         own, origins = origins, tuple(dict.fromkeys((*body.all_origins, *origins)))
         alone = origins == own  # else each instruction says which of them it came from
-        instructions = tuple(replace(i, origins=() if alone else i.origins or own) for i in body.instructions)
+        instructions = tuple(i.with_origins(() if alone else i.origins or own) for i in body.instructions)
         self.nodes.append(LoopNest(name, ranges, reduction_ranges, instructions, origins))
         return strided(name, meta, meta.strides)
 

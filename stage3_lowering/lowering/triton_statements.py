@@ -121,7 +121,7 @@ class Statements:
 
     def _axes(self, index: Any) -> str:
         """Along which axes an index varies."""
-        names = {str(s) for s in index.free_symbols} - self.sizes
+        names = {s.name for s in index.free_symbols} - self.sizes
         return _union(self.varies.get(s, self.axis.get(s, "r" if s[0] == "r" else "x")) for s in names)
 
     def _load(self, instr: Instr, buffer: str, index: Any, where: str = "") -> list[str]:
@@ -154,7 +154,7 @@ class Statements:
         sizes = self.nest.reduction_ranges
         if not self.whole_row or math.prod(sizes) != self.rblock:
             return None
-        along = {str(s) for s in index.free_symbols if "r" in self._axes(s)}
+        along = {s.name for s in index.free_symbols if "r" in self._axes(s)}
         found = [k for k, variable in enumerate(self.nest.reduction_variables) if along == {str(variable)}]
         return found[0] if found and sizes[found[0]] < self.rblock else None
 

@@ -54,8 +54,8 @@ def _turnable(nest: LoopNest, order: tuple[str, ...]) -> list[Instr]:
         if instr.op != "load" or len(instr.args) != 2 or instr.args[0] in nest.writes:
             continue
         index, (outer, inner) = instr.args[1], order[-2:]
-        apart, placed = stride(index, inner), {str(s) for s in index.free_symbols}
-        fixed = apart not in (None, 0, 1) and not {str(s) for s in getattr(apart, "free_symbols", ())} & loops
+        apart, placed = stride(index, inner), {s.name for s in index.free_symbols}
+        fixed = apart not in (None, 0, 1) and not {s.name for s in getattr(apart, "free_symbols", ())} & loops
         if fixed and stride(index, outer) == 1 and not placed & values:
             found.append(instr)
     return found

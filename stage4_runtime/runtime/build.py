@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from stage4_runtime.runtime import cache, triton_units
-from stage4_runtime.runtime.compiler import compile_shared, cpu_identity, find_compiler
+from stage4_runtime.runtime.compiler import compile_shared, cpu_identity, find_compiler, passes_left_out
 from stage4_runtime.runtime.one_builder import one_builder
 from stage4_runtime.runtime.vector_math import vector_math_flags
 from stage_contracts import config, events
@@ -126,8 +126,8 @@ def _build_or_load(unit: SourceUnit, builder: Builder, key: cache.Key) -> Mappin
 
 
 def _cpp_flags(unit: SourceUnit) -> tuple[str, ...]:
-    own = config.current().runtime.cxx_flags.split()
-    return (*own, *vector_math_flags(unit.text, find_compiler().identity))
+    own, compiler = config.current().runtime.cxx_flags.split(), find_compiler()
+    return (*passes_left_out(compiler, own), *own, *vector_math_flags(unit.text, compiler.identity))
 
 
 def _cpp_key(unit: SourceUnit) -> cache.Key:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from stage4_runtime.runtime import compiler
-from stage4_runtime.runtime.build import sleeping_threads
+from stage4_runtime.runtime.build import _cpp_flags, sleeping_threads
 from stage4_runtime.runtime.vector_math import has_vector_version, vector_math_flags
 from stage4_runtime.tests.programs import SUM_SOURCE, cpp_unit
 from stage_contracts import config
@@ -181,6 +181,21 @@ def test_flags_that_the_compiler_refuses_are_dropped(seam, tmp_path, event_log):
         run_sum(seam("build")(cpp_unit())["kernel0"])
     (event,) = event_log("fallback")
     assert event.name == "compiler_flags" and event.details["dropped"] == "-fopenmp"
+
+
+def flags_of(cxx, flags):
+    with config.patch(cxx=cxx, cxx_flags=flags):
+        return _cpp_flags(cpp_unit(SUM_SOURCE))
+
+
+def test_passes_are_left_out_of_gccs_third_level_and_a_users_flag_decides():
+    if not (gcc := shutil.which("g++")) or "clang" in compiler._version((gcc,)):
+        pytest.skip("no g++")
+    assert flags_of(gcc, "-O3") == (*compiler.LEFT_OUT, "-O3")
+    assert flags_of(gcc, "-O3 -ftree-vrp")[-1] == "-ftree-vrp"
+    assert flags_of(gcc, "-O2") == ("-O2",)
+    if clang := shutil.which("clang++"):
+        assert flags_of(clang, "-O3") == ("-O3",)
 
 
 def test_the_compiler_in_force_is_the_configured_one_then_the_environments(monkeypatch):
