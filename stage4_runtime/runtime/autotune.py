@@ -1,0 +1,217 @@
+"""Which configuration of a kernel is the fastest: measured once, kept in the kernel cache, and told as an event.
+
+Input: a unit with alternatives (stage 3 gives them where the target asks for `max_autotune`). `build` asks `chosen` for
+the one that it builds. A unit whose choice is in the cache, or was made before in this process, measures nothing;
+neither do kernels that are equal up to their names. The rule's configuration stays unless another is faster by GAIN.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import replace
+from typing import Any
+
+from stage4_runtime.runtime import cache, measuring, triton_units
+from stage4_runtime.runtime.triton_units import TritonKernel
+from stage_contracts import events
+from stage_contracts.errors import BuildError
+from stage_contracts.program import Program, SourceUnit
+
+GAIN = 0.03  # of the rule's time: less is noise
+Times = Sequence[float | None]  # in milliseconds; None: it could not be built, or did not run
+# (a unit, its kernel in each configuration that could be built, None for others) -> the time of each
+Timer = Callable[[SourceUnit, Sequence[TritonKernel | None]], Times]
+Build = Callable[[SourceUnit], Mapping[str, Any]]
+
+_CHOSEN: dict[str, int] = {}
+_LOCK = threading.Lock()  # the same kernel may be asked for by two threads
+
+
+def configurations(unit: SourceUnit) -> tuple[SourceUnit, ...]:
+    """The unit in each of its configurations, the rule's first."""
+    if not unit.alternatives:
+        return (unit,)
+    (name,) = unit.kernels
+    first = replace(unit, alternatives=(), arguments=())
+    return (first, *(replace(first, text=c.text, grids={name: c.grid}) for c in unit.alternatives))
+
+
+def known(unit: SourceUnit) -> SourceUnit | None:
+    """The configuration that was chosen before, by this process or another; None: it has to be measured."""
+    if not unit.alternatives:
+        return unit
+    key = _key(unit)
+    number = _CHOSEN.get(key.digest)
+    if number is None and cache.there(key):
+        number = _read(cache.load(key), len(unit.alternatives))
+    if number is None:
+        return None
+    if key.digest not in _CHOSEN:
+        _CHOSEN[key.digest] = number
+        _tell(unit, number, None, 0.0)
+    return configurations(unit)[number]
+
+
+def chosen(unit: SourceUnit, build: Build, timer: Timer | None = None) -> SourceUnit:
+    """The fastest configuration, as a unit without alternatives. `build` builds one of them."""
+    if (found := known(unit)) is not None:
+        return found
+    with _LOCK:
+        if (found := known(unit)) is not None:  # another thread was first
+            return found
+        began = time.perf_counter()
+        units = configurations(unit)
+        times = (timer or TIMER)(unit, _built(units, build))
+        number = fastest(times)
+        _CHOSEN[_key(unit).digest] = number
+        record = {"chosen": number, "times": [*times], "labels": labels(unit)}
+        cache.store(_key(unit), {_FILE: json.dumps(record).encode()})
+        _tell(unit, number, times, time.perf_counter() - began)
+        return units[number]
+
+
+def chosen_program(program: Program) -> Program:
+    """The program with the configuration of each kernel that was chosen: for what prints, saves or runs it again."""
+    if not any(unit.alternatives for unit in program.units):
+        return program
+    units = tuple(known(unit) or configurations(unit)[0] for unit in program.units)
+    grids = {name: grid for unit in units for name, grid in unit.grids.items()}
+    kernels = {n: replace(k, grid=grids[n]) if n in grids else k for n, k in program.kernels.items()}
+    return program.with_(units=units, kernels=kernels)
+
+
+def fastest(times: Times) -> int:
+    """The number of the fastest; 0, the rule's, unless another one gains enough, or the rule's failed."""
+    ran = {k: t for k, t in enumerate(times) if t is not None}
+    if not ran:
+        return 0
+    best = min(ran, key=ran.__getitem__)
+    return 0 if 0 in ran and ran[best] > (1 - GAIN) * ran[0] else best
+
+
+def labels(unit: SourceUnit) -> list[str]:
+    """What each configuration is, for people."""
+    from stage_contracts.program import Configuration
+
+    (name,) = unit.kernels
+    return [c.label for c in (Configuration(unit.text, unit.grids[name]), *unit.alternatives)]
+
+
+def forget_chosen() -> None:
+    """Drop this process's choices, so that the next build asks the disk cache. For tests and timings."""
+    _CHOSEN.clear()
+
+
+# ---- inside ----------------------------------------------------------------------------------------------
+
+
+_FILE = "choice.json"
+
+
+def _key(unit: SourceUnit) -> cache.Key:
+    """What decides a choice: the texts without their names, what is measured, the GPU and the compiler."""
+    (name,) = unit.kernels
+    texts = [
+        [_nameless(one.text, name), json.dumps(_nameless_grid(one.grids[name]), sort_keys=True)]
+        for one in configurations(unit)
+    ]
+    parts = {
+        "configurations": hashlib.sha256(json.dumps(texts).encode()).hexdigest(),
+        "arguments": json.dumps(unit.arguments),
+        "device": f"{unit.target.arch} {DEVICE_NAME(unit)}",
+        "compiler": f"triton {triton_units.triton_version()}",
+    }
+    return cache.Key(f"choice {unit.name}", parts)
+
+
+def _nameless(text: str, name: str) -> str:
+    """The text without comments, its function and its pointers named by their places."""
+    text = re.sub(r"^ *#.*\n", "", text, flags=re.MULTILINE)
+    head = re.search(rf"def {re.escape(name)}\(([^)]*)\)", text)
+    words = [w.split(":")[0].strip() for w in head.group(1).split(",")] if head else []
+    places = {word: f"p{k}" for k, word in enumerate(w for w in words if w)} | {name: "kernel"}
+    return re.sub(r"\b\w+\b", lambda m: places.get(m.group(0), m.group(0)), text)
+
+
+def _nameless_grid(grid: Mapping[str, Any]) -> dict[str, Any]:
+    return {**grid, "signature": [*grid["signature"].values()], "grid": [*map(str, grid["grid"])]}
+
+
+def _read(files: Mapping[str, bytes] | None, others: int) -> int | None:
+    try:
+        number = int(json.loads((files or {})[_FILE])["chosen"])
+    except (KeyError, ValueError, TypeError):
+        return None
+    return number if 0 <= number <= others else None
+
+
+def _built(units: Sequence[SourceUnit], build: Build) -> list[TritonKernel | None]:
+    """Each configuration's kernel; None for one that Triton refuses. The rule's has to be built."""
+
+    def attempt(one: SourceUnit) -> TritonKernel | None:
+        try:
+            (kernel,) = build(one).values()
+        except BuildError:
+            if one is units[0]:
+                raise
+            return None
+        return kernel  # type: ignore[no-any-return]
+
+    with ThreadPoolExecutor(len(units)) as pool:
+        return [f.result() for f in [pool.submit(copy_context().run, attempt, one) for one in units]]
+
+
+def _tell(unit: SourceUnit, number: int, times: Times | None, seconds: float) -> None:
+    """An event for each choice; `times` is None where nothing was measured."""
+    named = labels(unit)
+    said = dict(zip(named, times, strict=True)) if times is not None else {}
+    events.record(
+        "autotune", unit.kernels[0], chosen=named[number], measured=times is not None, times=said, seconds=seconds
+    )
+
+
+# ---- on the device -----------------------------------------------------------------------------------------
+
+
+def device_times(unit: SourceUnit, kernels: Sequence[TritonKernel | None]) -> Times:
+    """Measured on the unit's device, in memory of the sizes that the kernel takes."""
+    from stage4_runtime.runtime.cuda import import_cupy, kernel_launcher
+
+    cp = import_cupy()
+    with cp.cuda.Device(unit.target.device.index), measuring.scratch(cp) as array:
+        try:
+            taken = [n if dtype == "size" else array(dtype, n) for dtype, n in unit.arguments]
+        except cp.cuda.memory.OutOfMemoryError:
+            events.record("fallback", "autotune", unit=unit.name, reason="no memory to measure in; the rule decides")
+            return [0.0, *[None] * len(unit.alternatives)]
+        values = [each if isinstance(each, int) else each.data.ptr for each in taken]
+
+        def call(kernel: TritonKernel) -> Callable[[int], Any] | None:
+            try:
+                launch = kernel_launcher(cp.cuda.driver, kernel)
+            except Exception:  # more shared memory than there is, say
+                return None
+            return lambda stream: launch(stream, *values)
+
+        calls = [None if kernel is None else call(kernel) for kernel in kernels]
+        found = iter(measuring.milliseconds(cp, [c for c in calls if c is not None]))
+        return [None if c is None else next(found) for c in calls]
+
+
+def device_name(unit: SourceUnit) -> str:
+    """The GPU's name: two kinds of one architecture have other numbers of multiprocessors."""
+    from stage4_runtime.runtime.cuda import import_cupy
+
+    properties = import_cupy().cuda.runtime.getDeviceProperties(unit.target.device.index)
+    return str(properties["name"])
+
+
+TIMER: Timer = device_times
+DEVICE_NAME: Callable[[SourceUnit], str] = device_name
