@@ -15,6 +15,7 @@ from typing import Any
 
 from stage3_lowering.lowering.attention_backward import BY_COLUMNS, BY_ROWS
 from stage3_lowering.lowering.columns_with_rows import TEMPLATE as COLUMNS_WITH_ROWS
+from stage3_lowering.lowering.matmul_templates import TEMPLATE as MATMUL
 from stage3_lowering.lowering.reductions_together import TEMPLATE as TOGETHER
 from stage3_lowering.lowering.triton_attention import attention_source, other_attention_sources
 from stage3_lowering.lowering.triton_attention_backward import (
@@ -25,6 +26,7 @@ from stage3_lowering.lowering.triton_blocks import Blocks, blocks_of, is_far
 from stage3_lowering.lowering.triton_columns_with_rows import columns_with_rows_source
 from stage3_lowering.lowering.triton_configurations import arguments_at, other_blocks
 from stage3_lowering.lowering.triton_loops import INDENT, axis_points, row_points, section
+from stage3_lowering.lowering.triton_matmul import matmul_source, other_matmul_sources
 from stage3_lowering.lowering.triton_online import in_one_pass, online_section
 from stage3_lowering.lowering.triton_ops import HELPERS, POINTERS
 from stage3_lowering.lowering.triton_statements import Statements
@@ -52,6 +54,7 @@ TEMPLATES: dict[str, Callable[[Kernel, Mapping[str, TensorMeta], str], tuple[str
     BY_COLUMNS: attention_backward_source,
     COLUMNS_WITH_ROWS: columns_with_rows_source,
     TOGETHER: together_source,
+    MATMUL: matmul_source,
 }
 
 
@@ -60,6 +63,7 @@ OTHERS: dict[str, Callable[[Kernel, Mapping[str, TensorMeta], str], Iterable[tup
     "attention": other_attention_sources,
     BY_ROWS: other_attention_backward_sources,
     BY_COLUMNS: other_attention_backward_sources,
+    MATMUL: other_matmul_sources,
 }
 
 

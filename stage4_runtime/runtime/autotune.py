@@ -21,8 +21,9 @@ from typing import Any
 from stage4_runtime.runtime import cache, measuring, triton_units
 from stage4_runtime.runtime.triton_units import TritonKernel
 from stage_contracts import events
+from stage_contracts.device import Device
 from stage_contracts.errors import BuildError
-from stage_contracts.program import Program, SourceUnit
+from stage_contracts.program import Configuration, Program, SourceUnit, Target
 
 GAIN = 0.03  # of the rule's time: less is noise
 Times = Sequence[float | None]  # in milliseconds; None: it could not be built, or did not run
@@ -31,7 +32,7 @@ Timer = Callable[[SourceUnit, Sequence[TritonKernel | None]], Times]
 Build = Callable[[SourceUnit], Mapping[str, Any]]
 
 _CHOSEN: dict[str, int] = {}
-_LOCK = threading.Lock()  # the same kernel may be asked for by two threads
+_LOCK = threading.RLock()  # the same kernel may be asked for by two threads, and a product asks for its kernels
 
 
 def configurations(unit: SourceUnit) -> tuple[SourceUnit, ...]:
@@ -47,34 +48,40 @@ def known(unit: SourceUnit) -> SourceUnit | None:
     """The configuration that was chosen before, by this process or another; None: it has to be measured."""
     if not unit.alternatives:
         return unit
-    key = _key(unit)
-    number = _CHOSEN.get(key.digest)
-    if number is None and cache.there(key):
-        number = _read(cache.load(key), len(unit.alternatives))
-    if number is None:
-        return None
-    if key.digest not in _CHOSEN:
-        _CHOSEN[key.digest] = number
-        _tell(unit, number, None, 0.0)
-    return configurations(unit)[number]
+    number = _known(unit.kernels[0], _key(unit), labels(unit))
+    return None if number is None else configurations(unit)[number]
+
+
+def _known(name: str, key: cache.Key, named: Sequence[str]) -> int | None:
+    if key.digest not in _CHOSEN and cache.there(key):
+        number = _read(cache.load(key), len(named))
+        if number is not None:
+            _CHOSEN[key.digest] = number
+            _tell(name, named, number, None, 0.0)
+    return _CHOSEN.get(key.digest)
 
 
 def chosen(unit: SourceUnit, build: Build, timer: Timer | None = None) -> SourceUnit:
     """The fastest configuration, as a unit without alternatives. `build` builds one of them."""
-    if (found := known(unit)) is not None:
-        return found
+    units = configurations(unit)
+    if len(units) == 1:
+        return unit
+    measure = lambda: (timer or TIMER)(unit, _built(units, build))  # noqa: E731
+    return units[choice(unit.kernels[0], _key(unit), labels(unit), measure)]
+
+
+def choice(name: str, key: cache.Key, named: Sequence[str], measure: Callable[[], Times]) -> int:
+    """The number of the fastest way to run `name`: known, or else measured now. `named`: each way, for people."""
     with _LOCK:
-        if (found := known(unit)) is not None:  # another thread was first
-            return found
+        if (number := _known(name, key, named)) is not None:
+            return number
         began = time.perf_counter()
-        units = configurations(unit)
-        times = (timer or TIMER)(unit, _built(units, build))
-        number = fastest(times)
-        _CHOSEN[_key(unit).digest] = number
-        record = {"chosen": number, "times": [*times], "labels": labels(unit)}
-        cache.store(_key(unit), {_FILE: json.dumps(record).encode()})
-        _tell(unit, number, times, time.perf_counter() - began)
-        return units[number]
+        times = measure()
+        number = _CHOSEN[key.digest] = fastest(times)
+        record = {"chosen": number, "times": [*times], "named": [*named]}
+        cache.store(key, {_FILE: json.dumps(record).encode()})
+        _tell(name, named, number, times, time.perf_counter() - began)
+        return number
 
 
 def chosen_program(program: Program) -> Program:
@@ -98,10 +105,14 @@ def fastest(times: Times) -> int:
 
 def labels(unit: SourceUnit) -> list[str]:
     """What each configuration is, for people."""
-    from stage_contracts.program import Configuration
-
     (name,) = unit.kernels
     return [c.label for c in (Configuration(unit.text, unit.grids[name]), *unit.alternatives)]
+
+
+def product_choice(name: str, question: str, target: Target, named: Sequence[str], measure: Callable[[], Times]) -> int:
+    """As `choice`, of programs: `question` decides which is the fastest, beside the GPU and the compiler."""
+    parts = {"question": question, "ways": " | ".join(named), **_place(target)}
+    return choice(name, cache.Key(f"choice {name}", parts), named, measure)
 
 
 def forget_chosen() -> None:
@@ -125,10 +136,16 @@ def _key(unit: SourceUnit) -> cache.Key:
     parts = {
         "configurations": hashlib.sha256(json.dumps(texts).encode()).hexdigest(),
         "arguments": json.dumps(unit.arguments),
-        "device": f"{unit.target.arch} {DEVICE_NAME(unit)}",
-        "compiler": f"triton {triton_units.triton_version()}",
+        **_place(unit.target),
     }
     return cache.Key(f"choice {unit.name}", parts)
+
+
+def _place(target: Target) -> dict[str, str]:
+    return {
+        "device": f"{target.arch} {DEVICE_NAME(target.device)}",
+        "compiler": f"triton {triton_units.triton_version()}",
+    }
 
 
 def _nameless(text: str, name: str) -> str:
@@ -144,12 +161,12 @@ def _nameless_grid(grid: Mapping[str, Any]) -> dict[str, Any]:
     return {**grid, "signature": [*grid["signature"].values()], "grid": [*map(str, grid["grid"])]}
 
 
-def _read(files: Mapping[str, bytes] | None, others: int) -> int | None:
+def _read(files: Mapping[str, bytes] | None, ways: int) -> int | None:
     try:
         number = int(json.loads((files or {})[_FILE])["chosen"])
     except (KeyError, ValueError, TypeError):
         return None
-    return number if 0 <= number <= others else None
+    return number if 0 <= number < ways else None
 
 
 def _built(units: Sequence[SourceUnit], build: Build) -> list[TritonKernel | None]:
@@ -168,12 +185,11 @@ def _built(units: Sequence[SourceUnit], build: Build) -> list[TritonKernel | Non
         return [f.result() for f in [pool.submit(copy_context().run, attempt, one) for one in units]]
 
 
-def _tell(unit: SourceUnit, number: int, times: Times | None, seconds: float) -> None:
+def _tell(name: str, named: Sequence[str], number: int, times: Times | None, seconds: float) -> None:
     """An event for each choice; `times` is None where nothing was measured."""
-    named = labels(unit)
     said = dict(zip(named, times, strict=True)) if times is not None else {}
     events.record(
-        "autotune", unit.kernels[0], chosen=named[number], measured=times is not None, times=said, seconds=seconds
+        "autotune", name, chosen=named[number], measured=times is not None, times=said, seconds=seconds
     )
 
 
@@ -205,13 +221,12 @@ def device_times(unit: SourceUnit, kernels: Sequence[TritonKernel | None]) -> Ti
         return [None if c is None else next(found) for c in calls]
 
 
-def device_name(unit: SourceUnit) -> str:
+def device_name(device: Device) -> str:
     """The GPU's name: two kinds of one architecture have other numbers of multiprocessors."""
     from stage4_runtime.runtime.cuda import import_cupy
 
-    properties = import_cupy().cuda.runtime.getDeviceProperties(unit.target.device.index)
-    return str(properties["name"])
+    return str(import_cupy().cuda.runtime.getDeviceProperties(device.index)["name"])
 
 
 TIMER: Timer = device_times
-DEVICE_NAME: Callable[[SourceUnit], str] = device_name
+DEVICE_NAME: Callable[[Device], str] = device_name

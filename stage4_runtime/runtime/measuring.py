@@ -20,7 +20,7 @@ _ONE_AT_A_TIME = threading.Lock()  # two measurements at once would measure each
 def milliseconds(cp: Any, calls: Sequence[Callable[[int], Any]]) -> list[float | None]:
     """The time of each call, in milliseconds; None for one that failed."""
     with _ONE_AT_A_TIME:
-        stream = cp.cuda.Stream(non_blocking=True)
+        stream = _stream(cp)
         cp.cuda.get_current_stream().synchronize()  # the memory is filled there; what runs there would be measured, too
         with stream:
             graphs = [_captured(cp, stream, call) for call in calls]
@@ -31,6 +31,16 @@ def milliseconds(cp: Any, calls: Sequence[Callable[[int], Any]]) -> list[float |
                         replayed, repeats = graph
                         found.append(_between_events(cp, stream, lambda of=replayed: of.launch(stream)) / repeats)
     return [min(found) if found else None for found in times]
+
+
+_STREAMS: dict[tuple[Any, int], Any] = {}  # one for a device: each stream's products have a workspace
+
+
+def _stream(cp: Any) -> Any:
+    key = cp, cp.cuda.runtime.getDevice()
+    if key not in _STREAMS:
+        _STREAMS[key] = cp.cuda.Stream(non_blocking=True)
+    return _STREAMS[key]
 
 
 def _captured(cp: Any, stream: Any, call: Callable[[int], Any]) -> tuple[Any, int] | None:
