@@ -39,12 +39,12 @@ def matmul_templates(program: Program, target: Target) -> Program:
     uses, taken = step_uses(program), set[int]()
     faster: list[_Match] = []
     for match in _matches(uses, {*program.kernels}):
-        if taken & {match.product, match.last}:
-            continue
+        if match.last in taken:  # the kernel after it is part of another product
+            match = _alone(program, match.product, match.kernel.name)
         ways = (piece(program, match, fused=False), piece(program, match, fused=True))
         if ask(question(ways[1]), ways) == 1:
             faster.append(match)
-            taken |= {match.product, match.last}
+            taken.add(match.last)
     return _replaced(program, faster) if faster else program
 
 
@@ -65,7 +65,7 @@ def _matches(uses: StepUses, names: set[str]) -> list[_Match]:
         if product is None:
             continue
         name = free_name(TEMPLATE, {*names, *(m.kernel.name for m in found)})
-        found.append(_with_reader(uses, number, product, name) or _alone(program, number, product, name))
+        found.append(_with_reader(uses, number, product, name) or _alone(program, number, name))
     # a kernel that reads two products becomes part of the later one: the other is there by then
     return sorted(found, key=lambda match: (match.last == match.product, -match.product))
 
@@ -78,7 +78,9 @@ def _product(step: Any, program: Program) -> Contraction | None:
     return found if fixed and found.k >= SHORTEST and found.n >= SHORTEST else None
 
 
-def _alone(program: Program, number: int, product: Contraction, name: str) -> _Match:
+def _alone(program: Program, number: int, name: str) -> _Match:
+    product = product_of(program.steps[number], program.buffers)
+    assert product is not None
     dtype = program.buffers[product.c.buffer].meta.dtype
     nest = product_nest(product, dtype, program)
     return _Match(number, number, Kernel(name, (nest,), _params((nest,), ()), template=TEMPLATE))

@@ -49,6 +49,11 @@ LARGE = (
 FEW_ROWS = (
     MatmulTiles(16, 64, 128, 4, 4), MatmulTiles(16, 32, 128, 2, 5), MatmulTiles(16, 128, 128, 4, 3),
     MatmulTiles(16, 32, 256, 4, 4), MatmulTiles(16, 16, 256, 2, 4), MatmulTiles(16, 64, 64, 4, 6),
+    MatmulTiles(16, 16, 128, 1, 4),
+)  # fmt: skip
+FEW_COLUMNS = (
+    MatmulTiles(64, 32, 128, 4, 4), MatmulTiles(128, 32, 64, 4, 4), MatmulTiles(64, 16, 128, 4, 4),
+    MatmulTiles(128, 16, 64, 4, 4), MatmulTiles(32, 16, 128, 2, 4),
 )  # fmt: skip
 SOME_ROWS = (
     MatmulTiles(64, 64, 64, 4, 4), MatmulTiles(64, 32, 128, 4, 4), MatmulTiles(32, 64, 128, 4, 4),
@@ -58,7 +63,7 @@ SOME_ROWS = (
 
 def tiles_for(m: int, n: int, k: int, itemsize: int, arch: str) -> list[MatmulTiles]:
     """The tiles to try for a product of m by k and k by n, the rule's first."""
-    tried = FEW_ROWS if m <= 16 else SOME_ROWS if m <= 64 else LARGE
+    tried = FEW_ROWS if m <= 16 else FEW_COLUMNS if n <= 32 else SOME_ROWS if m <= 64 else LARGE
     fit = [
         t for t in tried
         if itemsize * t.k * (t.m + t.n) * t.stages <= shared_of(arch) and t.n <= max(16, power_of_2(n))

@@ -225,7 +225,8 @@ def device_name(device: Device) -> str:
     """The GPU's name: two kinds of one architecture have other numbers of multiprocessors."""
     from stage4_runtime.runtime.cuda import import_cupy
 
-    return str(import_cupy().cuda.runtime.getDeviceProperties(device.index)["name"])
+    name: bytes = import_cupy().cuda.runtime.getDeviceProperties(device.index)["name"]
+    return name.decode()
 
 
 TIMER: Timer = device_times
