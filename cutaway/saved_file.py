@@ -39,7 +39,14 @@ FORMAT = 1
 HEADER = "header.json"
 # Settings that change what is compiled, and so belong to the function; the others are the loading process's own.
 SECTIONS = ("autograd", "lowering")
-OF_RUNTIME = ("cxx_flags", "cuda_graphs", "cudnn_benchmark", "max_autotune", "cudnn_allow_tf32", "deterministic")
+OF_RUNTIME = (
+    "cxx_flags",
+    "cuda_graphs",
+    "cudnn_benchmark",
+    "max_autotune",
+    "cudnn_allow_tf32",
+    "deterministic",
+)
 BUILT = ("inductor", "cudagraphs")  # backends that make programs; others run the captured graph
 Parts = dict[str, bytes]
 

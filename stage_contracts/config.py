@@ -124,7 +124,9 @@ class RuntimeConfig:
     )
     background: bool = False  # build kernels while the first calls run the graph's operators on NumPy
     never_slower: bool = False  # time a few calls of each new entry against eager, and keep the faster way
-    deterministic: bool = False  # no choice depends on a measurement: the two fields above and max_autotune are off
+    deterministic: bool = (
+        False  # no choice depends on a measurement: the two fields above and max_autotune are off
+    )
     poison: bool = False  # overwrite freed memory, to find code that reads it; programs run step by step
     cuda_graphs: bool = False  # capture GPU programs as CUDA graphs (mode="reduce-overhead")
     # measure which algorithm of cuDNN is fastest (torch.backends.cudnn.benchmark, mode="max-autotune")

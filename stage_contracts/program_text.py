@@ -110,7 +110,11 @@ def _unit_block(unit: SourceUnit) -> str:
     words |= {"target": target.name} | ({"device": str(target.device)} if target.device != CPU else {})
     words |= {"arch": target.arch} if target.arch else {}
     words |= {"options": dict(target.options)} if target.options else {}
-    words |= {"alternatives": tuple((c.text, dict(c.grid)) for c in unit.alternatives)} if unit.alternatives else {}
+    words |= (
+        {"alternatives": tuple((c.text, dict(c.grid)) for c in unit.alternatives)}
+        if unit.alternatives
+        else {}
+    )
     words |= {"arguments": unit.arguments} if unit.arguments else {}
     return f"unit(\n    {keywords(words)},\n    text={_long_text(unit.text)},\n)\n"
 

@@ -1,4 +1,4 @@
-"""What `mode="max-autotune"` gains on a GPU: each program by the rule and by measurement, then both in a second process.
+"""What `mode="max-autotune"` gains on a GPU: each program by the rule and by measurement, then in a second process.
 
 Input: a machine with an NVIDIA GPU, CuPy and Triton. Both ways replay a CUDA graph, so that the kernels alone differ.
     python3 -m benchmarks.gpu.autotune > reports/gpu-autotune.txt
@@ -115,7 +115,9 @@ def one(row: Row, events: CupyEvents) -> tuple[int, int]:
             times[k].append(median_ms(events, call, 2))
     by_rule, measured = (statistics.median(times[k]) for k in (0, 1))
     spent = sum(e.details["seconds"] for e in chosen)
-    print(f"{row.name:<46}{by_rule:9.4f}{measured:9.4f}{by_rule / measured:7.2f}x{cold:8.2f}{spent:8.2f}{far:10.1e}")
+    print(
+        f"{row.name:<46}{by_rule:9.4f}{measured:9.4f}{by_rule / measured:7.2f}x{cold:8.2f}{spent:8.2f}{far:10.1e}"
+    )
     for event in chosen:
         print(f"    {event.name}: {event.details['chosen']}{_times(event)}")
     sys.stdout.flush()
@@ -153,8 +155,12 @@ def main(wanted: str) -> int:
 
     device = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
     print(heading("What max-autotune gains", "make gpu", 0, "cupy", "triton", more=device), flush=True)
-    print("rule: mode=reduce-overhead; tuned: mode=max-autotune; cold: its first call, which compiles and measures;")
-    print("choice: seconds of it that choices took, builds of what was tried among them; apart: from the rule's results")
+    print(
+        "rule: mode=reduce-overhead; tuned: mode=max-autotune; cold: its first call, which compiles and measures;"
+    )
+    print(
+        "choice: seconds of it that choices took, builds of what was tried among them; apart: from the rule's results"
+    )
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "CUTAWAY_RUNTIME_CACHE_DIR": folder}

@@ -271,7 +271,9 @@ def _autotuning(event: Event) -> str | None:
     if not details["measured"]:
         return f"{event.name}: {details['chosen']} (chosen before)"
     rows = sorted(details["times"].items(), key=lambda row: row[1] if row[1] is not None else float("inf"))
-    lines = [f"  {f'{took:.4f} ms' if took is not None else 'does not run':>12}  {label}" for label, took in rows]
+    lines = [
+        f"  {f'{took:.4f} ms' if took is not None else 'does not run':>12}  {label}" for label, took in rows
+    ]
     return "\n".join([f"{event.name}: {details['chosen']} ({details['seconds']:.2f} s)", *lines])
 
 

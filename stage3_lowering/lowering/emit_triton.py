@@ -88,19 +88,24 @@ def emit_triton(program: Program, target: Target) -> Program:
 
 
 def configurations(kernel: Kernel, metas: Mapping[str, TensorMeta], target: Target) -> list[Configuration]:
-    """The kernel as the rule has it. Where the target asks for `max_autotune`, then the others that a build measures: none
-    of a table."""
+    """The kernel as the rule has it. Where the target asks for `max_autotune`, then the others that a build measures:
+    none of a table."""
     measured = bool(target.options.get("max_autotune")) and not kernel.rows
     if kernel.rows or kernel.template:
         template = TEMPLATES.get(kernel.template)
         made = template(kernel, metas, target.arch) if template else table_source(kernel, metas)
-        others = OTHERS[kernel.template](kernel, metas, target.arch) if measured and kernel.template in OTHERS else ()
+        others = (
+            OTHERS[kernel.template](kernel, metas, target.arch)
+            if measured and kernel.template in OTHERS
+            else ()
+        )
         return [Configuration(HEADER + body + helpers_of(body), grid) for body, grid in (made, *others)]
     rule = blocks_of(kernel)
     every = (rule, *(other_blocks(kernel, rule) if measured else ()))
     texts = [emit_kernel(kernel, blocks, metas) for blocks in every]
     return [
-        Configuration(text, _grid(kernel, blocks, metas, text)) for text, blocks in zip(texts, every, strict=True)
+        Configuration(text, _grid(kernel, blocks, metas, text))
+        for text, blocks in zip(texts, every, strict=True)
     ]
 
 

@@ -1,4 +1,4 @@
-"""The pass `matmul_templates`: a product and what is done to each of its elements become one kernel, where that is faster.
+"""The pass `matmul_templates`: a product and what is done to its elements become one kernel, where that is faster.
 
 Input: a Program for a GPU whose target asks for `max_autotune`. A product of halves that one pointwise kernel alone
 reads (a bias, an activation, a residual, casts) could be one Triton kernel with it, or one alone; the other way is the
@@ -74,7 +74,11 @@ def _product(step: Any, program: Program) -> Contraction | None:
     found = product_of(step, program.buffers)
     if found is None or program.buffers[found.c.buffer].meta.dtype.name not in HALVES:
         return None
-    fixed = all(isinstance(x, int) for matrix in (found.a, found.b) for x in (matrix.offset, matrix.row, *matrix.batch))
+    fixed = all(
+        isinstance(x, int)
+        for matrix in (found.a, found.b)
+        for x in (matrix.offset, matrix.row, *matrix.batch)
+    )
     return found if fixed and found.k >= SHORTEST and found.n >= SHORTEST else None
 
 
@@ -116,7 +120,9 @@ def _pointwise(kernel: Kernel, step: Launch) -> bool:
 def _in_place(nest: LoopNest, made: str) -> bool:
     """Whether the nest reads the product only at its own point, and stores at it: the product's elements in order."""
     strides = contiguous_strides(nest.ranges)
-    point = sympy.expand(sum((s * i for s, i in zip(strides, nest.loop_variables, strict=True)), sympy.Integer(0)))
+    point = sympy.expand(
+        sum((s * i for s, i in zip(strides, nest.loop_variables, strict=True)), sympy.Integer(0))
+    )
     loads = [i.args[1:] for i in nest.body if i.op == "load" and i.args[0] == made]
     return all(len(args) == 1 and sympy.expand(args[0]) == point for args in loads)
 
@@ -124,7 +130,9 @@ def _in_place(nest: LoopNest, made: str) -> bool:
 def _params(nests: tuple[LoopNest, ...], inner: Collection[str]) -> tuple[str, ...]:
     read = [name for nest in nests for name in nest.reads]
     written = [name for nest in nests for name in nest.writes]
-    return tuple(dict.fromkeys(n for n in (*(n for n in read if n not in written), *written) if n not in inner))
+    return tuple(
+        dict.fromkeys(n for n in (*(n for n in read if n not in written), *written) if n not in inner)
+    )
 
 
 # ---- what is measured --------------------------------------------------------------------------------------
@@ -163,5 +171,3 @@ def _replaced(program: Program, faster: list[_Match]) -> Program:
         steps[match.product] = None
         steps[match.last] = Launch(match.kernel.name, match.kernel.params)
     return with_kernels(program, tuple(s for s in steps if s is not None), [match.kernel for match in faster])
-
-

@@ -232,7 +232,11 @@ SCHEDULE = PassTable(
             "a gradient's kernel adds up the rows that only it reads",
         ),
         Pass("attention_results", attention_results, "its kernels write where their results are placed"),
-        Pass("matmul_templates", matmul_templates, "what is done to a product's elements joins it, if measured faster"),
+        Pass(
+            "matmul_templates",
+            matmul_templates,
+            "what is done to a product's elements joins it, if measured faster",
+        ),
         Pass("product_bias", product_bias, "on a GPU a product adds the row that a kernel only added"),
         Pass("rows_in_scratch", rows_in_scratch, "rows that only their kernel reads stay in its scratch"),
         Pass("columns_with_rows", columns_with_rows, "sums over columns are made beside rows on a GPU"),

@@ -118,7 +118,9 @@ def other_attention_backward_sources(
 class _Side:
     """Writes one of the two kernels. `fixed` and `moving` are "row" and "column", or the other way round."""
 
-    def __init__(self, kernel: Kernel, far: bool, arch: str, dtype: DType, tiles: Tiles | None = None) -> None:
+    def __init__(
+        self, kernel: Kernel, far: bool, arch: str, dtype: DType, tiles: Tiles | None = None
+    ) -> None:
         self.far, self.rows = far, kernel.template == BY_ROWS
         self.dtype, self.precision = TRITON_TYPES[dtype.name], precision_of(dtype)
         self.given, rest = kernel.nests[:2], kernel.nests[2:]

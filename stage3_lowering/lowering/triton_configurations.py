@@ -26,7 +26,12 @@ TILES = ((32, 32, 4), (64, 64, 8), (32, 64, 4), (64, 32, 4))  # (rows, columns, 
 ROW_WARPS = (4, 8, 16, 1)  # of a kernel that holds rows
 LONG = ((2048, 8), (4096, 8), (8192, 16), (2048, 16))  # (elements at once, warps) of a longer row
 LONGEST_HELD, MOST_WARPS = 32768, 32  # a row that 32 warps can hold
-FACTORS = ((1, 2, 1), (2, 1, 1), (1, 1, 2), (2, 1, 2))  # of a block of columns: (columns, rows, warps), times the rule's
+FACTORS = (
+    (1, 2, 1),
+    (2, 1, 1),
+    (1, 1, 2),
+    (2, 1, 2),
+)  # of a block of columns: (columns, rows, warps), times the rule's
 MOST = 6  # that are tried beside the rule's
 
 
@@ -41,7 +46,9 @@ def _kind(kernel: Kernel, blocks: Blocks) -> Callable[[Kernel, Blocks], Iterable
         return _pointwise
     if blocks.across is not None:
         return _transposed
-    rows_in_order = blocks.x == tuple(range(len(kernel.nests[0].ranges))) and blocks.xblock * 4 <= blocks.rblock
+    rows_in_order = (
+        blocks.x == tuple(range(len(kernel.nests[0].ranges))) and blocks.xblock * 4 <= blocks.rblock
+    )
     return _rows if rows_in_order or blocks.warps == 1 else _columns
 
 
@@ -67,9 +74,9 @@ def _rows(kernel: Kernel, blocks: Blocks) -> Iterable[Blocks]:
     yield from (replace(blocks, warps=w) for w in ROW_WARPS if 128 <= elements // w <= 8192)
     if blocks.xblock > 1:
         yield replace(blocks, xblock=blocks.xblock // 2)
-    if elements <= 2048 and not is_open(points := plain(math.prod(kernel.nests[0].ranges))):
-        if 2 * blocks.xblock <= points:
-            yield replace(blocks, xblock=2 * blocks.xblock)
+    points = plain(math.prod(kernel.nests[0].ranges))
+    if elements <= 2048 and not is_open(points) and 2 * blocks.xblock <= points:
+        yield replace(blocks, xblock=2 * blocks.xblock)
     if blocks.rblock > LONG_BLOCK and not kernel.row_buffers:
         yield replace(blocks, xblock=1, rblock=LONG_BLOCK, whole_row=False, warps=LONG_WARPS)
 

@@ -1,8 +1,8 @@
 """Triton for the template `matmul`: a product, tile by tile, and what is done to each element while a tile is held.
 
 Input: matmul_templates.py's kernel: the nest of the product, then pointwise nests over the same points. A program takes
-one tile of the result; groups of tiles that share operands run at the same time, so that the cache has these. Halves are
-multiplied by tensor cores, added up in float32 and rounded once, before what follows.
+one tile of the result; groups of tiles that share operands run at the same time, so that the cache has these. Halves
+are multiplied by tensor cores, added up in float32 and rounded once, before what follows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GROUP = 8  # rows of tiles that run at the same time
 
 @dataclass(frozen=True)
 class MatmulTiles:
-    """Rows and columns of the result that a program makes, how much it adds up at once, warps, and blocks on the way."""
+    """Rows and columns of the result that a program makes, how much it adds up at once, warps, blocks on the way."""
 
     m: int
     n: int
@@ -108,7 +108,10 @@ class _Writer:
         self, kernel: Kernel, metas: Mapping[str, TensorMeta], arch: str, tiles: MatmulTiles | None
     ) -> None:
         self.names = {name: f"{name}_ptr" for name in (*kernel.params, *kernel.internal)}
-        self.kernel, (self.product, *self.after) = kernel, (_renamed(nest, self.names) for nest in kernel.nests)
+        self.kernel, (self.product, *self.after) = (
+            kernel,
+            (_renamed(nest, self.names) for nest in kernel.nests),
+        )
         *self.batch, self.m, self.n = self.product.ranges
         (self.k,) = self.product.reduction_ranges
         self.dtype = metas[kernel.nests[0].body[0].args[0]].dtype
@@ -181,8 +184,8 @@ class _Writer:
             return [f"tl.store({out} + ({at}) + {inner}, product{mask})"]
         nests = [self._as_matrix(nest) for nest in self.after]
         blocks = Blocks((0,), 1, self.tiles.m, self.tiles.n, False, self.tiles.warps)
-        params, inner = (tuple(self.names[n] for n in of) for of in (self.kernel.params, self.kernel.internal))
-        tile = Kernel(self.kernel.name, tuple(nests), params, inner)
+        params, held = (tuple(self.names[n] for n in of) for of in (self.kernel.params, self.kernel.internal))
+        tile = Kernel(self.kernel.name, tuple(nests), params, held)
         writer = Statements(tile, blocks)
         writer.sizes |= {"batch"}
         made = self.product.body[-1].args[0]

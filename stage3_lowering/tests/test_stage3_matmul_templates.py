@@ -15,7 +15,7 @@ import pytest
 
 from stage3_lowering.interpret import interpret_program
 from stage3_lowering.lowering.triton_matmul import FEW_ROWS, LARGE, SOME_ROWS, tiles_for
-from stage3_lowering.tests.graphs import CPP, TRITON, trace
+from stage3_lowering.tests.graphs import CPP, TRITON, configured, trace
 from stage_contracts import dtype as dt
 from stage_contracts.measured import answering
 from stage_contracts.program import External, Launch, Target
@@ -51,17 +51,6 @@ def scheduled(seam, function, arrays, answer=1, target=MEASURED):
 
 def templates(program):
     return [k.template for k in program.kernels.values() if k.template]
-
-
-def configured(program):
-    """The program in each configuration of its one kernel."""
-    (unit,) = program.units
-    (name,) = unit.kernels
-    yield program
-    for other in unit.alternatives:
-        kernel = replace(program.kernels[name], grid=other.grid)
-        own = replace(unit, text=other.text, grids={name: other.grid}, alternatives=())
-        yield program.with_(units=(own,), kernels={name: kernel})
 
 
 # ---- drawn programs --------------------------------------------------------------------------------------------
@@ -104,7 +93,11 @@ def drawn(seed):
     draw = random.Random(seed)
     dtype = draw.choice(sorted(TYPES))
     batch = draw.choice(((), (), (2,), (3,), (2, 2)))
-    m, n, k = draw.choice((1, 5, 16, 33, 70, 130)), draw.choice((16, 40, 64, 130)), draw.choice((16, 24, 64, 100))
+    m, n, k = (
+        draw.choice((1, 5, 16, 33, 70, 130)),
+        draw.choice((16, 40, 64, 130)),
+        draw.choice((16, 24, 64, 100)),
+    )
     turned = draw.random() < 0.4, draw.random() < 0.4
     a = quarters(draw, *batch, *((k, m) if turned[0] else (m, k)), dtype=dtype)
     shared = batch and draw.random() < 0.3  # one matrix for all points of the batch
@@ -211,7 +204,10 @@ def test_a_result_may_be_stored_the_other_way_round(seam):
 
 def test_float32_and_short_products_stay(seam):
     function = lambda c, x, y: c.maximum(c.matmul(x, y), 0.0)  # noqa: E731
-    for arrays in ([a.astype(np.float32) for a in half_arrays((40, 32), (32, 40))], half_arrays((40, 8), (8, 40))):
+    for arrays in (
+        [a.astype(np.float32) for a in half_arrays((40, 32), (32, 40))],
+        half_arrays((40, 8), (8, 40)),
+    ):
         assert not scheduled(seam, function, arrays)[2]
 
 

@@ -32,7 +32,9 @@ Timer = Callable[[SourceUnit, Sequence[TritonKernel | None]], Times]
 Build = Callable[[SourceUnit], Mapping[str, Any]]
 
 _CHOSEN: dict[str, int] = {}
-_LOCK = threading.RLock()  # the same kernel may be asked for by two threads, and a product asks for its kernels
+_LOCK = (
+    threading.RLock()
+)  # the same kernel may be asked for by two threads, and a product asks for its kernels
 
 
 def configurations(unit: SourceUnit) -> tuple[SourceUnit, ...]:
@@ -109,7 +111,9 @@ def labels(unit: SourceUnit) -> list[str]:
     return [c.label for c in (Configuration(unit.text, unit.grids[name]), *unit.alternatives)]
 
 
-def product_choice(name: str, question: str, target: Target, named: Sequence[str], measure: Callable[[], Times]) -> int:
+def product_choice(
+    name: str, question: str, target: Target, named: Sequence[str], measure: Callable[[], Times]
+) -> int:
     """As `choice`, of programs: `question` decides which is the fastest, beside the GPU and the compiler."""
     parts = {"question": question, "ways": " | ".join(named), **_place(target)}
     return choice(name, cache.Key(f"choice {name}", parts), named, measure)
@@ -179,7 +183,7 @@ def _built(units: Sequence[SourceUnit], build: Build) -> list[TritonKernel | Non
             if one is units[0]:
                 raise
             return None
-        return kernel  # type: ignore[no-any-return]
+        return kernel
 
     with ThreadPoolExecutor(len(units)) as pool:
         return [f.result() for f in [pool.submit(copy_context().run, attempt, one) for one in units]]
@@ -205,7 +209,9 @@ def device_times(unit: SourceUnit, kernels: Sequence[TritonKernel | None]) -> Ti
         try:
             taken = [n if dtype == "size" else array(dtype, n) for dtype, n in unit.arguments]
         except cp.cuda.memory.OutOfMemoryError:
-            events.record("fallback", "autotune", unit=unit.name, reason="no memory to measure in; the rule decides")
+            events.record(
+                "fallback", "autotune", unit=unit.name, reason="no memory to measure in; the rule decides"
+            )
             return [0.0, *[None] * len(unit.alternatives)]
         values = [each if isinstance(each, int) else each.data.ptr for each in taken]
 

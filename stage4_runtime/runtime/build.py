@@ -108,7 +108,7 @@ def _lock_of(digest: str) -> threading.Lock:
 
 
 def forget_built() -> None:
-    """Drop this process's built units and choices, so that the next build asks the disk cache. For tests and timings."""
+    """Drop this process's units and choices, so that the next build asks the disk cache. For tests and timings."""
     autotune.forget_chosen()
     with _LOCKS_LOCK:
         _BUILT.clear()

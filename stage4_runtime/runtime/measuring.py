@@ -1,8 +1,8 @@
 """How long calls take on a GPU: each captured as a CUDA graph of repeats, replayed in turn, timed by events.
 
 Input: calls of a stream, which use memory that was made for this. A graph's kernels follow one another whatever the
-host does meanwhile. The calls take turns, so that what the GPU's clock does meets all of them; the shortest time of each
-counts. `scratch` makes the memory: never the user's arrays.
+host does meanwhile. The calls take turns, so that what the GPU's clock does meets all of them; the shortest time of
+each counts. `scratch` makes the memory: never the user's arrays.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 REPEATS, ROUNDS = 20, 4  # launches in a graph, at most; replays of it
@@ -29,7 +30,7 @@ def milliseconds(cp: Any, calls: Sequence[Callable[[int], Any]]) -> list[float |
                 for graph, found in zip(graphs, times, strict=True):
                     if graph is not None:
                         replayed, repeats = graph
-                        found.append(_between_events(cp, stream, lambda of=replayed: of.launch(stream)) / repeats)
+                        found.append(_between_events(cp, stream, partial(replayed.launch, stream)) / repeats)
     return [min(found) if found else None for found in times]
 
 
@@ -77,8 +78,8 @@ def _between_events(cp: Any, stream: Any, run: Callable[[], Any]) -> float:
 
 @contextmanager
 def scratch(cp: Any) -> Iterator[Callable[[str, int], Any]]:
-    """`array(dtype, elements)`: memory to measure on, given back at the end. Numbers that are not integers are drawn, for
-    a GPU multiplies zeros faster; integers are zeros, which as places are in range."""
+    """`array(dtype, elements)`: memory to measure on, given back at the end. Numbers that are not integers are drawn,
+    for a GPU multiplies zeros faster; integers are zeros, which as places are in range."""
     pool = cp.cuda.MemoryPool()
     kept: list[Any] = []
 
