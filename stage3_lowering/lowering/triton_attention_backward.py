@@ -137,11 +137,14 @@ class _Side:
         self.values = {key: term for key, term in self.stores.items() if key[0] in {n.name for n in values}}
         self.made = [self._made(nest) for nest in after]
         self.valid = self._valid()
-        widest = max(*(n.reduction_ranges[0] for n in self.given), *(m.width for m in self.made))
-        cuts = bool(self.valid)
-        self.tiles = tiles or backward_tiles(block_width(widest), arch, dtype.itemsize, self.rows, cuts)
+        self.tiles = tiles or self._tiles_of(arch, dtype)
         self.cut = self.moving_size % self.tiles.columns != 0
         self.fixed_mask = f"{self.fixed}_mask" if self.fixed_size % self.tiles.rows else ""
+
+    def _tiles_of(self, arch: str, dtype: DType) -> Tiles:
+        """The tiles of the rule."""
+        widest = max(*(n.reduction_ranges[0] for n in self.given), *(m.width for m in self.made))
+        return backward_tiles(block_width(widest), arch, dtype.itemsize, self.rows, bool(self.valid))
 
     def _made(self, nest: LoopNest) -> Made:
         left, right = nest.body[0].args[0], nest.body[2].args[0]

@@ -18,7 +18,7 @@ from contextvars import copy_context
 from dataclasses import replace
 from typing import Any
 
-from stage4_runtime.runtime import cache, measuring, triton_units
+from stage4_runtime.runtime import cache, triton_units
 from stage4_runtime.runtime.triton_units import TritonKernel
 from stage_contracts import events
 from stage_contracts.device import Device
@@ -32,6 +32,9 @@ Timer = Callable[[SourceUnit, Sequence[TritonKernel | None]], Times]
 Build = Callable[[SourceUnit], Mapping[str, Any]]
 
 _CHOSEN: dict[str, int] = {}
+# What measures the configurations of a unit, and the name of a GPU: kernel_times.py's, which runtime/__init__.py puts
+# here, for that file launches kernels and so comes after `build`.
+_DEVICE: list[Any] = []
 _LOCK = (
     threading.RLock()
 )  # the same kernel may be asked for by two threads, and a product asks for its kernels
@@ -68,7 +71,7 @@ def chosen(unit: SourceUnit, build: Build, timer: Timer | None = None) -> Source
     units = configurations(unit)
     if len(units) == 1:
         return unit
-    measure = lambda: (timer or TIMER)(unit, _built(units, build))  # noqa: E731
+    measure = lambda: (timer or _DEVICE[0])(unit, _built(units, build))  # noqa: E731
     return units[choice(unit.kernels[0], _key(unit), labels(unit), measure)]
 
 
@@ -119,6 +122,11 @@ def product_choice(
     return choice(name, cache.Key(f"choice {name}", parts), named, measure)
 
 
+def measure_with(timer: Timer, device_name: Callable[[Device], str]) -> None:
+    """From now on, kernels are measured by `timer`."""
+    _DEVICE[:] = [timer, device_name]
+
+
 def forget_chosen() -> None:
     """Drop this process's choices, so that the next build asks the disk cache. For tests and timings."""
     _CHOSEN.clear()
@@ -147,7 +155,7 @@ def _key(unit: SourceUnit) -> cache.Key:
 
 def _place(target: Target) -> dict[str, str]:
     return {
-        "device": f"{target.arch} {DEVICE_NAME(target.device)}",
+        "device": f"{target.arch} {_DEVICE[1](target.device)}",
         "compiler": f"triton {triton_units.triton_version()}",
     }
 
@@ -195,45 +203,3 @@ def _tell(name: str, named: Sequence[str], number: int, times: Times | None, sec
     events.record(
         "autotune", name, chosen=named[number], measured=times is not None, times=said, seconds=seconds
     )
-
-
-# ---- on the device -----------------------------------------------------------------------------------------
-
-
-def device_times(unit: SourceUnit, kernels: Sequence[TritonKernel | None]) -> Times:
-    """Measured on the unit's device, in memory of the sizes that the kernel takes."""
-    from stage4_runtime.runtime.cuda import import_cupy, kernel_launcher
-
-    cp = import_cupy()
-    with cp.cuda.Device(unit.target.device.index), measuring.scratch(cp) as array:
-        try:
-            taken = [n if dtype == "size" else array(dtype, n) for dtype, n in unit.arguments]
-        except cp.cuda.memory.OutOfMemoryError:
-            events.record(
-                "fallback", "autotune", unit=unit.name, reason="no memory to measure in; the rule decides"
-            )
-            return [0.0, *[None] * len(unit.alternatives)]
-        values = [each if isinstance(each, int) else each.data.ptr for each in taken]
-
-        def call(kernel: TritonKernel) -> Callable[[int], Any] | None:
-            try:
-                launch = kernel_launcher(cp.cuda.driver, kernel)
-            except Exception:  # more shared memory than there is, say
-                return None
-            return lambda stream: launch(stream, *values)
-
-        calls = [None if kernel is None else call(kernel) for kernel in kernels]
-        found = iter(measuring.milliseconds(cp, [c for c in calls if c is not None]))
-        return [None if c is None else next(found) for c in calls]
-
-
-def device_name(device: Device) -> str:
-    """The GPU's name: two kinds of one architecture have other numbers of multiprocessors."""
-    from stage4_runtime.runtime.cuda import import_cupy
-
-    name: bytes = import_cupy().cuda.runtime.getDeviceProperties(device.index)["name"]
-    return name.decode()
-
-
-TIMER: Timer = device_times
-DEVICE_NAME: Callable[[Device], str] = device_name

@@ -71,13 +71,13 @@ def compiler(monkeypatch):
         BUILDERS, "triton", Builder(triton_units.key, make, triton_units.load, triton_units.own)
     )
     monkeypatch.setattr(triton_units, "triton_version", lambda: "3.6.0")
-    monkeypatch.setattr(autotune, "DEVICE_NAME", lambda of: "a GPU")
+    monkeypatch.setattr(autotune, "_DEVICE", [None, lambda of: "a GPU"])
     make.made, make.refused = made, refused
     return make
 
 
 def on(monkeypatch, device):
-    monkeypatch.setattr(autotune, "TIMER", device)
+    autotune.measure_with(device, lambda of: "a GPU")
     return device
 
 

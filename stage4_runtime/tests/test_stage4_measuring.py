@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from stage4_runtime.runtime import autotune, measuring
+from stage4_runtime.runtime.kernel_times import device_name, device_times
 from stage4_runtime.runtime.triton_units import TritonKernel
 from stage4_runtime.tests.fake_cupy import Array, FakeCupy, empty
 from stage4_runtime.tests.test_stage4_autotune import unit
@@ -95,16 +96,16 @@ def test_memory_to_measure_on():
 
 def test_a_units_configurations_are_measured_on_the_device(monkeypatch):
     clock = Clock({"one": 2.0, "two": 1.0})
-    monkeypatch.setattr("stage4_runtime.runtime.cuda.import_cupy", lambda: clock)
+    monkeypatch.setattr("stage4_runtime.runtime.kernel_times.import_cupy", lambda: clock)
     one, two = (TritonKernel(b"", "", name, 0, 4, 0, ("*fp32", "*fp32")) for name in ("one", "two"))
-    assert autotune.device_times(unit(), [one, None, two]) == pytest.approx([2.0, None, 1.0])
-    assert autotune.device_name(unit().target.device) == "a GPU"
+    assert device_times(unit(), [one, None, two]) == pytest.approx([2.0, None, 1.0])
+    assert device_name(unit().target.device) == "a GPU"
 
 
 def test_without_memory_to_measure_in_the_rule_decides(monkeypatch, event_log):
     clock = Clock({})
-    monkeypatch.setattr("stage4_runtime.runtime.cuda.import_cupy", lambda: clock)
+    monkeypatch.setattr("stage4_runtime.runtime.kernel_times.import_cupy", lambda: clock)
     clock.zeros = lambda *_: (_ for _ in ()).throw(MemoryError())
-    assert autotune.fastest(autotune.device_times(unit(), [None, None, None])) == 0
+    assert autotune.fastest(device_times(unit(), [None, None, None])) == 0
     (event,) = event_log("fallback")
     assert event.name == "autotune"
