@@ -6,8 +6,8 @@ Input: Programs from lowering. CuPy and Triton are imported only when a program 
 from stage4_runtime.runtime.autotune import measure_with
 from stage4_runtime.runtime.build import build
 from stage4_runtime.runtime.cuda import gpu_architecture
-from stage4_runtime.runtime.kernel_times import device_name, device_times
 from stage4_runtime.runtime.dispatch import dispatch, explain_miss, explain_misses
+from stage4_runtime.runtime.kernel_times import device_name, device_times
 from stage4_runtime.runtime.launch import launch
 from stage4_runtime.runtime.numpy_fallback import launch_on_numpy
 from stage4_runtime.runtime.plan_memory import lifetimes, plan_memory
