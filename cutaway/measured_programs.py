@@ -54,11 +54,7 @@ def times_of(programs: Sequence[Program], pipeline: Pipeline, target: Target) ->
                 memory = array(meta.dtype.name, math.ceil(span(meta) / meta.dtype.itemsize))
                 arrays.append(cp.ndarray(meta.shape, meta.dtype.numpy, memory.data, byte_strides(meta)))
             calls.append(_call(finished(program, pipeline, target), arrays))
-        library, template = milliseconds(cp, calls)
-        return [
-            library,
-            template if library is not None else None,
-        ]  # nothing gains over what could not be measured
+        return milliseconds(cp, calls)
 
 
 def finished(program: Program, pipeline: Pipeline, target: Target) -> Callable[..., tuple]:

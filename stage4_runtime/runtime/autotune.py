@@ -75,14 +75,20 @@ def chosen(unit: SourceUnit, build: Build, timer: Timer | None = None) -> Source
     return units[choice(unit.kernels[0], _key(unit), labels(unit), measure)]
 
 
-def choice(name: str, key: cache.Key, named: Sequence[str], measure: Callable[[], Times]) -> int:
+def choice(
+    name: str,
+    key: cache.Key,
+    named: Sequence[str],
+    measure: Callable[[], Times],
+    pick: Callable[[Times], int] | None = None,
+) -> int:
     """The number of the fastest way to run `name`: known, or else measured now. `named`: each way, for people."""
     with _LOCK:
         if (number := _known(name, key, named)) is not None:
             return number
         began = time.perf_counter()
         times = measure()
-        number = _CHOSEN[key.digest] = fastest(times)
+        number = _CHOSEN[key.digest] = (pick or fastest)(times)
         record = {"chosen": number, "times": [*times], "named": [*named]}
         cache.store(key, {_FILE: json.dumps(record).encode()})
         _tell(name, named, number, times, time.perf_counter() - began)
@@ -119,7 +125,12 @@ def product_choice(
 ) -> int:
     """As `choice`, of programs: `question` decides which is the fastest, beside the GPU and the compiler."""
     parts = {"question": question, "ways": " | ".join(named), **_place(target)}
-    return choice(name, cache.Key(f"choice {name}", parts), named, measure)
+    return choice(name, cache.Key(f"choice {name}", parts), named, measure, _compared)
+
+
+def _compared(times: Times) -> int:
+    """As `fastest`, but nothing gains over a rule's program that could not be measured: it may run all the same."""
+    return 0 if times[0] is None else fastest(times)
 
 
 def measure_with(timer: Timer, device_name: Callable[[Device], str]) -> None:
