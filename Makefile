@@ -39,7 +39,7 @@
 #   make cache-faults    many processes on one cache folder, with random kills and damage; many threads, many shapes
 #   make random-bits     a million draws of every distribution, every build, bit for bit (DRAWS=, JOBS=)
 #   make vector-math     the errors of the generated C++'s mathematical functions
-#   make gpu             every operator, the skeleton, users' kernels, the profiler, on an NVIDIA GPU (CuPy, Triton)
+#   make gpu             every operator, the skeleton, users' kernels, copies, the profiler, on an NVIDIA GPU (CuPy, Triton)
 #   make gpu-compiled    compiled operators in three dtypes and random programs on an NVIDIA GPU, against eager there
 #   make gpu-speed       compiled programs on an NVIDIA GPU beside torch.compile, where torch is installed
 #   make gpu-losses      fifty steps of training on an NVIDIA GPU beside torch's eager and torch.compile
@@ -178,7 +178,7 @@ random-bits: $(VENV)/installed-test | build
 # Whichever python3 has CuPy: a GPU machine often brings its own.
 GPU_PYTHON ?= python3
 gpu: | build
-	for name in eager skeleton user_kernels graphs profiler guides safety; do \
+	for name in eager skeleton user_kernels graphs streams copies profiler guides safety; do \
 	    $(GPU_PYTHON) benchmarks/gpu/$$name.py > build/gpu.txt || { cat build/gpu.txt; exit 1; }; \
 	    mv build/gpu.txt reports/gpu-$$name.txt; tail -n 1 reports/gpu-$$name.txt; done
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cutaway import repro
+from cutaway.array_context import arrays_placed
 from cutaway.artifacts import Artifacts
 from cutaway.backends import Backend
 from cutaway.debug.verify_guards import guards_verified
@@ -20,6 +21,7 @@ from cutaway.internal_errors import Fault, reaches_the_user, stage_of
 from cutaway.pipelines import default_pipeline
 from cutaway.residual import example_inputs, guard_function, residual_function
 from stage0_eager import set_grad_enabled
+from stage0_eager.defaults import get_default_device
 from stage0_eager.nn.module import structure_epoch
 from stage0_eager.state import ordinary_modes
 from stage0_eager.utils.break_errors import errors_on_graph_break
@@ -202,6 +204,7 @@ def _captured_and_compiled(
     """One attempt to compile the frame. The policy says which sizes are open."""
     with events.timed("pass", "capture"), config.patch(WHOLE if fullgraph else {}):
         frame = pipeline.capture(fn, args, kwargs, policy if policy.supported else STATIC)
+        frame = arrays_placed(frame, get_default_device())
     if frame.closed and not config.current().capture.allow_ignore_mark_dynamic:
         raise ConstraintViolationError(
             f"you marked a size as dynamic, but your code specializes it: {'; '.join(frame.closed)}\n"

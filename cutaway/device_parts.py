@@ -11,8 +11,9 @@ from typing import Any
 
 from cutaway.artifacts import HalfArtifacts
 from cutaway.targets import device_of_graph, target_for
+from stage0_eager.arrays import ARRIVING, arrived
 from stage4_runtime.runtime.numpy_fallback import launch_on_numpy
-from stage_contracts.device import Device
+from stage_contracts.device import CPU, Device
 from stage_contracts.graph import Graph, Node
 from stage_contracts.graph_parts import Part, one_after_another, parts_of
 from stage_contracts.pipeline import Pipeline
@@ -35,18 +36,19 @@ def lower_apart(
 ) -> Callable[[], HalfArtifacts]:
     """As inductor.lower_and_build, for a graph that lies apart: `lower` compiles each part. All are built at once."""
     parts = parts_of(core, numbered(core))
-    builds = [lower(p.graph, d) if (d := _place(p.graph.calls[0])) else None for p in parts]
+    devices = [_place(*part.graph.calls) for part in parts]
+    builds = [lower(p.graph, d) if d else None for p, d in zip(parts, devices, strict=True)]
 
     def finish() -> HalfArtifacts:
         half = HalfArtifacts(core, pipeline, target_for(device_of_graph(core)))
         runs: list[tuple[Callable[..., Any], Part]] = []
-        for part, built in zip(parts, builds, strict=True):
+        for part, device, built in zip(parts, devices, builds, strict=True):
             if built is None:
                 runs.append((launch_on_numpy(part.graph), part))
                 continue
             made = half.subgraphs[part.graph.name] = built()
             assert made.run is not None
-            runs.append((made.run, part))
+            runs.append((_on_what_has_come(made.run) if device == CPU else made.run, part))
         half.run = one_after_another(core, runs)
         half.run.source_text = "\n".join(_described(part.graph) for part in parts)  # type: ignore[attr-defined]
         return half
@@ -54,21 +56,29 @@ def lower_apart(
     return finish
 
 
+def _on_what_has_come(run: Callable[..., tuple]) -> Callable[..., tuple]:
+    """`run` on the CPU, of arrays that may be on their way there."""
+    return lambda *values: run(*map(arrived, values)) if ARRIVING else run(*values)
+
+
 def _described(part: Graph) -> str:
-    device = _place(part.calls[0])
+    device = _place(*part.calls)
     return f"# {part.name}: {len(part.calls)} calls {f'on {device}' if device else 'that move tensors'}"
 
 
-def _place(node: Node) -> Device | None:
-    """The one device that a call is about; None where it moves something."""
-    found = devices_of([node, *node.all_input_nodes])
+def _place(*calls: Node) -> Device | None:
+    """The one device that calls are about; None where they move something."""
+    found = devices_of([*calls, *(given for node in calls for given in node.all_input_nodes)])
     return next(iter(found)) if len(found) == 1 else None
 
 
 def numbered(core: Graph) -> dict[Node, int]:
-    """The part of each call. Each time, all calls run that can at one place: so the parts are few."""
+    """The part of each call. Each time, all calls run that can at one place: so the parts are few.
+
+    Moves of inputs are part 0: a copy that the host does not wait for is under way while other parts compute.
+    """
     places = {n: _place_of(n) for n in core.calls}
-    waiting, part_of, here = list(core.calls), dict[Node, int](), None
+    waiting, part_of, here = list(core.calls), dict[Node, int](), MOVES
     number = 0
     while waiting:
         ready = _ready(waiting, places, here, part_of)
@@ -91,6 +101,9 @@ def _ready(waiting: list[Node], places: dict[Node, Any], here: Any, done: dict[N
         if places[node] == here and not needed:
             found[node] = None
     return list(found)
+
+
+MOVES = str(None)  # in place of a device
 
 
 def _place_of(node: Node) -> Any:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from cutaway import repro
 from cutaway.aot_cache import Halves, Keeper, on_disk
+from cutaway.array_context import placed
 from cutaway.artifacts import Artifacts, HalfArtifacts, Later
 from cutaway.as_captured import as_captured
 from cutaway.building import emitted_program, started
@@ -97,6 +98,7 @@ def eager(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) 
 
 def aot_eager(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
     """Run stage 2's graphs, operator by operator."""
+    place, pipeline = placed(pipeline, artifacts.frame)
     return ahead_of_time(graph, pipeline, artifacts, lambda core, _=(): lambda: (interpreter(core), None))
 
 
@@ -123,7 +125,8 @@ def inductor(
         events.record("fallback", "aot_eager", reason="tensors on the device meta have no data")
         return aot_eager(graph, inputs, pipeline, artifacts)
 
-    apart = lies_apart(graph)
+    place, pipeline = placed(pipeline, artifacts.frame)
+    apart = place is not None or lies_apart(graph)
 
     def lower(part: Graph, of: Device) -> Callable[[], HalfArtifacts]:
         return lower_and_build(part, of, pipeline, (), emitted)

@@ -42,6 +42,7 @@ SECTIONS = ("autograd", "lowering")
 OF_RUNTIME = (
     "cxx_flags",
     "cuda_graphs",
+    "parallel_streams",
     "cudnn_benchmark",
     "max_autotune",
     "cudnn_allow_tf32",
@@ -163,6 +164,7 @@ def _function(fn: types.FunctionType, frame: CapturedFrame, writer: Writer) -> d
         "numbers": {str(number): writer.index(number) for number in old},
         "graph_name": frame.graph_name,
         "grad_mode": frame.graph_grad_mode,
+        "arrays_on": frame.arrays_on and str(frame.arrays_on),
     }
 
 

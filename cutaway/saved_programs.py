@@ -52,6 +52,8 @@ def written(artifacts: Artifacts) -> Files:
     """Every program of the entry and its kernels, as files by name."""
     files: Files = {}
     for half in _halves(artifacts):
+        if half.target.name not in half.emitted:  # one in parts, which have programs of their own
+            continue
         program = half.emitted[half.target.name]
         constants = {name: tensor_record(Tensor(value)) for name, value in half.constants.items()}
         record = {"program": record_of(program), "constants": {n: r for n, (r, _) in constants.items()}}
@@ -67,6 +69,8 @@ def _stage_two(artifacts: Artifacts) -> Files:
     """What stage 2 made, under the key of what it was made from. Nothing where a file cannot say it."""
     graph, halves = artifacts.captured, artifacts.halves
     if graph is None or halves is None or artifacts.forward is None:
+        return {}
+    if any(half.target.name not in half.emitted for half in _halves(artifacts)):
         return {}
     record = aot_cache.record_of(graph, halves, (artifacts.forward, artifacts.backward), _in_file)
     with set_grad_enabled(artifacts.frame.graph_grad_mode), ordinary_modes():  # as when it was compiled

@@ -32,6 +32,7 @@ from stage0_eager import set_grad_enabled
 from stage0_eager.state import ordinary_modes
 from stage_contracts import config, events
 from stage_contracts.capture import CapturedFrame
+from stage_contracts.device import device_of
 from stage_contracts.errors import CompilerMissing
 from stage_contracts.graph import Graph
 from stage_contracts.pipeline import Entry
@@ -164,6 +165,7 @@ def _frame(parts: Parts, record: dict[str, Any], reader: Reader, fn: types.Funct
         residual_globals={name: residual_global(v) for name, v in record["residual_globals"].items()},
         residual_source=parts["residual.py"].decode(),
         graph_grad_mode=record["grad_mode"],
+        arrays_on=device_of(record["arrays_on"]) if record.get("arrays_on") else None,
     )
 
 

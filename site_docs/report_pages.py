@@ -15,6 +15,7 @@ GROUPS = {
     "fuzz-rewrites fuzz-capture-3.11 fuzz-capture-3.12 fuzz-capture-3.13 random-bits vector-math distributed",
     "The tools": "planted-faults minified-faults site-check explorer-check zensical lab-walk",
     "On a GPU": "gpu-eager gpu-skeleton gpu-profiler gpu-user_kernels gpu-guides gpu-safety gpu-compiled "
+    "gpu-graphs gpu-streams gpu-copies gpu-autotune "
     "gpu-losses gpu-distributed",
 }
 ABOVE = """\

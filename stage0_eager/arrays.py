@@ -21,7 +21,11 @@ from stage_contracts.tensor_meta import TensorMeta
 
 _FOUND: list[Any] = [None]  # the cupy module, once there was a GPU: operators ask for it all the time
 GPU_TYPES: set[type] = set()  # its class of arrays
+# Owners of memory that no other owner has. (A buffer, a capsule or UnownedMemory may refer to another one's.)
+OWNERS: set[type] = {np.ndarray}
 PLAIN_TYPES: set[type] = {np.ndarray}  # arrays that a Tensor holds as they are: NumPy's, and those of a GPU
+# Copies to the host that nobody has waited for, by the id of the memory's owner (kernels/host_copies.py).
+ARRIVING: dict[int, Any] = {}
 
 
 def cupy() -> Any:
@@ -40,6 +44,8 @@ def cupy() -> Any:
         ) from None
     _FOUND[0] = module
     GPU_TYPES.add(module.ndarray)
+    allocators = getattr(module.cuda, "memory", None)  # a stand-in has none
+    OWNERS.update(getattr(allocators, name, np.ndarray) for name in ("Memory", "PooledMemory"))
     PLAIN_TYPES.add(module.ndarray)
     return module
 
@@ -71,6 +77,20 @@ def owner(array: Any) -> Any:
     while getattr(array, "base", None) is not None:
         array = array.base
     return array
+
+
+def arrived(array: Any) -> Any:
+    """The array, when what it shows has come from a GPU."""
+    if ARRIVING and (copy := ARRIVING.get(id(owner(array)))) is not None:
+        copy.wait()
+    return array
+
+
+def owners_of(arrays: list[Any]) -> list[Any]:
+    """What owns each array's memory: for a GPU, what CuPy's allocator gave."""
+    if {*map(type, arrays)} <= {np.ndarray}:  # an optimizer's step has hundreds
+        return [a if a.base is None else owner(a) for a in arrays]
+    return [owner(a) if isinstance(a, np.ndarray) else a.data.mem for a in arrays]
 
 
 def address(array: Any) -> int:
@@ -135,29 +155,25 @@ def element_strides(array: Any) -> tuple[int, ...]:
 
 
 def move(array: Any, device: Device) -> Any:
-    """The array on `device`, laid out as it is here if that has no gaps, else row-major; itself if it is there."""
+    """The array on `device`, with its layout if that has no gaps; the array itself if it is there already."""
     if type(array) is MetaArray or device.type == "meta":
         return moved(array, to_device(meta_of_array(array), device), device)
     if device_of_array(array) == device:
         return array
-    return as_laid_out(array, lambda rows: _moved_rows(rows, device))
-
-
-def _moved_rows(array: Any, device: Device) -> Any:
-    """The array on another device, row-major."""
     if device.type == "cpu":
-        return array.get()
+        return as_rows(array, lambda rows: rows.get())
     module = cupy()
     with module.cuda.Device(device.index):
-        return module.asarray(array)
+        return as_rows(arrived(array), module.asarray)
 
 
-def as_laid_out(array: Any, copied: Callable[[Any], Any]) -> Any:
-    """The array copied by what makes a row-major copy; the copy has the array's layout if that has no gaps."""
-    strides = tuple(s // array.itemsize for s in array.strides)
-    if array.flags.c_contiguous or not is_dense(array.shape, strides):
+def as_rows(array: Any, copied: Callable[[Any], Any]) -> Any:
+    """A copy with the array's layout, row-major if that has gaps. `copied` gets the elements row-major."""
+    if array.flags.c_contiguous:
         return copied(array)
-    order = sorted(range(array.ndim), key=lambda d: -strides[d])
+    if not is_dense(array.shape, tuple(s // array.itemsize for s in array.strides)):
+        return copied(namespace_of(array).ascontiguousarray(array))
+    order = sorted(range(array.ndim), key=lambda d: (-array.strides[d], -array.shape[d]))
     return copied(array.transpose(order)).transpose([order.index(d) for d in range(array.ndim)])
 
 

@@ -291,7 +291,7 @@ class Tensor(Methods):
             if hasattr(self._data, "refuse"):  # a batch, inside vmap
                 self._data.refuse(what)
             raise Unsupported(f"{what} of a tensor whose data is not known while tracing", code="GB0004")
-        return self._data
+        return arrays.arrived(self._data) if arrays.ARRIVING else self._data
 
     def __bool__(self) -> bool:
         if self.numel() != 1:
@@ -338,6 +338,8 @@ class Tensor(Methods):
     def __repr__(self) -> str:
         if is_recorded(self):
             return f"<traced {self._data.meta}>"
+        if arrays.ARRIVING:
+            arrays.arrived(self._data)
         return tensor_text(self)
 
     def __format__(self, spec: str) -> str:

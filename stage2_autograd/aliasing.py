@@ -28,7 +28,7 @@ _SHARES: dict[str, Callable[..., bool]] = {
     "as_strided": lambda input, *_: input.is_contiguous,
     "detach": lambda input: True,
     "contiguous": lambda input: input.is_contiguous,
-    "to_device": lambda input, device: input.device == device,
+    "to_device": lambda input, device, *_: input.device == device,
 }
 
 

@@ -31,8 +31,10 @@ from stage_contracts.program import (
     Launch,
     Product,
     Program,
+    RecordEvent,
     Return,
     RowBlocks,
+    WaitEvent,
     step_accesses,
 )
 from stage_contracts.size_vars import at_sizes, size_values
@@ -320,6 +322,8 @@ def run_steps(
                 storage[name] = _allocated(program.buffers[name], pools)
             case Free(buffer=name):
                 del storage[name]
+            case RecordEvent() | WaitEvent():
+                continue  # steps run in order
             case _:
                 raise GraphError(f"program {program.name}: the interpreter does not run {step}")
     raise GraphError(f"program {program.name} has no Return")

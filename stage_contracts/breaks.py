@@ -280,7 +280,7 @@ CATALOGUE: dict[str, tuple[str, str]] = {
     "GB0088": ("a write to an input of a function of cond, scan or vmap", "write to a clone of it"),
     "GB0089": (
         "a program step that this launch does not run",
-        "launch the program with stage4_runtime.runtime:launch, on one stream",
+        'launch the program with stage4_runtime.runtime:launch, or set runtime.parallel_streams="off"',
     ),
     "GB0090": (
         "an in-place write to a tensor that requires grad, or to a view that the tape follows",

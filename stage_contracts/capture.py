@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stage_contracts.breaks import GraphBreak
+from stage_contracts.device import Device
 from stage_contracts.graph import Graph
 from stage_contracts.guards import Guard
 from stage_contracts.source import Source
@@ -31,6 +32,7 @@ class CapturedFrame:
     resumes: the rest of the frame after a break, one function for each place where it may go on. The compiler sets
         their `run`.
     graph_grad_mode: whether gradients are recorded where the residual code calls the graph.
+    arrays_on: the GPU that computes NumPy's arrays, which are the graph's inputs on the CPU; the compiler sets it.
     nested_name: the global under which residual code finds `compiled(function) -> callable`, for calls that
         are compiled on their own.
     """
@@ -52,6 +54,7 @@ class CapturedFrame:
     closed: tuple[str, ...] = ()  # sizes marked dynamic that the program specializes, each in one line
     resumes: tuple[ResumeFunction, ...] = ()
     graph_grad_mode: bool = True
+    arrays_on: Device | None = None
     nested_name: str = "__compiled_call"
 
 

@@ -129,6 +129,10 @@ class RuntimeConfig:
     )
     poison: bool = False  # overwrite freed memory, to find code that reads it; programs run step by step
     cuda_graphs: bool = False  # capture GPU programs as CUDA graphs (mode="reduce-overhead")
+    # Independent branches of a GPU program on streams of their own. "auto": in programs that become CUDA graphs, where
+    # the rule of stage4_runtime/runtime/stream_costs.py says that it pays; "on": the same in all programs, though each
+    # event costs the host as much as a launch; "force": every branch; "off": one stream, as torch
+    parallel_streams: str = "auto"
     # measure which algorithm of cuDNN is fastest (torch.backends.cudnn.benchmark, mode="max-autotune")
     cudnn_benchmark: bool = False
     # on a GPU, measure a few configurations of each kernel once and keep the fastest (mode="max-autotune")
@@ -221,6 +225,7 @@ CHOICES: dict[str, tuple[str | int | None, ...]] = {
     "capture.repro_after": (None, "dynamo", "aot"),
     "capture.repro_level": (1, 2, 3, 4),
     "debug.log_format": ("text", "json"),
+    "runtime.parallel_streams": ("auto", "on", "force", "off"),
 }
 # Variables that do not belong to a field, and what they are for.
 OTHER_VARIABLES = {

@@ -472,8 +472,6 @@ def random_bits(rng: TensorMeta, offset: int, shape: tuple[Any, ...]) -> TensorM
     return TensorMeta(shape, dt.int64, device=rng.device)
 
 
-def to_device(input: TensorMeta, device: Device) -> TensorMeta:
-    if input.device == device:
-        return same(input)
-    moved = clone(input)
-    return TensorMeta(moved.shape, moved.dtype, moved.strides, device)
+def to_device(input: TensorMeta, device: Device, non_blocking: bool = False) -> TensorMeta:
+    moved = elementwise((input,), input.dtype)
+    return moved.with_(device=device, strides=(input if input.device == device else moved).strides)

@@ -202,7 +202,8 @@ _TABLE: list[CoreOp] = [
     CoreOp("average_gradient", "input, limit, group", "identity", collective_ops.copied,
            "the same values; their gradient is the mean over the group, which travels with others up to limit bytes"),
     CoreOp("detach", "input", "identity", m.same, "shares storage; no gradient flows"),
-    CoreOp("to_device", "input, device", "identity", m.to_device, "a copy on another device; input itself if there"),
+    CoreOp("to_device", "input, device, non_blocking=False", "identity", m.to_device,
+           "a copy on another device; input itself if there; non_blocking: the host need not wait for it"),
     *(row for params, meta, text in (*EXTERNAL, *FOURIER) for row in _rows("external", params, meta, text)),
     *(row for params, meta, text in collective_ops.COLLECTIVE for row in _rows("collective", params, meta, text)),
 ]  # fmt: skip

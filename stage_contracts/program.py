@@ -113,6 +113,7 @@ class External:
     outputs: tuple[str, ...]
     into: bool = False
     origins: tuple[Origin, ...] = ()
+    stream: int = 0
 
     @cached_property
     def reads(self) -> tuple[str, ...]:

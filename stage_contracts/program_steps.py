@@ -100,6 +100,7 @@ def _allocate(step: Allocate, buffers: Mapping[str, Buffer]) -> list[str]:
 def _external(step: External, buffers: Mapping[str, Buffer]) -> list[str]:
     words = [_quoted(step.target), *map(print_argument, step.args)]
     words += [keywords(step.kwargs)] if step.kwargs else []
+    words += [keywords(on)] if (on := _on_stream(step.stream)) else []
     outputs = ", ".join(step.outputs) + "," * (len(step.outputs) != 1)
     result = f"external({', '.join(words)})"
     if step.into:
@@ -283,7 +284,8 @@ def _read_external(
 ) -> External:
     target, *args = map(read_value, entry.args)
     kwargs = {k.arg: read_value(k.value) for k in entry.keywords if k.arg and not (into and k.arg == "out")}
-    return External(target, tuple(args), kwargs, outputs, into, origins)
+    stream = kwargs.pop("stream", 0)  # no operator has an argument of that name
+    return External(target, tuple(args), kwargs, outputs, into, origins, stream)
 
 
 def _names(tree: ast.expr) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ Input: the calls made inside `with profile() as prof:`. While none records, noth
 regions.py and kernels.py put their timers in when recording begins, and take them out when it ends.
 """
 
+from cutaway.profiler.nvtx import emit_nvtx
 from cutaway.profiler.profile import (
     ProfilerActivity,
     profile,
@@ -14,6 +15,6 @@ from cutaway.profiler.ranges import record_function
 from cutaway.profiler.schedule import ProfilerAction, schedule
 
 __all__ = [
-    "ProfilerAction", "ProfilerActivity", "profile", "record_function", "schedule", "supported_activities",
+    "ProfilerAction", "ProfilerActivity", "emit_nvtx", "profile", "record_function", "schedule", "supported_activities",
     "tensorboard_trace_handler",
 ]  # fmt: skip

@@ -103,9 +103,10 @@ class Recorder:
         here = threading.get_ident()
         return ProfilerEvent(name, category, time.perf_counter_ns(), 0, here, args, stack)
 
-    def end(self, event: ProfilerEvent) -> None:
+    def end(self, event: ProfilerEvent, keep: bool = True) -> None:
         event.duration_ns = time.perf_counter_ns() - event.start_ns
-        self.events.append(event)
+        if keep:
+            self.events.append(event)
 
     def open_regions(self) -> list[ProfilerEvent]:
         """The regions that this thread is in, outermost first."""

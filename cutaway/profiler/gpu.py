@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from cutaway.profiler.events import ProfilerEvent
+from cutaway.profiler.events import ProfilerEvent, Timed
 from cutaway.profiler.gpu_records import GpuRecords
 from cutaway.profiler.gpu_timers import GpuTimers
 from stage0_eager.arrays import cupy
@@ -21,8 +21,9 @@ from stage_contracts.report import report_once
 class GpuObserver(Protocol):
     """Notes what the GPU runs, from when it is made to `stop`."""
 
-    def begins(self) -> Callable[[ProfilerEvent], None] | None:
-        """Something is launched now. What is returned, if anything, is called with its event once it was."""
+    def begins(self, what: Timed, stream: int | None = None) -> Callable[[ProfilerEvent], None] | None:
+        """This is launched now, on that stream or on the current one. What is returned, if anything, is called with
+        its event once it was."""
 
     def stop(self) -> None:
         """Wait for the GPU, and note no more."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import Any
 
-from cutaway.profiler.events import ProfilerEvent, nested
+from cutaway.profiler.events import ProfilerEvent, Timed, nested
 
 ON_GPU = {"CONCURRENT_KERNEL": "kernel", "MEMCPY": "gpu_memcpy", "MEMSET": "gpu_memset"}
 CALLS = {"DRIVER": "cuda_driver", "RUNTIME": "cuda_runtime"}
@@ -82,7 +82,7 @@ class GpuRecords:
             self._cupti.activity_disable(kind)
         self._enabled = []
 
-    def begins(self) -> Callable[[ProfilerEvent], None] | None:
+    def begins(self, what: Timed, stream: int | None = None) -> Callable[[ProfilerEvent], None] | None:
         return None
 
     def stop(self) -> None:

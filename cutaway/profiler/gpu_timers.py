@@ -10,7 +10,7 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
-from cutaway.profiler.events import ProfilerEvent
+from cutaway.profiler.events import ProfilerEvent, Timed
 
 COMPARISONS = 8  # of the clocks; the quickest is the most exact
 
@@ -36,16 +36,18 @@ class GpuTimers:
         after = perf_counter_ns()
         return event, (before + after) // 2, after - before
 
-    def begins(self) -> Callable[[ProfilerEvent], None] | None:
-        stream = self._cuda.get_current_stream()
-        if stream.is_capturing() or int(self._cuda.runtime.getDevice()) != self._device:
+    def begins(self, what: Timed, stream: int | None = None) -> Callable[[ProfilerEvent], None] | None:
+        on = self._cuda.get_current_stream()
+        if stream not in (None, on.ptr):  # a step of a program with several streams
+            on = self._cuda.ExternalStream(stream)
+        if on.is_capturing() or int(self._cuda.runtime.getDevice()) != self._device:
             return None
         began, ended = self._cuda.Event(), self._cuda.Event()
-        began.record(stream)
+        began.record(on)
 
         def over(launch: ProfilerEvent) -> None:
-            ended.record(stream)
-            self._noted.append((launch, began, ended, int(stream.ptr)))
+            ended.record(on)
+            self._noted.append((launch, began, ended, int(on.ptr)))
 
         return over
 

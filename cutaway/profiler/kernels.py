@@ -27,7 +27,7 @@ from stage4_runtime.runtime.launch_observed import (
 from stage4_runtime.runtime.segment_calls import stamped
 from stage_contracts.loop_ir import buffer_refs
 from stage_contracts.origin import Origin, union
-from stage_contracts.program import External, Launch, Program, RowBlocks, step_accesses
+from stage_contracts.program import External, Kernel, Launch, Program, RowBlocks, step_accesses
 from stage_contracts.segments import Segment
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -73,7 +73,8 @@ def _observe_gpu(run: Any, recorder: Recorder) -> Callable[[], None]:
     for name, what in calls_of(run).items():
         if what not in ALLOCATIONS:
             launch = replace(_called(what, program, recorder), category="launch")
-            timers[name] = _launched(names[name], launch, recorder)
+            on_stream = isinstance(what, Kernel) or name in run.written.prepared.values()
+            timers[name] = _launched(names[name], launch, recorder, on_stream)
         elif recorder.memory:
             timers[name] = _counting(names[name], program, recorder)
     before = {name: names[name] for name in timers}
@@ -93,12 +94,13 @@ def _observe_gpu(run: Any, recorder: Recorder) -> Callable[[], None]:
     return undo
 
 
-def _launched(function: Callable, what: Timed, recorder: Recorder) -> Callable:
-    """`function`, which launches something: an event here and, by the recorder's observer, one on the GPU."""
+def _launched(function: Callable, what: Timed, recorder: Recorder, on_stream: bool = False) -> Callable:
+    """`function`, which launches something: an event here and, by the recorder's observer, one on the GPU. `on_stream`:
+    its first argument is the stream."""
     keep, begins = recorder.events.append, recorder.gpu.begins
 
     def launched(*given: Any, **options: Any) -> Any:
-        over = begins()
+        over = begins(what, given[0] if on_stream else None)
         start = perf_counter_ns()
         result = function(*given, **options)
         event = what.event(start, perf_counter_ns() - start, get_ident())

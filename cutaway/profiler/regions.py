@@ -105,8 +105,7 @@ def _in_region(
     finally:
         if type(result) is not Continuation:
             for ended in reversed(open_[depth:]):
-                if RAN in ended.args:
-                    recorder.end(ended)
+                recorder.end(ended, keep=RAN in ended.args)
             del open_[depth:]
 
 

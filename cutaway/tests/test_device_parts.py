@@ -5,6 +5,7 @@ checked.
 """
 
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,9 @@ from cutaway.device_parts import devices_of, lies_apart, lower_apart, numbered
 from cutaway.inductor import lower_and_build
 from cutaway.pipelines import default_pipeline
 from cutaway.targets import target_for
+from cutaway.torch_api import torch
 from stage0_eager import TABLE, arrays
+from stage0_eager.kernels import host_copies
 from stage4_runtime.runtime import launch_on_numpy
 from stage_contracts import dtype as dt
 from stage_contracts.core_ops import CORE_OPS
@@ -95,8 +98,8 @@ def compiled_here(seen):
 
 @pytest.fixture
 def copies(monkeypatch):
-    """Moves are copies, row-major ones but for what `as_laid_out` does, as CuPy's are."""
-    monkeypatch.setattr(arrays, "move", lambda array, device: arrays.as_laid_out(array, _row_major))
+    """Moves are copies, row-major ones but for what `as_rows` does, as CuPy's are."""
+    monkeypatch.setattr(arrays, "move", lambda array, device: arrays.as_rows(array, _row_major))
     monkeypatch.setattr("cutaway.device_parts.target_for", lambda device: target_for(CPU))
 
 
@@ -136,3 +139,43 @@ def test_a_round_trip_has_five_parts():
     back = graph.call_function(op("to_device"), (c, CPU), val=x.val)
     graph.output([graph.call_function(op("add"), (back, a), val=x.val)])
     assert lies_apart(graph) and [*numbered(graph).values()] == [1, 2, 3, 3, 4, 5]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_moves_that_need_nothing_come_first(seed):
+    graph, _ = drawn(seed)
+    part_of = numbered(graph)
+    for node in graph.calls:
+        moves = node.target is op("to_device") and node.val.device != node.args[0].val.device
+        if moves and node.args[0].op == "placeholder":
+            assert part_of[node] == 0
+
+
+def test_a_graph_tells_the_copy_that_the_host_need_not_wait(copies, monkeypatch):
+    seen = []
+    monkeypatch.setattr(host_copies, "move", lambda array, device, later: seen.append(later) or array)
+
+    def function(x, y):
+        return x.to("cuda", non_blocking=True) + y.to("cuda", torch.float32, True), x.to("cuda").cos()
+
+    compiled = torch.compile(function, backend="aot_eager", fullgraph=True)
+    compiled(torch.ones(3), torch.zeros(3))
+    assert seen == [True, True, False]
+
+
+def test_a_part_on_the_host_waits_for_what_it_reads(copies, monkeypatch):
+    graph = Graph("forward")
+    x = graph.placeholder("x", TensorMeta((4,), dt.float32, device=GPU), role="primal")
+    here = graph.call_function(op("to_device"), (x, CPU, True), val=TensorMeta((4,), dt.float32))
+    graph.output([graph.call_function(op("sin"), (here,), val=here.val)])
+
+    def sent(array, device, later):
+        arriving = np.zeros_like(array)
+        arrays.ARRIVING[id(arriving)] = SimpleNamespace(wait=lambda: arriving.__setitem__(..., array))
+        return arriving
+
+    monkeypatch.setattr(host_copies, "move", sent)
+    run = lower_apart(graph, default_pipeline(), compiled_here([]))().run
+    given = np.arange(4, dtype=np.float32)
+    np.testing.assert_allclose(run(given)[0], np.sin(given), rtol=1e-6)
+    arrays.ARRIVING.clear()

@@ -111,7 +111,7 @@ def norm(self: Tensors, ord: float = 2, dtype: Any = None) -> list[Tensor]:
 
 
 def copy_(self: Tensors, src: Tensors, non_blocking: bool = False) -> list[Tensor]:
-    return [tensor.copy_(source) for tensor, source in zip(_checked(self), src, strict=True)]
+    return [tensor.copy_(source, non_blocking) for tensor, source in zip(_checked(self), src, strict=True)]
 
 
 def largest(self: Tensors) -> list[Tensor]:

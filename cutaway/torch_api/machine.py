@@ -11,6 +11,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+from cutaway.torch_api.streams import STREAMS
 from stage0_eager.amp import autocast as autocast_module
 from stage0_eager.functions.tensor_attributes import Layout, strided
 from stage0_eager.namespaces import amp
@@ -85,7 +86,7 @@ def manual_seed_all(seed: int) -> None:
 
 
 CUDA = {f.__name__: f for f in (device_count, is_available, current_device, set_device, synchronize, get_device_name,
-                                is_bf16_supported, empty_cache, manual_seed_all, manual_seed)}  # fmt: skip
+                                is_bf16_supported, empty_cache, manual_seed_all, manual_seed)} | STREAMS  # fmt: skip
 
 
 # ---- torch.accelerator -------------------------------------------------------------------------------------------

@@ -80,10 +80,14 @@ def saved_tensors_hooks(pack_hook: Callable, unpack_hook: Callable) -> Iterator[
 
 @contextmanager
 def save_on_cpu(pin_memory: bool = False, device_type: str = "cuda") -> Iterator[None]:
-    """In this block, tensors saved for backward are kept in the CPU's memory, and moved back when they are needed."""
+    """In this block, tensors saved for backward are kept in the CPU's memory, and moved back when they are needed.
+
+    pin_memory: in page-locked memory, so that the host waits for no copy of them.
+    """
 
     def pack(tensor: Tensor) -> tuple:
-        return tensor.device, c.clone(tensor) if tensor.device.type == "cpu" else c.to_device(tensor, CPU)
+        on_host = tensor.device.type == "cpu"
+        return tensor.device, c.clone(tensor) if on_host else c.to_device(tensor, CPU, pin_memory)
 
-    with saved_tensors_hooks(pack, lambda packed: c.to_device(packed[1], packed[0])):
+    with saved_tensors_hooks(pack, lambda packed: c.to_device(packed[1], packed[0], pin_memory)):
         yield

@@ -90,8 +90,10 @@ def kept(input: Any, others: tuple = ()) -> Any:
 
 @method
 @operator
-def copy_(input, src):
-    """Write src, broadcast and cast, into input."""
+def copy_(input, src, non_blocking=False):
+    """Write src, broadcast, cast and moved, into input. non_blocking: as `Tensor.to` has it, to a GPU."""
+    if src.device is not input.device and src.device != input.device:
+        src = c.to_device(src, input.device, bool(non_blocking and input.is_cuda))
     if not _is_shaped(src, input):
         whole = broadcast_shapes(input.shape, src.shape)
         if not same_shape(whole, input.shape):

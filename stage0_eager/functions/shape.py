@@ -328,9 +328,9 @@ def detach(input):
 
 
 @operator
-def to_device(input, device):
-    """On another device; input itself when it is there."""
-    return input if input.device == device else c.to_device(input, device)
+def to_device(input, device, non_blocking=False):
+    """On another device; input itself when it is there. non_blocking: as `Tensor.to` has it."""
+    return input if input.device == device else c.to_device(input, device, non_blocking)
 
 
 @method

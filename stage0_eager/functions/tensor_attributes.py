@@ -9,6 +9,7 @@ from typing import Any
 
 from stage0_eager import arrays
 from stage0_eager.functions import creation, pointwise, rearranging, reductions
+from stage0_eager.kernels import host_copies
 from stage0_eager.tensor import Tensor, attribute, is_traced, method
 from stage_contracts.device import Device, device_of
 from stage_contracts.dtype import DTYPES, DType
@@ -164,7 +165,6 @@ def _no(name: str) -> Any:
     return never
 
 
-method(_no("is_pinned"))
 method(_no("is_shared"))
 method(_no("is_conj"))
 method(_no("is_neg"))
@@ -178,9 +178,24 @@ attribute(_no("is_mkldnn"))
 
 
 @method
+def is_pinned(self: Tensor) -> bool:
+    """Whether the tensor lies in page-locked memory of the host, which a GPU can copy from and to by itself."""
+    return arrays.gpu_is_there() and host_copies.is_pinned(self._data)
+
+
+@method
 def pin_memory(self: Tensor) -> Tensor:
-    """The tensor itself."""
-    return self
+    """A copy in page-locked memory, from which `to("cuda", non_blocking=True)` does not make the host wait.
+
+    The tensor itself if it is pinned, and where there is no GPU. (Torch raises there. A program that pins its batches
+    runs here without a GPU, too.) Raises RuntimeError for a tensor on a GPU.
+    """
+    if self.is_cuda:
+        raise RuntimeError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
+    if not arrays.gpu_is_there() or is_traced(self):
+        return self
+    array = host_copies.pinned(self._real("pin_memory()"))
+    return self if array is self._data else Tensor(array)
 
 
 @method

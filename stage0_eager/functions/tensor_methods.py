@@ -111,12 +111,17 @@ def to(
 ) -> Tensor:  # fmt: skip
     """x.to(float64), x.to("cuda"), x.to("cpu", float32), x.to(other): cast, move, or x itself (copy: never x itself).
 
-    memory_format lays the result out (channels_last); non_blocking asks for nothing that could be seen here.
+    memory_format lays the result out (channels_last). non_blocking: the host does not wait for a copy from pinned
+    memory to a GPU, nor for one from a GPU to the CPU, which comes into pinned memory. Until cuda.synchronize(), do not
+    write to what is copied, nor compute on the CPU with what comes there; `numpy()`, `item()` and printing wait for it.
     """
     device, dtype = destination(args, device, dtype)
+    if len(args) > 1:  # x.to(device, dtype, non_blocking, copy)
+        given = [arg for arg in args if isinstance(arg, bool)]
+        non_blocking, copy = non_blocking or given[:1] == [True], copy or given[1:] == [True]
     out = self
     if device is not None and device != out.device:
-        out = shape.to_device(out, device)
+        out = shape.to_device(out, device, True) if non_blocking else shape.to_device(out, device)
     if dtype is not None:
         out = pointwise.cast(out, dtype)
     if memory_format is not None and memory_format.name != "preserve_format":
@@ -148,8 +153,8 @@ method(_cast("bool", dt.bool_))
 
 
 @method
-def cuda(self: Tensor, device: Any = None) -> Tensor:
-    return to(self, device="cuda" if device is None else device)
+def cuda(self: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
+    return to(self, device="cuda" if device is None else device, non_blocking=non_blocking)
 
 
 @method

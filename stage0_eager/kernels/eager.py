@@ -209,7 +209,7 @@ def _of_refused(core: CoreOp, operands: tuple, error: Exception) -> Any:
 def _of_metas(core: CoreOp, args: tuple) -> Any:
     """The results on the device meta: the rule is all there is to run."""
     if core.name == "to_device":
-        return arrays.move(*args)
+        return arrays.move(*args[:2])
     source = args[0] if core.kind in ("view", "identity") else None
     return as_arrays(core.meta(*map(_meta_of, args)), source)
 

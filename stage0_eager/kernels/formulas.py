@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from stage0_eager import arrays
-from stage0_eager.kernels import complex_formulas, indexing_formulas
+from stage0_eager.kernels import complex_formulas, host_copies, indexing_formulas
 from stage0_eager.kernels import convolution as convolution_kernels
 from stage0_eager.kernels.conversion import converted, number_as
 from stage0_eager.kernels.half_products import half_matmul
@@ -482,6 +482,6 @@ KERNELS |= {
     "contiguous": lambda xp, x: xp.ascontiguousarray(x).reshape(x.shape),
     "detach": lambda xp, x: x[...],
     "average_gradient": lambda xp, x, limit, group: arrays.copy_as_laid_out(xp, x),
-    "to_device": lambda xp, x, device: arrays.move(x, device),
+    "to_device": lambda xp, x, device, non_blocking=False: host_copies.move(x, device, non_blocking),
     "copy_": _copy_,
 }

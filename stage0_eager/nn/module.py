@@ -328,7 +328,9 @@ class Module:
                         if tensor is not None:
                             cast = dtype if tensor.is_floating_point() else None
                             laid_out = memory_format if tensor.ndim in (4, 5) else None
-                            moved = tensor.to(device=device, dtype=cast, memory_format=laid_out)
+                            moved = tensor.to(
+                                device=device, dtype=cast, memory_format=laid_out, non_blocking=non_blocking
+                            )
                             if moved is not tensor:
                                 tensor._data = moved._data
         bump_structure_epoch()

@@ -8,14 +8,23 @@ from __future__ import annotations
 from typing import Any
 
 from stage0_eager.numpy_api import promotion, shapes
-from stage0_eager.numpy_api.rows import NotHere, array, axis_of, cast, flat, kind_of, numpy_function
+from stage0_eager.numpy_api.rows import (
+    NotHere,
+    array,
+    axis_of,
+    cast,
+    flat,
+    kind_of,
+    numpy_function,
+    on_one_device,
+)
 from stage0_eager.table.core import core as c
 
 
 def _together(arrays: Any, dtype: Any) -> list[Any]:
     parts = list(arrays)
     wanted = dtype or promotion.result_type(map(kind_of, map(array, parts)))
-    return [cast(array(p), wanted) for p in parts]
+    return [cast(p, wanted) for p in on_one_device([array(p) for p in parts])[1]]
 
 
 @numpy_function("concatenate", "concat", scalar=False)

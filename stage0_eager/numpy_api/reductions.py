@@ -19,6 +19,7 @@ from stage0_eager.numpy_api.rows import (
     fitted,
     flat,
     numpy_function,
+    on_one_device,
     operands,
 )
 from stage0_eager.table.core import core as c
@@ -267,7 +268,7 @@ def average(a, axis=None, weights=None, *, keepdims=False):
     a = array(a)
     if weights is None:
         return mean(a, axis, None, keepdims)
-    w = array(weights)
+    a, w = on_one_device([a, array(weights)])[1]
     wanted = promotion.result_type([a.dtype, w.dtype] + ([1.0] if a.dtype.category < FLOATING else []))
     if w.shape != a.shape:
         if w.ndim != 1 or not isinstance(axis, int):

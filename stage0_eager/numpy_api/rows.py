@@ -7,7 +7,7 @@ alone, so a row can be differentiated, traced and compiled as any other composit
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -154,9 +154,21 @@ def _stacked(values: Any, dtype: DType) -> Any:
     if not values:
         return c.full((0,), 0, dtype, CPU)
     parts = [_stacked(v, dtype) if isinstance(v, (list, tuple)) else array(v, dtype) for v in values]
+    parts = on_one_device(parts)[1]
     if len({p.shape for p in parts}) != 1:
         raise ValueError("setting an array element with a sequence: the parts have different shapes")
     return c.cat([c.reshape(p, (1, *p.shape)) for p in parts], 0)
+
+
+def on_one_device(values: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """The device of these operands, and all of them there: what NumPy's functions make comes to a tensor on a GPU (of
+    wrap_numpy's)."""
+    device = next((v.device for v in values if isinstance(v, Tensor) and v.device != CPU), CPU)
+    if device == CPU:
+        return device, [*values]
+    return device, [
+        c.to_device(v, device) if isinstance(v, Tensor) and v.device != device else v for v in values
+    ]
 
 
 def operands(*values: Any, dtype: DType | None = None, numbers: bool = False) -> list[Any]:
@@ -164,12 +176,12 @@ def operands(*values: Any, dtype: DType | None = None, numbers: bool = False) ->
 
     numbers: Python numbers stay what they are where one operand is a tensor, as cutaway's operators take them.
     """
-    values = tuple(_listed(v, None) if isinstance(v, (list, tuple)) else v for v in values)
-    wanted = promotion.result_type(map(kind_of, values)) if dtype is None else dtype
-    device = next((v.device for v in values if isinstance(v, Tensor)), CPU)
-    if numbers and any(isinstance(v, Tensor) for v in values):
-        return [cast(v, wanted) if isinstance(v, Tensor) else fitted(v, wanted) for v in values]
-    return [array(v, wanted, device) for v in values]
+    given = [_listed(v, None) if isinstance(v, (list, tuple)) else v for v in values]
+    wanted = promotion.result_type(map(kind_of, given)) if dtype is None else dtype
+    device, given = on_one_device(given)
+    if numbers and any(isinstance(v, Tensor) for v in given):
+        return [cast(v, wanted) if isinstance(v, Tensor) else fitted(v, wanted) for v in given]
+    return [array(v, wanted, device) for v in given]
 
 
 def axis_of(axis: Any, ndim: int) -> int:

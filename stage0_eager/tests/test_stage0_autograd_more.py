@@ -125,9 +125,10 @@ def test_what_a_function_saved_is_watched():
         y.sum().backward()
 
 
-def test_save_on_cpu():
+@pytest.mark.parametrize("pin_memory", [False, True])
+def test_save_on_cpu(pin_memory):
     x = leaf()
-    with ag.save_on_cpu():
+    with ag.save_on_cpu(pin_memory):
         y = (x * x).exp()
     y.sum().backward()
     np.testing.assert_allclose(x.grad.tolist(), 2 * X * np.exp(X * X))

@@ -266,7 +266,9 @@ def test_data_is_the_storage_without_the_tape():
 
 def test_to_takes_torchs_options():
     x = ones(2)
-    assert x.to("cpu", non_blocking=True) is x
+    assert x.to("cpu", non_blocking=True) is x and x.to("cpu", True) is x
+    for copied in (x.to(x.dtype, False, True), x.to("cpu", x.dtype, True, True)):  # non_blocking, copy
+        assert copied is not x and copied.tolist() == x.tolist()
     assert x.to(dt.float32, copy=True) is not x
     with pytest.raises(TypeError, match="unexpected keyword argument 'dtyp'"):
         x.to(dtyp=dt.float64)

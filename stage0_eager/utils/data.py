@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from stage0_eager.arrays import gpu_is_there
 from stage0_eager.functions import creation
 from stage0_eager.functions.shape import stack
 from stage0_eager.random.generator import Generator, randperm
@@ -151,6 +152,18 @@ def default_collate(batch: Sequence[Any]) -> Any:
     )
 
 
+def pinned(batch: Any) -> Any:
+    """A batch with its tensors pinned, also those in lists, tuples and dicts, and objects that have `pin_memory`."""
+    if hasattr(batch, "pin_memory"):
+        return batch.pin_memory()
+    if isinstance(batch, Mapping):
+        return {key: pinned(value) for key, value in batch.items()}
+    if isinstance(batch, (tuple, list)):
+        parts = [pinned(part) for part in batch]
+        return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
+    return batch
+
+
 _OF_SPEED = {
     "in_order", "multiprocessing_context", "persistent_workers", "pin_memory_device", "prefetch_factor", "timeout",
     "worker_init_fn",
@@ -160,8 +173,8 @@ _OF_SPEED = {
 class DataLoader:
     """Batches of `dataset`, in order or shuffled anew at each pass.
 
-    sampler gives the order instead; batch_size None gives single items. num_workers, pin_memory and the other options
-    of speed are accepted and change nothing.
+    sampler gives the order instead; batch_size None gives single items. pin_memory: the tensors of a batch are pinned
+    where there is a GPU. num_workers and the other options of speed are accepted and change nothing.
     """
 
     def __init__(
@@ -197,8 +210,12 @@ class DataLoader:
         self.dataset, self.batch_size, self.shuffle, self.drop_last = dataset, batch_size, shuffle, drop_last
         self.sampler, self.batch_sampler, self.generator = sampler, batch_sampler, generator
         self.collate_fn = collate_fn or default_collate
+        self.pin_memory = pin_memory
 
     def __iter__(self) -> Iterator[Any]:
+        return map(pinned, self._unpinned()) if self.pin_memory and gpu_is_there() else self._unpinned()
+
+    def _unpinned(self) -> Iterator[Any]:
         if isinstance(self.dataset, IterableDataset):
             if self.batch_size is None:
                 return iter(self.dataset)

@@ -18,6 +18,7 @@ import types
 from functools import partial
 from typing import Any
 
+from stage0_eager.arrays import gpu_is_there
 from stage0_eager.type_info import finfo, iinfo
 from stage1_capture.state import polyfills
 from stage1_capture.state.machine import BUILTINS, FOLDED, Args, Kwargs, Tx, builtin, builtins_
@@ -55,7 +56,7 @@ from stage_contracts.dtype import dtype_of
 # Defaults of the builtins below.
 FALSE, ZERO, BLANK, EMPTY = *map(ConstantVariable, (False, 0, "")), TupleVariable([])
 
-FOLDED.update({abs, ascii, ord, range, Device, device_of, dtype_of, finfo, iinfo})
+FOLDED.update({abs, ascii, ord, range, Device, device_of, dtype_of, finfo, gpu_is_there, iinfo})
 FOLDED.update(
     {re.compile, re.match, re.search, re.fullmatch, re.sub, re.subn, re.split, re.findall, re.escape}
 )

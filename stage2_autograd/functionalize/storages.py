@@ -139,7 +139,7 @@ _UNDO: dict[str, Any] = {
     **UNDO,
     "detach": lambda whole, part: assign_data(whole, part),
     "contiguous": lambda whole, part: part,
-    "to_device": lambda whole, part, device: part,
+    "to_device": lambda whole, part, *_: part,
 }
 
 

@@ -7,9 +7,8 @@ runs. A graph without writes needs no check.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
-
-import numpy as np
 
 from stage0_eager import arrays as array_library
 from stage0_eager.autograd.views import MADE_SILENTLY
@@ -81,11 +80,14 @@ def _suspects(tensors: Sequence[Tensor], writes: tuple[int, ...]) -> Iterator[tu
     """Pairs of a written input and another one whose bytes lie between the same bounds. (Most arrays own their memory,
     and are not in any.)"""
     arrays = [t._data for t in tensors]
-    owners = [a if a.base is None else array_library.owner(a) for a in arrays]
-    if len({*map(id, owners)}) == len(owners) and {*map(type, owners)} <= OWN_MEMORY:
+    owners = array_library.owners_of(arrays)
+    if len({*map(id, owners)}) == len(owners) and {*map(type, owners)} <= array_library.OWNERS:
+        return
+    bounds = [*map(array_library.bounds, arrays)]
+    if all(end <= begin for (_, end), (begin, _) in pairwise(sorted(bounds))):
         return
     written = {*writes}
-    for i, j in _overlapping([array_library.bounds(a) for a in arrays]):
+    for i, j in _overlapping(bounds):
         if written & {i, j}:
             yield (i, j) if i in written else (j, i)
 
@@ -99,10 +101,6 @@ def _overlapping(bounds: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]
         if end > begin:
             yield from ((i, j) for i in reached)
             reached.append(j)
-
-
-# An array without a base owns its memory. Any other owner (a buffer, a capsule) may refer to memory of another one.
-OWN_MEMORY = {np.ndarray}
 
 
 def _may_share(a: Any, b: Any) -> bool:

@@ -34,6 +34,8 @@ class ArrayLibrary:
     bind: Callable[[Any, Any], Callable]  # (loaded kernel, Kernel) -> what launch code calls with addresses
     kernel_alignment: int = 1  # kernels assume pointers to be multiples of this (and of the element's size)
     current_stream: Callable[[], Any] | None = None  # None: there are no streams
+    # (streams beside the caller's, events) -> a SideStreams of side_streams.py
+    side_streams: Callable[[int, int], Any] | None = None
     # the addresses of a table's column -> what its kernel takes; for C++ a pointer to them
     column: Callable[..., Any] = lambda *pointers: (ctypes.c_void_p * len(pointers))(*pointers)
     # (External, Program) -> a prepared call (stream, addresses of operands and result), or None: the eager kernel runs

@@ -23,6 +23,7 @@ from stage4_runtime.runtime.issue import Ready, issuer
 from stage4_runtime.runtime.joining import cat_call
 from stage4_runtime.runtime.layout import byte_strides, round_up, slot_alignment, span
 from stage4_runtime.runtime.scatter import say_how_it_adds, scatter_call
+from stage4_runtime.runtime.side_streams import side_streams
 from stage4_runtime.runtime.triton_units import TritonKernel
 from stage_contracts.device import Device
 from stage_contracts.errors import BuildError
@@ -99,6 +100,7 @@ def cupy_library(device: Device, allocate: Callable[[int], Any] | None = None) -
         bind=bind,
         kernel_alignment=KERNEL_ALIGNMENT,
         current_stream=_current_stream(cp),
+        side_streams=partial(side_streams, cp),
         column=lambda *pointers: pointers,  # cuda_tables.py writes them
         routine=lambda step, program: routine(step, program, cp),
         issuer=lambda: issuer(cp),

@@ -25,6 +25,7 @@ from stage4_runtime.runtime.graph_places import Places
 from stage4_runtime.runtime.graph_steps import STEP
 from stage4_runtime.runtime.layout import byte_strides
 from stage4_runtime.runtime.memory import pool_bytes
+from stage4_runtime.runtime.side_streams import addresses_beside
 from stage_contracts import events
 from stage_contracts.dtype import dtype_of
 from stage_contracts.index_expr import symbol
@@ -210,7 +211,9 @@ class Replays:
             graph = stream.end_capture()
             self._write_tables()
         memory.follow(caller)
-        self.captured = Captured(graph, pool, own, outputs, [*held, *workspaces(stream.ptr)])
+        worked_on = stream.ptr, *addresses_beside(cp, stream.ptr)
+        products = [memory for each in worked_on for memory in workspaces(each)]
+        self.captured = Captured(graph, pool, own, outputs, [*held, *products])
 
     def _write_tables(self) -> None:
         for launcher in self.tables:

@@ -26,6 +26,7 @@ from stage4_runtime.runtime.launch_names import (
 )
 from stage4_runtime.runtime.launch_text import LaunchText, write_launch_text
 from stage4_runtime.runtime.segment_calls import segment_calls
+from stage4_runtime.runtime.stream_text import streams_and_events
 from stage_contracts import config, events
 from stage_contracts.communicators import communicator
 from stage_contracts.device import device_of
@@ -33,6 +34,7 @@ from stage_contracts.dtype import DTYPES
 from stage_contracts.errors import OutOfRange
 from stage_contracts.loop_ir import SubgraphRef
 from stage_contracts.program import Collective, External, Kernel, Program, RowBlocks
+from stage_contracts.races import check_races
 from stage_contracts.size_vars import late_sizes
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -82,6 +84,7 @@ def plain_launch(
     program: Program, kernels: Mapping[str, Any], constants: Mapping[str, Any], library: ArrayLibrary
 ) -> Callable[..., tuple]:
     """The program's steps, one after the other, on any array library."""
+    check_races(program)
     poison = config.current().runtime.poison and library is NUMPY
     calls = segment_calls(program, kernels) if library is NUMPY and not poison else {}
     streams = library.current_stream is not None
@@ -117,6 +120,7 @@ def plain_launch(
         **calls,
         **prepared,
         "refused": library.refused,
+        **_stream_calls(program, library),
     }
     names |= _launchers(program, written, bound, ready, make)
     for buffer in program.buffers.values():
@@ -138,6 +142,20 @@ def plain_launch(
     run.source_text, run.written, run.names = written.text, written, names
     run.program = program
     return run
+
+
+def _stream_calls(program: Program, library: ArrayLibrary) -> dict[str, Callable]:
+    """What a program with several streams calls."""
+    beside, events_of = streams_and_events(program)
+    if library.side_streams is None or not (beside or events_of):
+        return {}
+    made = library.side_streams(beside, len(events_of))
+    return {
+        "streams_beside": made.on,
+        "record_event": made.record,
+        "wait_event": made.wait,
+        "wait_for": made.wait_for,
+    }
 
 
 def _makers(

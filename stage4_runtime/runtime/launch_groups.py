@@ -1,4 +1,4 @@
-"""Groups: consecutive launches of a GPU program that one call of C issues, and the words that the call is given.
+"""Groups: consecutive launches on one stream of a GPU that one call of C issues, and the words that the call is given.
 
 Input: a Program, and which of its kernels C can launch. A buffer of its own that is freed ends a group, so a call holds
 no more memory than step by step.
@@ -25,6 +25,7 @@ class Group:
     buffers: tuple[str, ...]
     sizes: tuple[str, ...]
     grids: tuple[str, ...]
+    stream: int = 0
 
     def words(self, launch: Launch, program: Program) -> tuple[list[int], int]:
         """The numbers of a launch's words, and of the word of its blocks; word 0 is a zero, 1 the stream."""
@@ -58,7 +59,7 @@ def _grouped(program: Program, issued: Mapping[str, bool]) -> Iterator[Any]:
         elif launches and isinstance(step, Free) and program.buffers[step.buffer].slot is not None:
             after.append(step)
         else:
-            if launches and (not can or len(words | more) >= MOST):
+            if launches and (not can or step.stream != launches[0].stream or len(words | more) >= MOST):
                 yield from (_group(count, launches, program, issued), *after)
                 launches, words, after, count = [], set(), [], count + 1
             if can:
@@ -70,7 +71,7 @@ def _grouped(program: Program, issued: Mapping[str, bool]) -> Iterator[Any]:
 
 def _can(step: Launch, program: Program, issued: Mapping[str, bool]) -> bool:
     arguments = len(step.buffers) + len(program.kernels[step.kernel].sizes) + 2  # two scratch pointers
-    return step.kernel in issued and step.stream == 0 and arguments < MOST
+    return step.kernel in issued and arguments < MOST
 
 
 def _words(step: Launch, program: Program, issued: Mapping[str, bool]) -> set[str]:
@@ -83,4 +84,5 @@ def _group(number: int, launches: Sequence[Launch], program: Program, issued: Ma
     buffers = dict.fromkeys(buffer for launch in launches for buffer in launch.buffers)
     sizes = dict.fromkeys(size for name in kernels for size in program.kernels[name].sizes)
     grids = tuple(grid_name(name) for name in kernels if issued[name])
-    return Group(f"{ISSUE_PREFIX}{number}", tuple(launches), tuple(buffers), tuple(sizes), grids)
+    function, stream = f"{ISSUE_PREFIX}{number}", launches[0].stream
+    return Group(function, tuple(launches), tuple(buffers), tuple(sizes), grids, stream)

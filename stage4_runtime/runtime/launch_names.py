@@ -14,7 +14,8 @@ from stage_contracts.program import Program
 HELPERS = (
     "accept", "address", "failed", "allocate_pool", "arena", "conform", "copyto", "current_stream", "cutaway",
     "empty", "float", "give_arena", "read_size", "ndarray", "new_arena", "out_of_range", "poison", "slot_view",
-    "refused", "stream", "take_arena", "view", *(f"{name}_dtype" for name in DTYPES),
+    "record_event", "refused", "stream", "streams_beside", "take_arena", "view", "wait_event", "wait_for",
+    *(f"{name}_dtype" for name in DTYPES),
 )  # fmt: skip
 EXTERNAL_PREFIX, INTO_PREFIX, SUBGRAPH_PREFIX, PREPARED_PREFIX, NEW_PREFIX, ISSUE_PREFIX, GRID_PREFIX = (
     PREFIXES

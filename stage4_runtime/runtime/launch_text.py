@@ -7,7 +7,7 @@ call; each step is one line. It reads open sizes first, from the inputs' shapes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -22,11 +22,19 @@ from stage4_runtime.runtime.launch_names import (
     fresh_names,
     identifier,
 )
+from stage4_runtime.runtime.launch_words import LaunchText
 from stage4_runtime.runtime.layout import byte_strides
+from stage4_runtime.runtime.stream_text import (
+    event_line,
+    in_streams,
+    on_the_callers,
+    own_names,
+    stream_name,
+    streams_and_events,
+)
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph_text import literal
 from stage_contracts.host_interface import NOT_AS_COMPILED
-from stage_contracts.index_expr import print_index, symbol
 from stage_contracts.loop_ir import BufferRef, SubgraphRef, buffer_refs
 from stage_contracts.program import (
     Allocate,
@@ -45,62 +53,10 @@ from stage_contracts.program import (
     WaitEvent,
 )
 from stage_contracts.segments import Segment, segments
-from stage_contracts.size_vars import is_open, late_sizes, plain
-from stage_contracts.tensor_meta import TensorMeta
+from stage_contracts.size_vars import is_open, late_sizes
 from stage_contracts.unbacked import VALUE
 
 MAKES = "unbacked."  # external calls whose result only the data sizes
-
-
-@dataclass
-class LaunchText:
-    """The function's text, its name, and the names in it of the program's buffers and kernels."""
-
-    function: str
-    names: dict[str, str]
-    kernels: dict[str, str]
-    sizes: dict[str, str]
-    text: str = ""
-    streams: bool = False
-    kernel_alignment: int = 1
-    arrays: set[str] = field(default_factory=set)  # buffers that some step needs as an array
-    addresses: set[str] = field(default_factory=set)  # buffers that a kernel needs as an address
-    pools: list[str] = field(default_factory=list)  # where each pool begins, for calls of C++
-    poison: bool = False
-    late: Mapping[str, frozenset[str]] = field(default_factory=dict)  # sizes that a call of the program shows
-    known: set[str] = field(default_factory=set)  # those of them that are computed so far
-    shown: set[str] = field(
-        default_factory=set
-    )  # the buffers that are there so far, of those that show sizes
-    # the calls, by the step's identity, that take addresses: (stream, those of the operands, that of the result)
-    prepared: Mapping[int, str] = field(default_factory=dict)
-    made: set[str] = field(default_factory=set)  # the buffers whose arrays a function of their own makes
-    groups: tuple[Group, ...] = ()  # launches that are one call of C
-
-    def name(self, buffer: str) -> str:
-        return self.names[buffer]
-
-    def pointer(self, buffer: str) -> str:
-        return f"p_{self.names[buffer]}"
-
-    def address(self, buffer: str) -> str:
-        """The address of its array: of one on a GPU, what an attribute says without a call."""
-        name = self.names[buffer]
-        return f"{name}.data.ptr" if self.streams else f"address({name})"
-
-    def size(self, size: Any) -> str:
-        """A size as Python text, in the names that open sizes have here."""
-        if not is_open(size):
-            return repr(plain(size))
-        return print_index(size.xreplace({s: symbol(self.sizes[str(s)]) for s in size.free_symbols}))
-
-    def tuple(self, sizes: Iterable[Any]) -> str:
-        return f"({''.join(self.size(s) + ', ' for s in sizes)})"
-
-    def at(self, meta: TensorMeta) -> str:
-        """The shape and strides at this call's sizes as further arguments; nothing where they are fixed."""
-        open_ = any(map(is_open, (*meta.shape, *meta.strides)))
-        return f", {self.tuple(meta.shape)}, {self.tuple(meta.strides)}" if open_ else ""
 
 
 def write_launch_text(
@@ -122,7 +78,9 @@ def write_launch_text(
     """
     steps = segments(program) if native else grouped(program, issued)
     calls = [step for step in steps if isinstance(step, Segment)]
-    names = fresh_names(program, [call.function for call in calls])
+    beside, events = streams_and_events(program) if streams else (0, ())
+    own = own_names(beside, events)
+    names = fresh_names(program, [*(call.function for call in calls), *own])
     out = LaunchText(identifier(program.name), *names, streams=streams, kernel_alignment=kernel_alignment)
     out.prepared = prepared
     out.groups = tuple(step for step in steps if isinstance(step, Group))
@@ -141,7 +99,7 @@ def write_launch_text(
         *_size_lines(program, out),
         *(() if checked else _inputs_lines(program, out)),
         *["stream = current_stream()"] * streams,
-        *_running_lines(steps, program, pooled, out),
+        *in_streams(own, beside, [*_running_lines(steps, program, pooled, out)]),
     ]
     lines = [
         *_arena_lines(program, pooled, out),
@@ -310,13 +268,11 @@ def _allocate(step: Allocate, program: Program, out: LaunchText) -> Iterable[str
 def _launch(step: Launch, program: Program, out: LaunchText) -> Iterable[str]:
     kernel = program.kernels[step.kernel]
     bound = kernel.bindings(step.buffers)
-    arguments = ["stream"] * out.streams
+    arguments = [stream_name(step.stream)] * out.streams
     for param in kernel.params:
         pointers = [out.pointer(row[param]) for row in bound]
         arguments.append(f"column({', '.join(pointers)})" if param in kernel.columns else pointers[0])
     arguments += [out.sizes.get(name, name) for name in kernel.sizes]
-    if out.streams and step.stream != 0:
-        raise Unsupported(f"a launch on stream {step.stream}", code="GB0089")
     for origin in kernel.origins:
         yield f"# {origin.describe()}".replace("\n", " ")
     number = [*program.kernels].index(step.kernel) + 1
@@ -332,7 +288,11 @@ def _issue(group: Group, program: Program, out: LaunchText) -> Iterable[str]:
         words = [*map(out.pointer, step.buffers), *(out.sizes[name] for name in kernel.sizes)]
         yield f"#   launches {out.kernels[step.kernel]}({', '.join(words)})"
     blocks = {grid_name(name): kernel.sizes for name, kernel in program.kernels.items()}
-    words = ["stream", *map(out.pointer, group.buffers), *(out.sizes[name] for name in group.sizes)]
+    words = [
+        stream_name(group.stream),
+        *map(out.pointer, group.buffers),
+        *(out.sizes[name] for name in group.sizes),
+    ]
     words += [f"{grid}({', '.join(out.sizes[name] for name in blocks[grid])})" for grid in group.grids]
     yield f"if failed := {group.function}({', '.join(words)}): refused(failed)"
 
@@ -364,8 +324,14 @@ def _external(step: External, program: Program, out: LaunchText) -> Iterable[str
         if not step.into:
             yield from _allocate(Allocate(step.outputs[0]), program, out)
         pointers = [out.pointer(ref.name) for ref in buffer_refs(step.args)]
-        yield f"{out.prepared[id(step)]}(stream, {', '.join([*pointers, out.pointer(step.outputs[0])])})"
+        words = [stream_name(step.stream), *pointers, out.pointer(step.outputs[0])]
+        yield f"{out.prepared[id(step)]}({', '.join(words)})"
         return
+    yield from on_the_callers(step.stream if out.streams else 0, _eager(step, words, program, out))
+
+
+def _eager(step: External, words: list[str], program: Program, out: LaunchText) -> Iterable[str]:
+    """A call of an operator's eager kernel, which runs on CuPy's current stream: the caller's."""
     if step.into:
         yield f"{INTO_PREFIX}{step.target}({', '.join([*words, f'out={out.name(step.outputs[0])}'])})"
         return
@@ -437,7 +403,8 @@ def transfer(step: Collective | Await) -> str:
 
 
 def _copy(step: Copy, program: Program, out: LaunchText) -> Iterable[str]:
-    yield f"copyto({out.name(step.destination)}, {out.name(step.source)})"
+    copy = f"copyto({out.name(step.destination)}, {out.name(step.source)})"
+    yield from on_the_callers(step.stream if out.streams else 0, [copy])
 
 
 def _free(step: Free, program: Program, out: LaunchText) -> Iterable[str]:
@@ -452,10 +419,8 @@ def _return(step: Return, program: Program, out: LaunchText) -> Iterable[str]:
     yield f"return ({''.join(_argument(v, program, out) + ', ' for v in step.values)})"
 
 
-def _nothing(step: Any, program: Program, out: LaunchText) -> Iterable[str]:
-    if out.streams:
-        raise Unsupported(f"{step}", code="GB0089")
-    yield f"# {step}: nothing to wait for, the CPU runs steps in order"
+def _event(step: RecordEvent | WaitEvent, program: Program, out: LaunchText) -> Iterable[str]:
+    return [event_line(step, out.streams)]
 
 
 _WRITERS: dict[type, Callable[[Any, Program, LaunchText], Iterable[str]]] = {
@@ -471,8 +436,8 @@ _WRITERS: dict[type, Callable[[Any, Program, LaunchText], Iterable[str]]] = {
     Await: _await,
     Free: _free,
     Return: _return,
-    RecordEvent: _nothing,
-    WaitEvent: _nothing,
+    RecordEvent: _event,
+    WaitEvent: _event,
 }
 
 

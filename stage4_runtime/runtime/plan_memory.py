@@ -16,28 +16,25 @@ from typing import Any
 from stage4_runtime.runtime.donate import donate
 from stage4_runtime.runtime.in_place_calls import calls_in_place
 from stage4_runtime.runtime.layout import round_up, slot_alignment, span
+from stage4_runtime.runtime.parallel_streams import parallel_streams
 from stage_contracts import config
-from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.dtype import DTYPES
 from stage_contracts.loop_ir import buffer_refs
 from stage_contracts.passes import Pass, PassTable
 from stage_contracts.program import (
     Allocate,
     Buffer,
-    Copy,
     External,
     Free,
-    Launch,
     PoolSlot,
     Program,
     step_accesses,
 )
+from stage_contracts.races import check_races
+from stage_contracts.shared_memory import may_share
 from stage_contracts.size_vars import is_open, late_sizes, never_below, sizes_in
+from stage_contracts.stream_order import Clock, covers, has_streams, stream_of, stream_order
 from stage_contracts.symbolic import hinted
-
-# Kinds of core operator whose eager kernel always makes a new array. Any other result may share memory with
-# an operand, so the operand must live, and escape, as long as the result does.
-FRESH_KINDS = ("contraction", "creation", "random", "scan")
 
 # By device: external routines that can write into memory they are given, for these dtypes. On a GPU they are prepared
 # calls of addresses (cuda.py), or the eager kernel and a copy where none can be prepared.
@@ -54,19 +51,27 @@ WRITES_INTO: dict[str, dict[str, Collection[str]]] = {
 
 @dataclass(frozen=True)
 class Lifetime:
-    """`first` and `last` are step numbers, both included. `escapes`: the caller may keep it."""
+    """`first` and `last` are step numbers, both included. `escapes`: the caller may keep it.
+
+    Where steps run on several streams, that a number is smaller says nothing. `after`: what is done when it is first
+    used. `until`: what must be done before somebody else has its bytes.
+    """
 
     first: int
     last: int
     escapes: bool
+    after: Clock = ()
+    until: Clock = ()
 
     def overlaps(self, other: Lifetime) -> bool:
-        return self.first <= other.last and other.first <= self.last
+        if self.first <= other.last and other.first <= self.last:
+            return True
+        return not (covers(self.after, other.until) or covers(other.after, self.until))
 
 
 def plan_memory(program: Program) -> Program:
     """Give every temporary a pool slot and add the allocate and free steps."""
-    return PLAN_MEMORY.run_as_configured(program).verify()
+    return check_races(PLAN_MEMORY.run_as_configured(program).verify())
 
 
 # ---- the passes ----------------------------------------------------------------------------------------------
@@ -109,11 +114,17 @@ def allocations(program: Program) -> Program:
     """An `allocate` before the first write of each buffer, a `free` after its last use."""
     lives = lifetimes(program)
     needs_memory = _written_in_place(program)
+    first = {name: lives[name].first for name in needs_memory}
+    last = {name: life.last for name, life in lives.items() if not life.escapes}
+    if has_streams(program):
+        shared = used_beside(program)
+        first |= dict.fromkeys(shared & first.keys(), 0)
+        last |= {name: _seen_done(program, lives[name]) for name in shared & last.keys()}
     steps: list[Any] = []
     for number, step in enumerate(program.steps):
-        steps += [Allocate(name) for name in needs_memory if lives[name].first == number]
+        steps += [Allocate(name) for name, at in first.items() if at == number]
         steps.append(step)
-        steps += [Free(n) for n, life in lives.items() if life.last == number and not life.escapes]
+        steps += [Free(name) for name, at in last.items() if at == number]
     return program.with_(steps=tuple(steps))
 
 
@@ -121,6 +132,7 @@ def lifetimes(program: Program) -> dict[str, Lifetime]:
     """When each buffer that the steps define is in use. Inputs and constants are the caller's: not listed."""
     first: dict[str, int] = {}
     last: dict[str, int] = {}
+    uses: dict[str, list[int]] = {}
     escapes: set[str] = set()
     shares: list[tuple[str, str]] = []  # (result, operand whose memory it may share)
     for number, step in enumerate(program.steps):
@@ -129,17 +141,48 @@ def lifetimes(program: Program) -> dict[str, Lifetime]:
             if program.buffers[name].role in ("temporary", "output"):
                 first.setdefault(name, number)
                 last[name] = number
-        if isinstance(step, External) and not step.into and not _is_fresh(step.target):
+                uses.setdefault(name, []).append(number)
+        if may_share(step):
             shares += [(out, read) for out in step.outputs for read in reads if read in first]
     escapes.update(ref.name for ref in buffer_refs(program.return_step.values))
     for result, operand in reversed(shares):  # last results first, so that chains of views carry through
         last[operand] = max(last[operand], last[result])
+        uses[operand] += uses[result]
         if result in escapes:
             escapes.add(operand)
-    if len({step.stream for step in program.steps if isinstance(step, Launch | Copy)}) > 1:
-        # Steps on different streams overlap in time, so the order of steps says nothing about reuse.
-        last = dict.fromkeys(last, len(program.steps) - 2)  # up to the return
-    return {name: Lifetime(first[name], last[name], name in escapes) for name in first}
+    lives = {name: Lifetime(first[name], last[name], name in escapes) for name in first}
+    if not has_streams(program):
+        return lives
+    order = stream_order(program)
+    return {
+        n: replace(life, after=order.after(uses[n]), until=order.until(uses[n])) for n, life in lives.items()
+    }
+
+
+def used_beside(program: Program) -> set[str]:
+    """The buffers with memory of their own that a step off the caller's stream uses.
+
+    That memory is the caller's stream's: it is there before anything is freed, and goes back when that stream has
+    waited.
+    """
+    used = {
+        name
+        for step in program.steps
+        if stream_of(step)
+        for names in step_accesses(step, program.kernels)
+        for name in names
+    }
+    return {name for name in used if program.buffers[name].slot is None}
+
+
+def _seen_done(program: Program, life: Lifetime) -> int:
+    """The first step on the caller's stream that begins when a buffer's uses are done: at the latest that before the
+    return."""
+    order = stream_order(program)
+    for number in range(life.last + 1, len(program.steps) - 1):
+        if not order.streams[number] and covers(order.clocks[number], life.until):
+            return number
+    return len(program.steps) - 2
 
 
 def assign_lanes(lives: Mapping[str, Lifetime], spans: Mapping[str, Any]) -> list[list[str]]:
@@ -200,10 +243,6 @@ def _into(step: Any, buffers: Mapping[str, Buffer]) -> Any:
     return replace(step, into=meta.is_contiguous and meta.dtype.name in dtypes) if dtypes else step
 
 
-def _is_fresh(target: str) -> bool:
-    return target in CORE_OPS and CORE_OPS[target].kind in FRESH_KINDS
-
-
 PLAN_MEMORY = PassTable(
     "plan_memory",
     (
@@ -215,6 +254,7 @@ PLAN_MEMORY = PassTable(
             "what can write to planned memory is told to",
             needed=True,
         ),
+        Pass("parallel_streams", parallel_streams, "independent branches run side by side on a GPU"),
         Pass("slots", slots, "a place in a pool for each temporary", needed=True),
         Pass(
             "allocations", allocations, "each buffer exists from its first write to its last use", needed=True
@@ -224,6 +264,9 @@ PLAN_MEMORY = PassTable(
         ("donate", "slots", "what an input holds needs no place"),
         ("donate", "calls_in_place", "an update is read by whoever writes it to its input"),
         ("calls_in_place", "slots", "what is changed where it is needs one place"),
+        ("donate", "parallel_streams", "an input that is written has readers before"),
+        ("calls_in_place", "parallel_streams", "who adds to a buffer waits for who wrote it"),
+        ("parallel_streams", "slots", "what runs at the same time shares no bytes"),
         ("calls_into_memory", "slots", "only what a step writes to needs a place"),
         ("slots", "allocations", "the steps say when bytes are taken, and the places which"),
     ),

@@ -34,7 +34,7 @@ def program_key(name: str, parts: Mapping[str, str], target: Target) -> cache.Ke
     settings = config.current()
     said = (
         f"{settings.lowering} {settings.runtime.cxx_flags} {settings.runtime.cuda_graphs} "
-        f"{settings.runtime.deterministic}"
+        f"{settings.runtime.parallel_streams} {settings.runtime.deterministic}"
     )
     return cache.Key(f"program {name}", {**parts, "settings": said, **place(target, DECIDING)})
 

@@ -7,7 +7,7 @@ import pytest
 
 from stage4_runtime.runtime import issue, launch, plan_memory
 from stage4_runtime.runtime.build import forget_built
-from stage4_runtime.tests.fake_cupy import FakeCupy
+from stage4_runtime.tests.fake_cupy import FakeCupy, Pool
 from stage4_runtime.tests.programs import loaded_kernel, python_kernels
 from stage_contracts import config
 from stage_contracts.device import Device
@@ -55,6 +55,21 @@ def on_fake_gpu(put_cupy):
         return launch(gpu, loaded, constants or {}, **options), fake
 
     return start
+
+
+@pytest.fixture
+def on_streams(put_cupy):
+    """`on_streams(planned, draw)`: (run, the fake CuPy), its streams run as `draw` says."""
+
+    def start(of, draw=None, **options):
+        kernels = python_kernels(of)
+        fake = FakeCupy({n: (kernels[n], len(k.params)) for n, k in of.kernels.items()}, draw)
+        put_cupy(fake)
+        loaded = {name: loaded_kernel(name, len(kernel.params)) for name, kernel in of.kernels.items()}
+        return launch(of, loaded, {}, **options), fake
+
+    yield start
+    Pool.blocks = None
 
 
 @pytest.fixture

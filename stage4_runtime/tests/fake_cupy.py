@@ -1,14 +1,18 @@
 """A CuPy made of NumPy memory: as much as the runtime's adapter calls, with launches that can be looked at.
 
 Input: kernels by name, as Python functions of addresses. While a stream captures, launches are kept instead
-of run; launching the graph runs them with the arguments they were captured with, as a GPU would.
+of run; launching the graph runs them with the arguments they were captured with, as a GPU would. With `draw`, a random
+generator, streams run when they like (fake_streams.py), and memory that is freed is given to the next who asks.
 """
 
 import contextlib
 import ctypes
+import types
 from types import SimpleNamespace
 
 import numpy as np
+
+from stage4_runtime.tests.fake_streams import Queues
 
 
 class Pointer:
@@ -28,9 +32,31 @@ class Array(np.ndarray):
         start = memptr.ptr - memptr.memory.__array_interface__["data"][0]
         return super().__new__(cls, shape, dtype, memptr.memory, start, strides)
 
+    before = staticmethod(lambda: None)  # what NumPy waits for before it computes with one
+
+    def __array_ufunc__(self, ufunc, method, *inputs, out=(), **kwargs):
+        self.before()
+        given = {"out": tuple(map(_plain, out))} if out else {}
+        kwargs = {name: _plain(value) for name, value in kwargs.items()}
+        made = getattr(ufunc, method)(*map(_plain, inputs), **given, **kwargs)
+        if out:
+            return out[0] if len(out) == 1 else out
+        return tuple(map(_ours, made)) if isinstance(made, tuple) else _ours(made)
+
     @property
     def data(self):
         return Pointer(_block(self), self.__array_interface__["data"][0])
+
+
+def _plain(value):
+    return value.view(np.ndarray) if isinstance(value, Array) else value
+
+
+def _ours(value):
+    """NumPy's result as an array of ours; in the pool's memory, which outlives it, where there is a pool."""
+    if not isinstance(value, np.ndarray):
+        return value
+    return value.view(Array) if Pool.blocks is None else array(value, value.dtype)
 
 
 def _block(array):
@@ -47,9 +73,29 @@ class Unowned:
         self.__array_interface__ = {"version": 3, "typestr": "|u1", "shape": (size,), "data": (ptr, False)}
 
 
+class Pool:
+    """Freed blocks, the last one first, whoever still uses them; none goes back to the system."""
+
+    blocks = None  # None: no pool, as most tests have it
+
+    def __init__(self, raw):
+        self.raw = raw
+        self.__array_interface__ = raw.__array_interface__
+
+    def __del__(self):
+        if Pool.blocks is not None:
+            Pool.blocks.append(self.raw)
+
+    @classmethod
+    def get(cls, nbytes):
+        fits = [k for k, raw in enumerate(cls.blocks) if raw.nbytes >= nbytes]
+        raw = cls.blocks.pop(fits[-1]) if fits else np.full(nbytes, 0xAB, np.uint8)
+        return np.asarray(cls(raw))
+
+
 def empty(nbytes, dtype="uint8"):
     """Aligned to 512 bytes, as cudaMalloc does it."""
-    raw = np.empty(nbytes + 512, dtype)
+    raw = np.empty(nbytes + 512, dtype) if Pool.blocks is None else Pool.get(nbytes + 512)
     start = -raw.__array_interface__["data"][0] % 512
     return raw[start : start + nbytes].view(Array)
 
@@ -64,7 +110,7 @@ class Stream:
 
     def __init__(self, fake, non_blocking=False):
         Stream.count += 1
-        self.ptr, self.fake, self.captured = Stream.count, fake, None
+        self.ptr, self.fake = Stream.count, fake
 
     def __enter__(self):
         self.fake.streams.append(self)
@@ -73,28 +119,42 @@ class Stream:
     def __exit__(self, *_):
         self.fake.streams.pop()
 
+    @property
+    def captured(self):
+        return self.fake.queues.captures.get(self.ptr)
+
     def record(self):
-        return ("event", self.ptr)
+        event = Event(self.fake)
+        event.token = self.fake.queues.record(self.ptr)
+        return event
 
     def wait_event(self, event):
-        self.fake.log.append(("wait", self.ptr, event))
+        self.fake.log.append(("wait", self.ptr, ("event", event.token.stream)))
+        self.fake.queues.wait(self.ptr, event.token)
 
     def synchronize(self):
-        pass
+        self.fake.queues.drain(self.ptr)
 
     def begin_capture(self):
-        self.captured = []
+        self.fake.queues.begin(self.ptr)
 
     def end_capture(self):
-        captured, self.captured = self.captured, None
+        run, count = self.fake.queues.end(self.ptr)
         fake = self.fake
 
         def launch(stream):
-            fake.log.append(("graph", stream.ptr, len(captured)))
-            for run in captured:
-                run()
+            fake.log.append(("graph", stream.ptr, count))
+            fake.queues.put(stream.ptr, run)
 
         return SimpleNamespace(launch=launch)
+
+
+class Event:
+    """`cupy.cuda.Event`; its address is a number by which the fake knows it."""
+
+    def __init__(self, fake, disable_timing=False):
+        self.token, self.ptr = None, id(self)
+        fake.events[self.ptr] = self
 
 
 class RefusedByDriver(RuntimeError):
@@ -108,7 +168,10 @@ class FakeCupy:
     devices = 2
     from_c = 0  # launches that came by `launch_for_c`
 
-    def __init__(self, kernels):
+    def __init__(self, kernels, draw=None):
+        self.queues, self.events = Queues(draw), {}
+        Pool.blocks = None if draw is None else []
+        Array.before = staticmethod(lambda: self.queues.drain(self.streams[-1].ptr) if draw else None)
         self.kernels, self.log, self.attributes = kernels, [], []
         self.functions = []  # names; a handle is a number, as the driver's
         self.streams = [Stream(self)]
@@ -124,6 +187,7 @@ class FakeCupy:
             driver=driver,
             Device=lambda index: _Device(index, self),
             Stream=lambda non_blocking=False: Stream(self),
+            Event=lambda disable_timing=False: Event(self, disable_timing),
             Memory=self._memory,
             alloc=lambda nbytes: empty(nbytes).data,
             UnownedMemory=Unowned,
@@ -132,21 +196,44 @@ class FakeCupy:
             using_allocator=self._using_allocator,
             get_allocator=lambda: "the caller's",
             runtime=SimpleNamespace(
-                getDevice=lambda: 0, getDeviceCount=lambda: self.devices, streamIsCapturing=self._captures
+                getDevice=lambda: 0,
+                getDeviceCount=lambda: self.devices,
+                streamIsCapturing=self._captures,
+                eventRecord=self._record,
+                streamWaitEvent=self._wait,
             ),
             get_current_stream=lambda: self.streams[-1],
         )
 
     def __getattr__(self, name):
-        return getattr(np, name)
+        found = getattr(np, name)
+        of_arrays = isinstance(found, np.ufunc | types.FunctionType | types.BuiltinFunctionType)
+        return self._in_order(found) if of_arrays and self.queues.draw is not None else found
+
+    def _in_order(self, function):
+        """What NumPy does at once comes after all that its stream was given."""
+
+        def call(*args, **kwargs):
+            self.queues.drain(self.streams[-1].ptr)
+            return _ours(function(*args, **kwargs))
+
+        return call
+
+    def _record(self, event, stream):
+        self.events[event].token = self.queues.record(stream)
+
+    def _wait(self, stream, event):
+        self.queues.wait(stream, self.events[event].token)
 
     def asarray(self, values):
+        self.queues.drain(self.streams[-1].ptr)
         return values if isinstance(values, Array) else array(values, np.asarray(values).dtype)
 
     def matmul(self, *args, **kwargs):
         if self.streams[-1].captured is not None:
             raise NotImplementedError("calling cuBLAS API during stream capture is currently unsupported")
-        return np.matmul(*args, **kwargs)
+        self.queues.drain(self.streams[-1].ptr)
+        return _ours(np.matmul(*args, **kwargs)) if not kwargs else np.matmul(*args, **kwargs)
 
     @contextlib.contextmanager
     def _using_allocator(self, malloc):
@@ -154,7 +241,7 @@ class FakeCupy:
         yield
 
     def _captures(self, stream):
-        return any(s.ptr == stream and s.captured is not None for s in self.streams)
+        return stream in self.queues.captures
 
     def _memory(self, nbytes):
         assert self.streams[-1].captured is None, "memory of the driver's, while a stream is captured"
@@ -186,12 +273,9 @@ class FakeCupy:
         arguments = [ctypes.c_uint64.from_address(p).value for p in pointers]
         assert arguments[count:] == [0, 0], "the two scratch pointers"
         call = (name, (gx, gy, gz, bx, by, bz, shared), stream, tuple(arguments[:count]))
-        (current,) = [s for s in self.streams if s.ptr == stream]
-        if current.captured is not None:
-            current.captured.append(lambda: kernel(*call[3]))
-            return
-        self.log.append(call)
-        kernel(*call[3])
+        if not self._captures(stream):
+            self.log.append(call)
+        self.queues.put(stream, lambda: kernel(*call[3]))
 
 
 class _Device:

@@ -13,9 +13,9 @@ from stage4_runtime.runtime.triton_compile import POINTER_ALIGNMENT
 from stage4_runtime.tests.fake_cupy import FakeCupy, array
 from stage4_runtime.tests.programs import chain, external, loaded_kernel, meta, program, python_kernels
 from stage_contracts import dtype as dt
-from stage_contracts.breaks import Unsupported
 from stage_contracts.device import Device
 from stage_contracts.errors import BuildError, CompilerMissing
+from stage_contracts.graph import GraphError
 from stage_contracts.program import Launch, SourceUnit, Target
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -168,10 +168,10 @@ def test_a_host_array_for_a_program_on_the_gpu(on_fake_gpu):
         run(numbers(64))
 
 
-def test_a_program_of_two_streams_is_refused(on_fake_gpu):
+def test_a_program_of_two_streams_that_nothing_orders_is_refused(on_fake_gpu):
     before = chain(2)
     steps = [Launch(s.kernel, s.buffers, stream=k) for k, s in enumerate(before.steps[:-1])]
-    with pytest.raises(Unsupported, match="a launch on stream 1"):
+    with pytest.raises(GraphError, match=r"expected stream 1 to wait first: add record_event\(n, stream=0\)"):
         on_fake_gpu(before.with_(steps=(*steps, before.steps[-1])))
 
 

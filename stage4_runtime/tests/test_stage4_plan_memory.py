@@ -1,5 +1,7 @@
 """Memory planning: live buffers never share bytes, what escapes is not in the pool, dead memory is reused."""
 
+import itertools
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -9,7 +11,8 @@ from stage4_runtime.tests.programs import chain, external, meta, program, python
 from stage_contracts.breaks import Unsupported
 from stage_contracts.device import Device
 from stage_contracts.loop_ir import BufferRef
-from stage_contracts.program import Allocate, External, Free, Launch
+from stage_contracts.program import Allocate, External, Free, Launch, RecordEvent, WaitEvent
+from stage_contracts.races import races
 from stage_contracts.symbolic import ShapeEnv
 
 first = pytest.mark.conformance("plan_memory", tier="first")
@@ -129,12 +132,26 @@ def test_a_buffer_nobody_reads_is_freed_at_once(seam):
 
 
 @full
-def test_buffers_live_to_the_end_when_several_streams_run(seam):
-    before = chain(4)
-    steps = [Launch(s.kernel, s.buffers, stream=k % 2) for k, s in enumerate(before.steps[:-1])]
-    planned = seam("plan_memory")(before.with_(steps=(*steps, before.steps[-1])))
-    most, total = live_bytes(planned)
-    assert most == total
+def test_buffers_that_two_streams_use_at_the_same_time_share_no_bytes(seam):
+    """Two chains of two temporaries each, one on a stream of its own: the steps' order says nothing of them."""
+    kernels, steps = [], []
+    for b in range(2):
+        names = ["x", f"a{b}", f"b{b}", f"c{b}"]
+        kernels += [sum_kernel(f"{names[k + 1]}_", names[k + 1], [names[k]], 64) for k in range(3)]
+        steps += [RecordEvent(0, 0), WaitEvent(0, 1)] * (b == 0)
+        steps += [Launch(kernel.name, kernel.params, stream=b) for kernel in kernels[-3:]]
+    kernels.append(sum_kernel("last", "y", ["c0", "c1"], 64))
+    steps += [RecordEvent(1, 1), WaitEvent(1, 0), Launch("last", kernels[-1].params)]
+    temporaries = {f"{name}{b}": meta(64) for name in "abc" for b in range(2)}
+    planned = seam("plan_memory")(
+        program({"x": meta(64)}, temporaries, {"y": meta(64)}, kernels, steps, ["y"])
+    )
+    planned.verify()
+    assert races(planned) == []
+    slots = {name: planned.buffers[name].slot for name in temporaries}
+    for one, other in itertools.product("abc", repeat=2):
+        a, b = slots[f"{one}0"], slots[f"{other}1"]
+        assert a is None or b is None or a.offset + a.nbytes <= b.offset or b.offset + b.nbytes <= a.offset
 
 
 def test_a_size_known_only_at_run_time_is_refused():

@@ -188,7 +188,7 @@ steps = st.one_of(
     st.builds(
         p.External, st.sampled_from(["matmul", "cat"]), st.lists(arguments, max_size=3).map(tuple),
         st.dictionaries(st.sampled_from(["dim", "keepdim"]), arguments, max_size=2),
-        st.lists(names, min_size=1, max_size=2, unique=True).map(tuple), st.booleans(), origins,
+        st.lists(names, min_size=1, max_size=2, unique=True).map(tuple), st.booleans(), origins, st.integers(0, 2),
     ),
     st.builds(p.Copy, names, names, st.integers(0, 1)),
     st.builds(p.RecordEvent, st.integers(0, 9), st.integers(0, 2)),

@@ -3,11 +3,14 @@
 Input: fake objects in the place of CuPy and CUPTI, whose times are known. benchmarks/gpu/profiler.py has a real GPU.
 """
 
+import ctypes
 import sys
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+import cutaway
 from cutaway import profiler
 from cutaway.profiler import gpu
 from cutaway.profiler.averages import averages
@@ -15,6 +18,13 @@ from cutaway.profiler.chrome_trace import trace
 from cutaway.profiler.events import ProfilerEvent, Recorder, nested
 from cutaway.profiler.gpu_records import GpuRecords
 from cutaway.profiler.gpu_timers import GpuTimers
+from cutaway.profiler.kernels import observe_launches
+from cutaway.profiler.nvtx import Ranges
+from stage4_runtime.runtime import issue, launch, plan_memory
+from stage4_runtime.runtime.triton_units import TritonKernel
+from stage4_runtime.tests.fake_cupy import FakeCupy, array
+from stage4_runtime.tests.programs import chain, python_kernels
+from stage_contracts.device import Device
 from tests.debug.trace_format import problems
 
 CPU_THREAD = 77
@@ -66,13 +76,21 @@ class Clock:
     """The GPU's clock runs 5 ms ahead of nothing in particular; an event takes its time when it is recorded."""
 
     def __init__(self):
-        self.now_ms, self.capturing = 5.0, False
+        self.now_ms, self.capturing, self.recorded_on = 5.0, False, []
         self.runtime = SimpleNamespace(getDevice=lambda: 0)
 
     def Event(self):
         clock, made = self, SimpleNamespace(at=None, synchronize=lambda: None)
-        made.record = lambda stream=None: setattr(made, "at", clock.now_ms)
+
+        def record(stream=None):
+            made.at = clock.now_ms
+            clock.recorded_on.append(getattr(stream, "ptr", None))
+
+        made.record = record
         return made
+
+    def ExternalStream(self, ptr):
+        return SimpleNamespace(ptr=ptr, is_capturing=lambda: self.capturing)
 
     def Device(self, index=0):
         return SimpleNamespace(synchronize=lambda: None)
@@ -87,17 +105,21 @@ class Clock:
 def test_cuda_events_are_put_onto_the_programs_clock():
     clock = Clock()
     timers, recorder = GpuTimers(SimpleNamespace(cuda=clock)), Recorder()
-    recorder.gpu = timers
+    recorder.gpu, recorded_on = timers, clock.recorded_on
+    recorded_on.clear()
     launched = []
     for took_ms in (0.25, 0.5):
-        over = timers.begins()
+        over = timers.begins(None)
         launch = recorder.begin("fused", "launch", lines=["a.py:1 x + 1"])
         recorder.end(launch)
         clock.now_ms += took_ms
         over(launch)
         launched.append(launch)
+    timers.begins(None, 0xDEF)(launched[0])
+    assert recorded_on == [0xABC, 0xABC, 0xABC, 0xABC, 0xDEF, 0xDEF], "a kernel is timed on its own stream"
+    timers._noted.pop()
     clock.capturing = True
-    assert timers.begins() is None, "while a CUDA graph is captured nothing can be timed"
+    assert timers.begins(None) is None, "while a CUDA graph is captured nothing can be timed"
     timers.stop()
     found = [e for e in recorder.recorded() if e.device is not None]
     assert [e.duration_ns for e in found] == [250_000, 500_000]
@@ -157,7 +179,7 @@ def cupti(monkeypatch):
 def test_cuptis_records_become_kernels_and_the_calls_that_began_them(cupti):
     recorder = Recorder()
     recorder.gpu = records = GpuRecords(SimpleNamespace(cuda=Clock()))
-    assert len(cupti.enabled) == 5 and records.begins() is None
+    assert len(cupti.enabled) == 5 and records.begins(None) is None
     launch = recorder.begin("fused_exp", "launch", lines=["a.py:2 x.exp()"])
     recorder.end(launch)
     launch.duration_ns = 50_000
@@ -208,19 +230,9 @@ def test_without_a_gpu_it_is_left_out(monkeypatch, capsys):
     )
 
 
-def test_launches_that_c_issues_are_timed_one_by_one(monkeypatch):
-    """A call of C is one for several kernels; while a profiler records, each kernel is a launch of its own."""
-    import ctypes
-
-    import numpy as np
-
-    from cutaway.profiler.kernels import observe_launches
-    from stage4_runtime.runtime import issue, launch, plan_memory
-    from stage4_runtime.runtime.triton_units import TritonKernel
-    from stage4_runtime.tests.fake_cupy import FakeCupy, array
-    from stage4_runtime.tests.programs import chain, python_kernels
-    from stage_contracts.device import Device
-
+@pytest.fixture
+def fake_program(monkeypatch):
+    """A program of three kernels on a fake GPU, whose launches are one call of C: (run, its input, the fake)."""
     of = chain(3)
     python = python_kernels(of)
     fake = FakeCupy({name: (python[name], 2) for name in of.kernels})
@@ -228,10 +240,14 @@ def test_launches_that_c_issues_are_timed_one_by_one(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", fake)
     monkeypatch.setattr(issue, "driver_launch", lambda cp: ctypes.cast(driver, ctypes.c_void_p).value)
     kernels = {n: TritonKernel(b"", "", n, 0, 4, 0, ("*fp32",) * 2, (2, 1, 1)) for n in of.kernels}
-    run = launch(plan_memory(of.with_(device=Device("cuda"))), kernels, {})
+    return launch(plan_memory(of.with_(device=Device("cuda"))), kernels, {}), array(np.zeros(64)), fake
+
+
+def test_launches_that_c_issues_are_timed_one_by_one(fake_program):
+    """A call of C is one for several kernels; while a profiler records, each kernel is a launch of its own."""
+    run, x, fake = fake_program
     recorder = Recorder()
-    recorder.gpu = SimpleNamespace(begins=lambda: None)
-    x = array(np.zeros(64))
+    recorder.gpu = SimpleNamespace(begins=lambda what, stream: None)
     for observed in (False, True, False):
         undo = observe_launches(run, recorder) if observed else lambda: None
         before = fake.from_c
@@ -239,3 +255,77 @@ def test_launches_that_c_issues_are_timed_one_by_one(monkeypatch):
         assert fake.from_c - before == (0 if observed else 3)
         undo()
     assert [e.name for e in recorder.events] == ["kernel0", "kernel1", "kernel2"]
+
+
+class Nvtx:
+    """`cupy.cuda.nvtx`: the ranges that are open, and all that were, with how deep they lay."""
+
+    def __init__(self):
+        self.open, self.seen = [], []
+
+    def RangePush(self, message, id_color=-1):
+        self.seen.append((len(self.open), message))
+        self.open.append(message)
+
+    def RangePop(self):
+        self.open.pop()
+
+    def Mark(self, message, id_color=-1):
+        self.seen.append((len(self.open), message))
+
+
+@pytest.fixture
+def nvtx(monkeypatch):
+    made = Nvtx()
+    monkeypatch.setattr("cutaway.profiler.nvtx.library", lambda: made)
+    return made
+
+
+def test_ranges_go_around_launches(nvtx, fake_program):
+    run, x, _ = fake_program
+    ranges = Ranges(nvtx)
+    undo = observe_launches(run, ranges)
+    run(x)
+    undo()
+    run(x)
+    assert nvtx.seen == [(0, "kernel0"), (0, "kernel1"), (0, "kernel2")] and not nvtx.open
+    assert not ranges.events
+
+
+def test_every_range_ends(nvtx):
+    """Of calls that are compiled, that break, that raise, and that stay eager; inside users' ranges."""
+
+    @cutaway.compile
+    def broken(x):
+        y = x.sin()
+        print("", end="")
+        if y.sum() > 1e9:
+            raise ValueError
+        return (y * 2).sum()
+
+    @cutaway.compile
+    def raises(x):
+        raise KeyError(x.shape)
+
+    x = cutaway.ones(3, requires_grad=True)
+    with cutaway.profiler.emit_nvtx(record_shapes=True), cutaway.profiler.record_function("mine"):
+        cutaway.profiler.nvtx.mark("here")
+        with cutaway.profiler.nvtx.range("step {}", 1):
+            broken(x).backward()
+        with pytest.raises(KeyError):
+            raises(x)
+    names = [name for _, name in nvtx.seen]
+    assert not nvtx.open and names[:3] == ["mine", "here", "step 1"]
+    assert "Torch-Compiled Region, sizes = [[3]]" in names and "CompiledFunctionBackward" in " ".join(names)
+    before = len(nvtx.seen)
+    broken(x)
+    with cutaway.profiler.emit_nvtx(enabled=False):
+        broken(x)
+    assert len(nvtx.seen) == before
+
+
+def test_without_a_gpu_the_error_says_what_to_install():
+    if gpu.gpu_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(RuntimeError, match="CuPy"), cutaway.profiler.emit_nvtx():
+        pass

@@ -28,7 +28,8 @@ PAGES = {
     "site_docs/dynamic_shapes.md": (1, dict),
     "site_docs/architecture.md": (1, functions),
     "site_docs/index.md": (1, functions),
-    "site_docs/numpy.md": (2, dict),
+    "site_docs/numpy.md": (3, dict),
+    "site_docs/platforms.md": (1, dict),
     "site_docs/profiling.md": (4, dict),
     "site_docs/training_step.md": (4, dict),
 }
