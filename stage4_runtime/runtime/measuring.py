@@ -2,7 +2,8 @@
 
 Input: calls of a stream, which use memory that was made for this. A graph's kernels follow one another whatever the
 host does meanwhile. The calls take turns, so that what the GPU's clock does meets all of them; the shortest time of
-each counts. What fits in the L2 cache stays there, as between the kernels of a program. `scratch` makes the memory: never the user's arrays.
+each counts. What fits in the L2 cache stays there, as between the kernels of a program. `scratch` makes the memory:
+never the user's arrays.
 """
 
 from __future__ import annotations
