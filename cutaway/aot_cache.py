@@ -50,7 +50,7 @@ DECIDING = (
     "stage3_lowering",
     "stage4_runtime",
     *(f"cutaway/{name}.py" for name in ("aot_cache", "artifacts", "building", "graph_identity", "inductor",
-                                        "kept_graph", "targets")),
+                                        "kept_graph", "measured_programs", "targets")),
 )  # fmt: skip
 # Capture follows what is in these down to operators, and those are in the graph.
 CAPTURED = ("stage0_eager/nn", "stage0_eager/optim")

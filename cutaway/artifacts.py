@@ -11,8 +11,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from cutaway.measured_programs import fastest_on
 from cutaway.verify_steps import passes_verified, verify_step
 from stage_contracts import events
+from stage_contracts.measured import answering, fastest_of
 from stage_contracts.messages import say
 from stage_contracts.passes import PassResult, PassResults, keeping
 
@@ -89,7 +91,7 @@ class HalfArtifacts:
     def planned_for(self, target: Target) -> Program:
         """The program with a schedule for each kernel on that target, and a slot for each buffer."""
         fused = self.fused
-        with events.timed("pass", "schedule"):
+        with events.timed("pass", "schedule"), answering(fastest_of() or fastest_on(self.pipeline, target)):
             scheduled = self.pipeline.schedule(fused, target).verify()
         verify_step("schedule", fused, scheduled)
         with events.timed("pass", "plan_memory"), passes_verified():
@@ -120,7 +122,8 @@ class HalfArtifacts:
 
         seams, target = self.pipeline, self.target
         lowered, fused = self.lowered, self.fused
-        scheduled = seams.schedule(fused, target)
+        with answering(fastest_of() or fastest_on(seams, target)):
+            scheduled = seams.schedule(fused, target)
         step("lower", "loop nests and external calls", lambda: lowered)
         step("fuse", "kernels and steps in order", lambda: seams.fuse(lowered))
         step("schedule", "how each kernel runs", lambda: seams.schedule(fused, target))

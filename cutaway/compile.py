@@ -23,13 +23,14 @@ from stage_contracts.messages import checks_options, did_you_mean, say
 from stage_contracts.pipeline import Pipeline
 from stage_contracts.seam_checks import checked_pipeline
 
+_MEASURED = {"runtime.max_autotune": True, "runtime.cudnn_benchmark": True}
 _MODES: dict[str | None, dict[str, Any]] = {
     None: {},
     "default": {},
     "reduce-overhead": {"runtime.cuda_graphs": True},
-    # what is measured is which of cuDNN's algorithms runs a convolution; our own kernels are the same in every mode
-    "max-autotune": {"runtime.cuda_graphs": True, "runtime.cudnn_benchmark": True},
-    "max-autotune-no-cudagraphs": {"runtime.cudnn_benchmark": True},
+    # what is measured: configurations of our kernels, and which of cuDNN's algorithms runs a convolution
+    "max-autotune": {"runtime.cuda_graphs": True, **_MEASURED},
+    "max-autotune-no-cudagraphs": _MEASURED,
 }
 
 

@@ -11,7 +11,7 @@ import contextvars
 import functools
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,7 @@ from stage2_autograd.runtime.runtime_wrapper import call_plan, planned_wrapper, 
 from stage2_autograd.runtime.saved_outputs import returned_once, whole
 from stage2_autograd.size_inputs import save_hidden_sizes, without_size_inputs
 from stage4_runtime.runtime import launch_on_numpy, report_once
+from stage4_runtime.runtime.autotune import chosen_program, configurations, known
 from stage4_runtime.runtime.layout import laid_out
 from stage_contracts import config, events
 from stage_contracts.device import CPU, Device
@@ -349,6 +350,7 @@ def lower_and_build(
     def launched() -> Callable[..., tuple]:
         try:
             kernels = step("build", built)
+            chosen = half.emitted[half.target.name] = chosen_program(program)
         except CompilerMissing as missing:
             report_once(f"cutaway: {missing}; running compiled graphs on NumPy")
             events.record("fallback", "numpy", reason=str(missing))
@@ -364,7 +366,7 @@ def lower_and_build(
             for name, part in half.subgraphs.items()
             if part.run is not None
         }
-        run = step("launch", pipeline.launch, program, kernels, {**half.constants, **runs})
+        run = step("launch", pipeline.launch, chosen, kernels, {**half.constants, **runs})
         events.record("phase", f"Step 3: inductor done compiling {core.name}")
         return run
 
@@ -382,13 +384,19 @@ def lower_and_build(
 def build_all(program: Program, pipeline: Pipeline) -> dict[str, Any]:
     """Build and load every kernel of a program. Returns the kernels by name.
 
-    On a GPU each kernel is a unit of its own: the units are built side by side.
+    On a GPU each kernel is a unit of its own: the units are built side by side, in all configurations that are to be
+    measured; then each unit's fastest is chosen.
     """
     if len(program.units) <= 1:
         return {name: kernel for unit in program.units for name, kernel in pipeline.build(unit).items()}
     kernels: dict[str, Any] = {}
     with ThreadPoolExecutor(min(BUILDS, max(2, os.cpu_count() or 2))) as pool:
         run = lambda unit: pool.submit(contextvars.copy_context().run, pipeline.build, unit)  # noqa: E731
-        for built in [run(unit) for unit in program.units]:
+        tried = [run(one) for unit in program.units if known(unit) is None for one in configurations(unit)]
+        for built in [run(unit) for unit in program.units if known(unit) is not None]:
             kernels.update(built.result())
+        wait(tried)
+    for unit in program.units:
+        if not kernels.keys() >= {*unit.kernels}:
+            kernels.update(pipeline.build(unit))
     return kernels

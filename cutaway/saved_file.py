@@ -44,6 +44,7 @@ OF_RUNTIME = (
     "cuda_graphs",
     "parallel_streams",
     "cudnn_benchmark",
+    "max_autotune",
     "cudnn_allow_tf32",
     "deterministic",
 )

@@ -161,7 +161,8 @@ def _key(core: Graph, updates: Any, target: Target) -> str:
 
 
 def _unit_key(unit: SourceUnit) -> str:
-    return _digest(f"{unit.language} {' '.join(unit.kernels)}\n{unit.text}")
+    how = {name: dict(grid) for name, grid in unit.grids.items()}  # two configurations may have one text
+    return _digest(f"{unit.language} {' '.join(unit.kernels)} {how}\n{unit.text}")
 
 
 def _digest(text: str) -> str:

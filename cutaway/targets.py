@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stage_contracts import config
 from stage_contracts.device import CPU, Device
 from stage_contracts.graph import Graph
 from stage_contracts.tensor_meta import TensorMeta
@@ -36,4 +37,6 @@ def target_named(name: str, device: Device) -> Target:
         from stage4_runtime.runtime import gpu_architecture
 
         arch = gpu_architecture(device)
-    return Target("triton", device, arch)
+    settings = config.current().runtime
+    measured = settings.max_autotune and not settings.deterministic
+    return Target("triton", device, arch, {"max_autotune": True} if measured else {})

@@ -110,7 +110,7 @@ SHOWN = {
     "breaks": ({"CUTAWAY_LOGS": "graph_breaks,recompiles"}, ["example.py"], 40),
     "json": ({"CUTAWAY_LOGS": "recompiles", "CUTAWAY_DEBUG_LOG_FORMAT": "json"}, ["example.py"], 1),
     "unhonoured": (
-        {"TORCHINDUCTOR_MAX_AUTOTUNE": "1", "TORCHDYNAMO_VERBOS": "1"},
+        {"TORCHINDUCTOR_COORDINATE_DESCENT_TUNING": "1", "TORCHDYNAMO_VERBOS": "1"},
         ["-c", "import cutaway"],
         5,
     ),

@@ -124,7 +124,9 @@ class RuntimeConfig:
     )
     background: bool = False  # build kernels while the first calls run the graph's operators on NumPy
     never_slower: bool = False  # time a few calls of each new entry against eager, and keep the faster way
-    deterministic: bool = False  # no choice depends on a measurement: the two fields above are off
+    deterministic: bool = (
+        False  # no choice depends on a measurement: the two fields above and max_autotune are off
+    )
     poison: bool = False  # overwrite freed memory, to find code that reads it; programs run step by step
     cuda_graphs: bool = False  # capture GPU programs as CUDA graphs (mode="reduce-overhead")
     # Independent branches of a GPU program on streams of their own. "auto": in programs that become CUDA graphs, where
@@ -133,6 +135,8 @@ class RuntimeConfig:
     parallel_streams: str = "auto"
     # measure which algorithm of cuDNN is fastest (torch.backends.cudnn.benchmark, mode="max-autotune")
     cudnn_benchmark: bool = False
+    # on a GPU, measure a few configurations of each kernel once and keep the fastest (mode="max-autotune")
+    max_autotune: bool = False
     # convolve float32 with 10 bits of each factor instead of 23 (torch.backends.cudnn.allow_tf32)
     cudnn_allow_tf32: bool = False
 
@@ -200,6 +204,7 @@ TORCH_VARIABLES: dict[str, tuple[str, ...]] = {
     "runtime.cache_dir": ("TORCHINDUCTOR_CACHE_DIR",),
     "runtime.cuda_graphs": ("TORCHINDUCTOR_CUDAGRAPHS",),
     "runtime.deterministic": ("TORCHINDUCTOR_DETERMINISTIC",),
+    "runtime.max_autotune": ("TORCHINDUCTOR_MAX_AUTOTUNE",),
     "runtime.force_disable_caches": (
         "TORCH_COMPILE_FORCE_DISABLE_CACHES",
         "TORCHINDUCTOR_FORCE_DISABLE_CACHES",

@@ -28,6 +28,7 @@ KINDS = {
     "recompile": "a further entry was compiled for a code object",
     "cache": "a cache was asked; name is 'hit' or 'miss', details say what differed",
     "fallback": "something ran another way than asked (eager, NumPy), and why",
+    "autotune": "the fastest of some ways to run a kernel or a product was chosen; details: what each took",
     "policy": "a measurement or a budget decided how something runs from here on",
     "internal_error": "the compiler itself failed and the frame ran eagerly; details: stage, error, traceback, report",
     "build": "source was compiled to native code",

@@ -56,6 +56,21 @@ class Buffer:
 
 
 @dataclass(frozen=True)
+class Configuration:
+    """Another way to run a Triton kernel: other blocks, warps or stages. Its module, and the kernel's `grid`."""
+
+    text: str
+    grid: Mapping[str, Any]
+
+    @property
+    def label(self) -> str:
+        """Its numbers, for people: `XBLOCK=1024 warps=4`."""
+        numbers = {**self.grid.get("constants", {}), "warps": self.grid.get("num_warps", 4)}
+        numbers |= {"stages": self.grid["num_stages"]} if "num_stages" in self.grid else {}
+        return " ".join(f"{name}={number}" for name, number in numbers.items())
+
+
+@dataclass(frozen=True)
 class SourceUnit:
     """One source text: a C++ translation unit, or a Triton module."""
 
@@ -66,6 +81,10 @@ class SourceUnit:
     target: Target
     # Triton: the `grid` of each kernel, for the build
     grids: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # Triton, where the target's options ask for `max_autotune`: other configurations of its one kernel, for the build
+    # to choose among, and what the kernel takes: (dtype, elements) for each array, then ("size", its hint)
+    alternatives: tuple[Configuration, ...] = ()
+    arguments: tuple[tuple[str, int], ...] = ()
 
 
 # ---- steps: the verbs of a program ---------------------------------------------------------------------------

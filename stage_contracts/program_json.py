@@ -27,7 +27,7 @@ from stage_contracts.kernel_schedule import KernelSchedule
 from stage_contracts.loop_ir import BufferRef, LoopNest, SizeVar, SubgraphRef
 from stage_contracts.loop_text import parse_nest, print_nest
 from stage_contracts.origin import Origin
-from stage_contracts.program import Buffer, Kernel, PoolSlot, Program, SourceUnit, Target
+from stage_contracts.program import Buffer, Configuration, Kernel, PoolSlot, Program, SourceUnit, Target
 from stage_contracts.scheduler_ir import FusionDecision
 from stage_contracts.size_vars import plain
 from stage_contracts.tensor_meta import TensorMeta, parse_meta
@@ -51,6 +51,7 @@ _RECORDS: dict[str, type] = {
         BufferRef,
         SizeVar,
         SubgraphRef,
+        Configuration,
     )
 }
 

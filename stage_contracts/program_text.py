@@ -30,7 +30,7 @@ from stage_contracts.kernel_schedule import parse_schedule
 from stage_contracts.loop_ir import LoopNest, SizeVar
 from stage_contracts.loop_text import parse_nest, print_nest
 from stage_contracts.origin import Origin
-from stage_contracts.program import Allocate, Buffer, Kernel, Program, SourceUnit, Target
+from stage_contracts.program import Allocate, Buffer, Configuration, Kernel, Program, SourceUnit, Target
 from stage_contracts.program_steps import (
     allocate_words,
     call,
@@ -110,6 +110,12 @@ def _unit_block(unit: SourceUnit) -> str:
     words |= {"target": target.name} | ({"device": str(target.device)} if target.device != CPU else {})
     words |= {"arch": target.arch} if target.arch else {}
     words |= {"options": dict(target.options)} if target.options else {}
+    words |= (
+        {"alternatives": tuple((c.text, dict(c.grid)) for c in unit.alternatives)}
+        if unit.alternatives
+        else {}
+    )
+    words |= {"arguments": unit.arguments} if unit.arguments else {}
     return f"unit(\n    {keywords(words)},\n    text={_long_text(unit.text)},\n)\n"
 
 
@@ -221,4 +227,5 @@ def _read_unit(words: dict[str, Any], kernels: Mapping[str, Kernel]) -> SourceUn
         words.pop("options", {}),
     )
     grids = {name: kernels[name].grid for name in words["kernels"] if name in kernels and kernels[name].grid}
-    return SourceUnit(target=target, grids=grids, **words)
+    others = tuple(Configuration(text, grid) for text, grid in words.pop("alternatives", ()))
+    return SourceUnit(target=target, grids=grids, alternatives=others, **words)

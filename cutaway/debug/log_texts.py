@@ -263,6 +263,20 @@ def _perf_hint(event: Event) -> str | None:
     return hint(event.name, _frame(event)) if event.kind == "compile" else _of_kind("fallback")(event)
 
 
+def _autotuning(event: Event) -> str | None:
+    """A choice by measurement: what was tried and what each took, the fastest first."""
+    if event.kind != "autotune":
+        return None
+    details = event.details
+    if not details["measured"]:
+        return f"{event.name}: {details['chosen']} (chosen before)"
+    rows = sorted(details["times"].items(), key=lambda row: row[1] if row[1] is not None else float("inf"))
+    lines = [
+        f"  {f'{took:.4f} ms' if took is not None else 'does not run':>12}  {label}" for label, took in rows
+    ]
+    return "\n".join([f"{event.name}: {details['chosen']} ({details['seconds']:.2f} s)", *lines])
+
+
 def _cudagraphs(event: Event) -> str | None:
     return str(event) if event.kind == "fallback" and event.name == "cuda_graph" else None
 
@@ -296,6 +310,7 @@ ARTIFACTS: dict[str, tuple[str, Text]] = {
     "kernel_code": ("the kernels' source", _halves(_kernel_code)),
     "perf_hints": ("what ran another way than asked, and why; graphs that breaks leave small", _perf_hint),
     "cudagraphs": ("each graph that could not become a CUDA graph, and why", _cudagraphs),
+    "autotuning": ("each choice by measurement: the configurations of a kernel, and what each took", _autotuning),
     "cache": ("each look into a cache", _of_kind("cache")),
     "compile_times": ("each named pass and what it took", _passes),
     "overhead": ("what checking the guards of an entry takes", _overhead),

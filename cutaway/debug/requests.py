@@ -21,7 +21,7 @@ PREFIXES = (
     "TORCH_CACHING_PRECOMPILE", "TORCH_STRICT_PRECOMPILE", "TORCH_WARM_POOL",
 )  # fmt: skip
 
-_AUTOTUNE = "kernels are chosen the same way in every mode"
+_AUTOTUNE = "TORCHINDUCTOR_MAX_AUTOTUNE=1 measures a few configurations of each kernel, once"
 _NO_TRITON_CHOICE = "kernels come from one table of schedules; CUTAWAY_LOGS=schedule shows them"
 _CACHES = "CUTAWAY_RUNTIME_CACHE=0 switches the disk cache off, CUTAWAY_RUNTIME_CACHE_DIR moves it"
 _EXACT = "casts and roundings are eager's already, and nothing is reassociated"

@@ -59,6 +59,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "fx_graph_cache": "runtime.cache",
         "deterministic": "runtime.deterministic",
         "triton.cudagraphs": "runtime.cuda_graphs",
+        "max_autotune": "runtime.max_autotune",
         "allow_buffer_reuse": "runtime.reuse_memory",
         "comment_origin": "lowering.comments",
         "layout_optimization": "lowering.layout_optimization",
@@ -90,7 +91,9 @@ FIXED: dict[str, dict[str, Any]] = {
     "torch._functorch.config": {"functionalize_rng_ops": False},
 }  # fmt: skip
 
-_KINDS = "kernels are chosen the same way in every mode"
+_KINDS = (
+    "runtime.max_autotune measures a few configurations of each kernel, and products with what follows them"
+)
 _EXACT = "casts and roundings are eager's already"
 _WRITTEN = "the debug folder holds it in any case"
 _VERIFY = "CUTAWAY_AUTOGRAD_VERIFY_PASSES=1 names the pass that breaks a program"
@@ -132,7 +135,6 @@ KEPT: dict[str, dict[str, tuple[Any, str]]] = {
     "torch._inductor.config": {
         "verbose_progress": (False, "CUTAWAY_LOGS=+inductor shows each step as it ends"),
         "fallback_random": (False, "compiled random numbers are eager's bits already"),
-        "max_autotune": (False, _KINDS),
         "max_autotune_gemm": (False, _KINDS),
         "max_autotune_pointwise": (False, _KINDS),
         "max_autotune_gemm_backends": ("ATEN,TRITON,CPP", _KINDS),

@@ -9,25 +9,31 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from stage3_lowering.lowering.attention_backward import BY_COLUMNS, BY_ROWS
 from stage3_lowering.lowering.columns_with_rows import TEMPLATE as COLUMNS_WITH_ROWS
+from stage3_lowering.lowering.matmul_templates import TEMPLATE as MATMUL
 from stage3_lowering.lowering.reductions_together import TEMPLATE as TOGETHER
-from stage3_lowering.lowering.triton_attention import attention_source
-from stage3_lowering.lowering.triton_attention_backward import attention_backward_source
+from stage3_lowering.lowering.triton_attention import attention_source, other_attention_sources
+from stage3_lowering.lowering.triton_attention_backward import (
+    attention_backward_source,
+    other_attention_backward_sources,
+)
 from stage3_lowering.lowering.triton_blocks import Blocks, blocks_of, is_far
 from stage3_lowering.lowering.triton_columns_with_rows import columns_with_rows_source
+from stage3_lowering.lowering.triton_configurations import arguments_at, other_blocks
 from stage3_lowering.lowering.triton_loops import INDENT, axis_points, row_points, section
+from stage3_lowering.lowering.triton_matmul import matmul_source, other_matmul_sources
 from stage3_lowering.lowering.triton_online import in_one_pass, online_section
 from stage3_lowering.lowering.triton_ops import HELPERS, POINTERS
 from stage3_lowering.lowering.triton_statements import Statements
 from stage3_lowering.lowering.triton_tables import fits_triton, table_source
 from stage3_lowering.lowering.triton_together import together_source
 from stage_contracts.index_expr import FloorDiv, print_index
-from stage_contracts.program import Kernel, Program, SourceUnit, Target
+from stage_contracts.program import Configuration, Kernel, Program, SourceUnit, Target
 from stage_contracts.size_vars import is_open, plain
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -48,12 +54,23 @@ TEMPLATES: dict[str, Callable[[Kernel, Mapping[str, TensorMeta], str], tuple[str
     BY_COLUMNS: attention_backward_source,
     COLUMNS_WITH_ROWS: columns_with_rows_source,
     TOGETHER: together_source,
+    MATMUL: matmul_source,
+}
+
+
+# The other configurations of a template's kernels, as TEMPLATES has the first
+OTHERS: dict[str, Callable[[Kernel, Mapping[str, TensorMeta], str], Iterable[tuple[str, dict[str, Any]]]]] = {
+    "attention": other_attention_sources,
+    BY_ROWS: other_attention_backward_sources,
+    BY_COLUMNS: other_attention_backward_sources,
+    MATMUL: other_matmul_sources,
 }
 
 
 def emit_triton(program: Program, target: Target) -> Program:
     """The program with one Triton module per kernel, and each kernel's grid, constants and signature."""
     metas = {name: buffer.meta for name, buffer in program.buffers.items()}
+    arguments = arguments_at(program)
     kernels, units = {}, []
     for name, kernel in program.kernels.items():
         if kernel.rows and not fits_triton(kernel):
@@ -61,19 +78,35 @@ def emit_triton(program: Program, target: Target) -> Program:
                 f"kernel {name} is a table of {kernel.rows} rows, and a Triton kernel takes none that reduces: "
                 "call the seam `emit`, whose pass rows_apart comes first"
             )
-        if kernel.rows or kernel.template:
-            template = TEMPLATES.get(kernel.template)
-            made = template(kernel, metas, target.arch) if template else table_source(kernel, metas)
-            body, grid = made
-            text = HEADER + body + helpers_of(body)
-        else:
-            blocks = blocks_of(kernel)
-            text = emit_kernel(kernel, blocks, metas)
-            grid = _grid(kernel, blocks, metas, text)
-        unit = SourceUnit(f"{name}_triton", "triton", text, (name,), target, {name: grid})
-        kernels[name] = replace(kernel, unit=unit.name, grid=grid)
+        first, *others = configurations(kernel, metas, target)
+        unit = SourceUnit(f"{name}_triton", "triton", first.text, (name,), target, {name: first.grid})
+        if others:
+            unit = replace(unit, alternatives=tuple(others), arguments=arguments(kernel))
+        kernels[name] = replace(kernel, unit=unit.name, grid=first.grid)
         units.append(unit)
     return program.with_(kernels=kernels, units=(*program.units, *units))
+
+
+def configurations(kernel: Kernel, metas: Mapping[str, TensorMeta], target: Target) -> list[Configuration]:
+    """The kernel as the rule has it. Where the target asks for `max_autotune`, then the others that a build measures:
+    none of a table."""
+    measured = bool(target.options.get("max_autotune")) and not kernel.rows
+    if kernel.rows or kernel.template:
+        template = TEMPLATES.get(kernel.template)
+        made = template(kernel, metas, target.arch) if template else table_source(kernel, metas)
+        others = (
+            OTHERS[kernel.template](kernel, metas, target.arch)
+            if measured and kernel.template in OTHERS
+            else ()
+        )
+        return [Configuration(HEADER + body + helpers_of(body), grid) for body, grid in (made, *others)]
+    rule = blocks_of(kernel)
+    every = (rule, *(other_blocks(kernel, rule) if measured else ()))
+    texts = [emit_kernel(kernel, blocks, metas) for blocks in every]
+    return [
+        Configuration(text, _grid(kernel, blocks, metas, text))
+        for text, blocks in zip(texts, every, strict=True)
+    ]
 
 
 def _grid(kernel: Kernel, blocks: Blocks, metas: Mapping[str, TensorMeta], text: str) -> dict:

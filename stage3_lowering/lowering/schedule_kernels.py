@@ -24,6 +24,7 @@ from stage3_lowering.lowering.gathers import in_gather_tiles
 from stage3_lowering.lowering.index_set_splitting import choose
 from stage3_lowering.lowering.late_division import late_division
 from stage3_lowering.lowering.long_chains import tile_of
+from stage3_lowering.lowering.matmul_templates import matmul_templates
 from stage3_lowering.lowering.prefetch import with_prefetch
 from stage3_lowering.lowering.product_bias import product_bias
 from stage3_lowering.lowering.reductions_early import reductions_early
@@ -231,6 +232,11 @@ SCHEDULE = PassTable(
             "a gradient's kernel adds up the rows that only it reads",
         ),
         Pass("attention_results", attention_results, "its kernels write where their results are placed"),
+        Pass(
+            "matmul_templates",
+            matmul_templates,
+            "what is done to a product's elements joins it, if measured faster",
+        ),
         Pass("product_bias", product_bias, "on a GPU a product adds the row that a kernel only added"),
         Pass("rows_in_scratch", rows_in_scratch, "rows that only their kernel reads stay in its scratch"),
         Pass("columns_with_rows", columns_with_rows, "sums over columns are made beside rows on a GPU"),
@@ -248,6 +254,9 @@ SCHEDULE = PassTable(
         ("attention", "attention_results", "whose results are placed is known then"),
         ("attention_backward", "attention_results", "whose results are placed is known then"),
         ("attention_backward", "attention_row_sums", "it is a kernel that it makes that takes the sums"),
+        ("attention", "matmul_templates", "its products are no others"),
+        ("attention_backward", "matmul_templates", "its products are no others"),
+        ("matmul_templates", "product_bias", "the row of a product that joined is part of its kernel"),
         ("attention", "product_bias", "a score's bias is the attention kernel's"),
         ("attention_backward", "rows_in_scratch", "the rows between its products are not kept"),
         ("attention", "rows_in_scratch", "the rows between its two products are not kept"),

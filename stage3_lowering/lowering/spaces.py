@@ -15,7 +15,7 @@ from typing import Any
 import sympy
 
 from stage3_lowering.lowering.values import loop_sizes, simplify
-from stage_contracts.index_expr import symbol
+from stage_contracts.index_expr import FloorDiv, Mod, symbol
 from stage_contracts.loop_ir import Instr, LoopNest
 from stage_contracts.size_vars import plain, quotient
 
@@ -136,3 +136,14 @@ def split(sizes: Sizes, inner: Any) -> tuple[Sizes, Sizes] | None:
         if math.prod(sizes[k:]) == inner:
             return sizes[:k], sizes[k:] or (1,)
     return None
+
+
+def over_matrix(nest: LoopNest, rows: int, columns: int) -> LoopNest:
+    """A pointwise nest with one loop over `rows` and one over `columns`, which together have its points in order."""
+    flat = columns * symbol("i0") + symbol("i1")
+    old_to_new, step = {}, math.prod(nest.ranges)
+    for k, (variable, size) in enumerate(zip(nest.loop_variables, nest.ranges, strict=True)):
+        step //= size
+        digit = FloorDiv(flat, sympy.Integer(step))
+        old_to_new[variable] = Mod(digit, sympy.Integer(size)) if k else digit
+    return _substitute(nest, (rows, columns), (), old_to_new)

@@ -8,7 +8,7 @@ Blocks that a mask empties are skipped, and only those that it cuts are masked.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +49,11 @@ class Tiles:
 WIDE = (Tiles(64, 32, 4, 2), Tiles(64, 32, 4, 1), Tiles(32, 32, 4, 1), Tiles(32, 16, 4, 1))
 
 
+OTHER_TILES = (
+    Tiles(128, 64, 8, 3), Tiles(128, 64, 4, 2), Tiles(128, 128, 8, 2), Tiles(64, 64, 4, 2), Tiles(64, 32, 4, 4),
+)  # fmt: skip
+
+
 def tiles_of(width: int, arch: str, itemsize: int) -> Tiles:
     """Measured on an H200 with heads of 64: 0.171 ms for 16 x 16 x 1024 x 64, against 0.177 with 128 rows, 0.19 with
     the next product begun before this softmax, and 0.163 of cuDNN's kernel."""
@@ -60,6 +65,14 @@ def tiles_of(width: int, arch: str, itemsize: int) -> Tiles:
     while tiles.stages > 1 and 2 * width * (tiles.rows + 2 * tiles.columns * tiles.stages) > shared_of(arch):
         tiles = Tiles(tiles.rows, tiles.columns, tiles.warps, tiles.stages - 1)
     return tiles
+
+
+def other_tiles(width: int, arch: str, itemsize: int) -> list[Tiles]:
+    """What a build measures beside `tiles_of`."""
+    tried = WIDE if itemsize > 2 else OTHER_TILES
+    held = 8 if itemsize > 2 else 2
+    fit = [t for t in tried if held * width * (t.rows + 2 * t.columns * t.stages) <= shared_of(arch)]
+    return [t for t in fit if t != tiles_of(width, arch, itemsize)]
 
 
 def shared_of(arch: str) -> int:
@@ -240,9 +253,9 @@ def _folded(function: str, words: list[str]) -> str:
 
 
 def attention_source(
-    kernel: Kernel, metas: Mapping[str, TensorMeta], arch: str
+    kernel: Kernel, metas: Mapping[str, TensorMeta], arch: str, tiles: Tiles | None = None
 ) -> tuple[str, dict[str, Any]]:
-    """The text of the kernel, and how to launch it."""
+    """The text of the kernel, and how to launch it; with the tiles of the rule where there are none."""
     scores, *between, product = kernel.nests
     layout = layout_of(scores, between[0])
     inner = set(kernel.internal)
@@ -257,7 +270,7 @@ def attention_source(
     assert found is not None
     depth, width = scores.reduction_ranges[0], product.ranges[-1]
     dtype = metas[kernel.params[0]].dtype
-    tiles = tiles_of(max(block_width(depth), block_width(width)), arch, dtype.itemsize)
+    tiles = tiles or tiles_of(max(block_width(depth), block_width(width)), arch, dtype.itemsize)
     writer = _Writer(kernel, layout, found, tiles, is_far(kernel, metas))
     blocks = -(-layout.rows // tiles.rows)
     body = writer.body(blocks, dtype)
@@ -271,6 +284,17 @@ def attention_source(
         "fp_fusion": True,
     }
     return "\n".join([head, *(INDENT + line for line in body)]) + "\n", grid
+
+
+def other_attention_sources(
+    kernel: Kernel, metas: Mapping[str, TensorMeta], arch: str
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The same kernel with other tiles."""
+    scores, product = kernel.nests[0], kernel.nests[-1]
+    width = max(block_width(scores.reduction_ranges[0]), block_width(product.ranges[-1]))
+    for tiles in other_tiles(width, arch, metas[kernel.params[0]].dtype.itemsize):
+        text, grid = attention_source(kernel, metas, arch, tiles)
+        yield text, {**grid, "num_stages": tiles.stages}
 
 
 class _Writer:

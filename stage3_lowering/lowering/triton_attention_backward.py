@@ -8,7 +8,7 @@ that follow take them as they are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,6 +62,14 @@ def backward_tiles(width: int, arch: str, itemsize: int, by_rows: bool, cuts: bo
     return tiles
 
 
+def other_backward_tiles(itemsize: int) -> tuple[Tiles, ...]:
+    """What a build measures beside them; what needs too much shared memory, it refuses."""
+    wide = Tiles(32, 32, 4, 1), Tiles(32, 64, 4, 1)
+    return wide if itemsize > 2 else (
+        Tiles(64, 64, 4, 2), Tiles(128, 32, 4, 3), Tiles(64, 32, 4, 3), Tiles(128, 64, 8, 2), Tiles(64, 64, 8, 3),
+    )  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Made:
     """One product: of `term`, a matrix that is computed, and what lies at `operand` (buffer, batch, inside)."""
@@ -75,11 +83,11 @@ class Made:
 
 
 def attention_backward_source(
-    kernel: Kernel, metas: Mapping[str, TensorMeta], arch: str
+    kernel: Kernel, metas: Mapping[str, TensorMeta], arch: str, tiles: Tiles | None = None
 ) -> tuple[str, dict[str, Any]]:
-    """The text of the kernel, and how to launch it."""
+    """The text of the kernel, and how to launch it; with the tiles of the rule where there are none."""
     dtype = metas[kernel.nests[0].reads[0]].dtype
-    side = _Side(kernel, is_far(kernel, metas), arch, dtype)
+    side = _Side(kernel, is_far(kernel, metas), arch, dtype, tiles)
     blocks = -(-side.fixed_size // side.tiles.rows)
     parameters = [f"{p}_ptr" for p in kernel.params]
     head = (
@@ -95,10 +103,24 @@ def attention_backward_source(
     return "\n".join([head, *(INDENT + line for line in side.body(blocks))]) + "\n", grid
 
 
+def other_attention_backward_sources(
+    kernel: Kernel, metas: Mapping[str, TensorMeta], arch: str
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The same kernel with other tiles."""
+    dtype = metas[kernel.nests[0].reads[0]].dtype
+    rule = _Side(kernel, is_far(kernel, metas), arch, dtype).tiles
+    for tiles in other_backward_tiles(dtype.itemsize):
+        if tiles != rule:
+            text, grid = attention_backward_source(kernel, metas, arch, tiles)
+            yield text, {**grid, "num_stages": tiles.stages}
+
+
 class _Side:
     """Writes one of the two kernels. `fixed` and `moving` are "row" and "column", or the other way round."""
 
-    def __init__(self, kernel: Kernel, far: bool, arch: str, dtype: DType) -> None:
+    def __init__(
+        self, kernel: Kernel, far: bool, arch: str, dtype: DType, tiles: Tiles | None = None
+    ) -> None:
         self.far, self.rows = far, kernel.template == BY_ROWS
         self.dtype, self.precision = TRITON_TYPES[dtype.name], precision_of(dtype)
         self.given, rest = kernel.nests[:2], kernel.nests[2:]
@@ -115,11 +137,14 @@ class _Side:
         self.values = {key: term for key, term in self.stores.items() if key[0] in {n.name for n in values}}
         self.made = [self._made(nest) for nest in after]
         self.valid = self._valid()
-        widest = max(*(n.reduction_ranges[0] for n in self.given), *(m.width for m in self.made))
-        cuts = bool(self.valid)
-        self.tiles = backward_tiles(block_width(widest), arch, dtype.itemsize, self.rows, cuts)
+        self.tiles = tiles or self._tiles_of(arch, dtype)
         self.cut = self.moving_size % self.tiles.columns != 0
         self.fixed_mask = f"{self.fixed}_mask" if self.fixed_size % self.tiles.rows else ""
+
+    def _tiles_of(self, arch: str, dtype: DType) -> Tiles:
+        """The tiles of the rule."""
+        widest = max(*(n.reduction_ranges[0] for n in self.given), *(m.width for m in self.made))
+        return backward_tiles(block_width(widest), arch, dtype.itemsize, self.rows, bool(self.valid))
 
     def _made(self, nest: LoopNest) -> Made:
         left, right = nest.body[0].args[0], nest.body[2].args[0]

@@ -5,7 +5,8 @@ Input: a function of `c` (the core operators, recording) and the inputs' nodes, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -120,3 +121,14 @@ def assert_close(got: Any, want: Any, ulps: float, what: str = "", signed_zeros:
             f"{what}: {wrong.sum()} of {wrong.size} elements differ by more than {ulps} ulps; at {at} "
             f"{np.atleast_1d(got)[at]!r}, expected {np.atleast_1d(want)[at]!r} ({far} ulps)"
         )
+
+
+def configured(program: Program) -> Iterator[Program]:
+    """An emitted program, then the same with each further configuration of its kernels, one kernel changed at a time."""
+    yield program
+    for k, unit in enumerate(program.units):
+        (name,) = unit.kernels
+        for other in unit.alternatives:
+            kernels = {**program.kernels, name: replace(program.kernels[name], grid=other.grid)}
+            own = replace(unit, text=other.text, grids={name: other.grid}, alternatives=())
+            yield program.with_(units=(*program.units[:k], own, *program.units[k + 1 :]), kernels=kernels)

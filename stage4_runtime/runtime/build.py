@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stage4_runtime.runtime import cache, triton_units
+from stage4_runtime.runtime import autotune, cache, triton_units
 from stage4_runtime.runtime.compiler import compile_shared, cpu_identity, find_compiler, passes_left_out
 from stage4_runtime.runtime.one_builder import one_builder
 from stage4_runtime.runtime.vector_math import vector_math_flags
@@ -42,6 +42,8 @@ def build(unit: SourceUnit) -> Mapping[str, Any]:
     """Compile and load one unit: kernel name -> loaded kernel. Raises BuildError, CompilerMissing."""
     if unit.language not in BUILDERS:
         raise BuildError(f"unit {unit.name} is in {unit.language!r}; expected one of {', '.join(BUILDERS)}")
+    if unit.alternatives:
+        unit = autotune.chosen(unit, build)
     builder = BUILDERS[unit.language]
     key = _just_found(unit) or builder.key(unit)
     with _lock_of(key.digest):  # a second thread with the same unit waits for the first one's kernels
@@ -53,7 +55,10 @@ def build(unit: SourceUnit) -> Mapping[str, Any]:
 def at_hand(units: Iterable[SourceUnit]) -> bool:
     """Whether each unit is built already, by this process or an earlier one: then `build` only loads it."""
     try:
-        keys = [(unit, BUILDERS[unit.language].key(unit)) for unit in units]
+        chosen = [autotune.known(unit) for unit in units]
+        keys = [(unit, BUILDERS[unit.language].key(unit)) for unit in chosen if unit is not None]
+        if None in chosen:
+            return False
     except (KeyError, BuildError, CompilerMissing):  # `build` says what is wrong
         return False
     if not all(key.digest in _BUILT or cache.there(key) for _, key in keys):
@@ -103,7 +108,8 @@ def _lock_of(digest: str) -> threading.Lock:
 
 
 def forget_built() -> None:
-    """Drop this process's built units, so that the next build asks the disk cache. For tests and timings."""
+    """Drop this process's units and choices, so that the next build asks the disk cache. For tests and timings."""
+    autotune.forget_chosen()
     with _LOCKS_LOCK:
         _BUILT.clear()
 

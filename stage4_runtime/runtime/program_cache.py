@@ -103,5 +103,6 @@ DECIDING = (
     "cutaway/building.py",
     "cutaway/artifacts.py",
     "cutaway/targets.py",
+    "cutaway/measured_programs.py",
 )
 watch(DECIDING)

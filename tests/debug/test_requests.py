@@ -44,7 +44,7 @@ def logs_over():
 
 def test_a_variable_that_is_not_honoured_gets_one_line_and_ours_win():
     result = run(
-        TORCHINDUCTOR_MAX_AUTOTUNE="1",
+        TORCHINDUCTOR_COORDINATE_DESCENT_TUNING="1",
         TORCH_COMPILE_DISABLE="1",
         CUTAWAY_CAPTURE_DISABLE="0",
         TORCH_HOME="/nowhere",
@@ -53,7 +53,8 @@ def test_a_variable_that_is_not_honoured_gets_one_line_and_ours_win():
     assert result.stdout == "6.0 1\n", "ours says that it is compiled"
     assert result.stderr.splitlines() == [
         "cutaway: TORCHDYNAMO_VERBOS is not a variable that is known here; did you mean TORCHDYNAMO_VERBOSE?",
-        "cutaway: TORCHINDUCTOR_MAX_AUTOTUNE is not honoured here; nearest: kernels are chosen the same way in every mode",
+        "cutaway: TORCHINDUCTOR_COORDINATE_DESCENT_TUNING is not honoured here; nearest: TORCHINDUCTOR_MAX_AUTOTUNE=1 "
+        "measures a few configurations of each kernel, once",
     ]
 
 
@@ -171,14 +172,14 @@ def test_the_guides_last_names_act(tmp_path, monkeypatch):
 
 
 def test_what_changes_nothing_is_said_once(logs_over, capsys):
-    with torch._inductor.config.patch(max_autotune=True):
-        assert torch._inductor.config.max_autotune is True
-    torch._inductor.config.max_autotune = True
-    torch._inductor.config.max_autotune = False
+    with torch._inductor.config.patch(max_autotune_gemm=True):
+        assert torch._inductor.config.max_autotune_gemm is True
+    torch._inductor.config.max_autotune_gemm = True
+    torch._inductor.config.max_autotune_gemm = False
     torch._dynamo.config.cprofile = False  # what it is already: nothing to say
     assert capsys.readouterr().err == (
-        "cutaway: torch._inductor.config.max_autotune is not honoured here; nearest: kernels are chosen the same way "
-        "in every mode\n"
+        "cutaway: torch._inductor.config.max_autotune_gemm is not honoured here; nearest: runtime.max_autotune measures "
+        "a few configurations of each kernel, and products with what follows them\n"
     )
 
 
@@ -258,6 +259,7 @@ def test_options_of_compile_by_torchs_names(logs_over, capsys, tmp_path):
         "trace.enabled": True,
         "trace.debug_dir": str(tmp_path),
         "max_autotune": True,
+        "max_autotune_gemm": True,
         "fx_graph_cache": False,
     }
     f = torch.compile(lambda x: x + 1, options=options)
@@ -265,7 +267,8 @@ def test_options_of_compile_by_torchs_names(logs_over, capsys, tmp_path):
     assert list(tmp_path.glob("run_*/torchinductor/model__*/output_code.py"))
     said_now = capsys.readouterr().err.splitlines()
     assert said_now == [
-        "cutaway: the option 'max_autotune' is not honoured here; nearest: kernels are chosen the same way in every mode"
+        "cutaway: the option 'max_autotune_gemm' is not honoured here; nearest: runtime.max_autotune measures a few "
+        "configurations of each kernel, and products with what follows them"
     ]
     with pytest.raises(RuntimeError, match="no configuration field 'trace.enable'"):
         torch.compile(lambda x: x, options={"trace.enable": True})

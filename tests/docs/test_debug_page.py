@@ -30,7 +30,7 @@ PROMISED = {
     "steps": ["Step 1: torchdynamo start tracing layer example.py:3", "Step 2: calling compiler function inductor"],
     "breaks": ["graph break GB0003", "if y.sum() > 0:", "because x.shape[0]: 4 -> 5"],
     "json": ['"log": "recompiles"', '"kind": "recompile"'],
-    "unhonoured": ["did you mean TORCHDYNAMO_VERBOSE?", "TORCHINDUCTOR_MAX_AUTOTUNE is not honoured here; nearest: "],
+    "unhonoured": ["did you mean TORCHDYNAMO_VERBOSE?", "TORCHINDUCTOR_COORDINATE_DESCENT_TUNING is not honoured here; nearest: "],
     "wrong log": ["there is no log named 'graph_brakes'", "did you mean 'graph_breaks'?"],
     "switches": ["runtime.cache = False  (CUTAWAY_RUNTIME_CACHE)", "debug.verbose = True  (TORCHDYNAMO_VERBOSE)"],
     "profiled": ["step: ", "graph break GB0060", "hint: ", "fragments"],

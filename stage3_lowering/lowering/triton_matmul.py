@@ -1,0 +1,220 @@
+"""Triton for the template `matmul`: a product, tile by tile, and what is done to each element while a tile is held.
+
+Input: matmul_templates.py's kernel: the nest of the product, then pointwise nests over the same points. A program takes
+one tile of the result; groups of tiles that share operands run at the same time, so that the cache has these. Halves
+are multiplied by tensor cores, added up in float32 and rounded once, before what follows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import sympy
+
+from stage3_lowering.lowering.spaces import over_matrix
+from stage3_lowering.lowering.triton_attention import pointer, shared_of
+from stage3_lowering.lowering.triton_blocks import Blocks, is_far, power_of_2
+from stage3_lowering.lowering.triton_loops import INDENT, section
+from stage3_lowering.lowering.triton_ops import POINTERS, TRITON_TYPES
+from stage3_lowering.lowering.triton_statements import Statements
+from stage_contracts.index_expr import symbol
+from stage_contracts.loop_ir import LoopNest
+from stage_contracts.loop_text import origin_comments
+from stage_contracts.program import Kernel
+from stage_contracts.tensor_meta import TensorMeta
+
+GROUP = 8  # rows of tiles that run at the same time
+
+
+@dataclass(frozen=True)
+class MatmulTiles:
+    """Rows and columns of the result that a program makes, how much it adds up at once, warps, blocks on the way."""
+
+    m: int
+    n: int
+    k: int
+    warps: int
+    stages: int
+
+
+# The first that fits is the rule's; a build measures the others beside it. On Hopper, warps in fours share one wgmma.
+LARGE = (
+    MatmulTiles(128, 128, 64, 8, 3), MatmulTiles(128, 256, 64, 8, 3), MatmulTiles(128, 128, 64, 4, 4),
+    MatmulTiles(256, 128, 64, 8, 3), MatmulTiles(64, 128, 64, 4, 4), MatmulTiles(128, 64, 64, 4, 4),
+    MatmulTiles(64, 256, 64, 4, 3), MatmulTiles(64, 64, 64, 4, 4),
+)  # fmt: skip
+FEW_ROWS = (
+    MatmulTiles(16, 64, 128, 4, 4), MatmulTiles(16, 32, 128, 2, 5), MatmulTiles(16, 128, 128, 4, 3),
+    MatmulTiles(16, 32, 256, 4, 4), MatmulTiles(16, 16, 256, 2, 4), MatmulTiles(16, 64, 64, 4, 6),
+    MatmulTiles(16, 16, 128, 1, 4),
+)  # fmt: skip
+FEW_COLUMNS = (
+    MatmulTiles(64, 32, 128, 4, 4), MatmulTiles(128, 32, 64, 4, 4), MatmulTiles(64, 16, 128, 4, 4),
+    MatmulTiles(128, 16, 64, 4, 4), MatmulTiles(32, 16, 128, 2, 4),
+)  # fmt: skip
+SOME_ROWS = (
+    MatmulTiles(64, 64, 64, 4, 4), MatmulTiles(64, 32, 128, 4, 4), MatmulTiles(32, 64, 128, 4, 4),
+    MatmulTiles(64, 128, 64, 4, 4), MatmulTiles(32, 32, 128, 4, 5), MatmulTiles(64, 16, 128, 4, 5),
+)  # fmt: skip
+
+
+def tiles_for(m: int, n: int, k: int, itemsize: int, arch: str) -> list[MatmulTiles]:
+    """The tiles to try for a product of m by k and k by n, the rule's first."""
+    tried = FEW_ROWS if m <= 16 else FEW_COLUMNS if n <= 32 else SOME_ROWS if m <= 64 else LARGE
+    fit = [
+        t for t in tried
+        if itemsize * t.k * (t.m + t.n) * t.stages <= shared_of(arch) and t.n <= max(16, power_of_2(n))
+    ]  # fmt: skip
+    return fit or [MatmulTiles(16, 16, 64, 4, 2)]
+
+
+def matmul_source(
+    kernel: Kernel, metas: Mapping[str, TensorMeta], arch: str, tiles: MatmulTiles | None = None
+) -> tuple[str, dict[str, Any]]:
+    """The text of the kernel, and how to launch it; with the tiles of the rule where there are none."""
+    writer = _Writer(kernel, metas, arch, tiles)
+    tiles = writer.tiles
+    constants = {"BLOCK_M": tiles.m, "BLOCK_N": tiles.n, "BLOCK_K": tiles.k}
+    params = [*(writer.names[p] for p in kernel.params), *(f"{name}: tl.constexpr" for name in constants)]
+    head = [f"def {kernel.name}(", *(f"{INDENT}{p}," for p in params), "):"]
+    grid = {
+        "grid": (writer.programs, 1, 1),
+        "num_warps": tiles.warps,
+        "num_stages": tiles.stages,
+        "constants": constants,
+        "signature": {writer.names[p]: POINTERS[metas[p].dtype.name] for p in kernel.params},
+    }
+    return "\n".join([*head, *(INDENT + line for line in writer.body())]) + "\n", grid
+
+
+def other_matmul_sources(
+    kernel: Kernel, metas: Mapping[str, TensorMeta], arch: str
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The same kernel with the other tiles."""
+    product = kernel.nests[0]
+    *_, m, n = product.ranges
+    itemsize = metas[product.body[0].args[0]].dtype.itemsize
+    for tiles in tiles_for(m, n, product.reduction_ranges[0], itemsize, arch)[1:]:
+        yield matmul_source(kernel, metas, arch, tiles)
+
+
+class _Writer:
+    """Writes the body of one kernel."""
+
+    def __init__(
+        self, kernel: Kernel, metas: Mapping[str, TensorMeta], arch: str, tiles: MatmulTiles | None
+    ) -> None:
+        self.names = {name: f"{name}_ptr" for name in (*kernel.params, *kernel.internal)}
+        self.kernel, (self.product, *self.after) = (
+            kernel,
+            (_renamed(nest, self.names) for nest in kernel.nests),
+        )
+        *self.batch, self.m, self.n = self.product.ranges
+        (self.k,) = self.product.reduction_ranges
+        self.dtype = metas[kernel.nests[0].body[0].args[0]].dtype
+        self.tiles = tiles or tiles_for(self.m, self.n, self.k, self.dtype.itemsize, arch)[0]
+        self.far = is_far(kernel, metas)
+        self.down, self.along = -(-self.m // self.tiles.m), -(-self.n // self.tiles.n)
+        self.programs = self.down * self.along * math.prod(self.batch)
+
+    def body(self) -> list[str]:
+        return [*self._places(), *origin_comments(self.product.origins), *self._product(), *self._rest()]
+
+    def _places(self) -> list[str]:
+        """Which tile of which batch point a program makes."""
+        program = "tl.program_id(0).to(tl.int64)" if self.far else "tl.program_id(0)"
+        lines = [f"program = {program}"]
+        if self.batch:
+            count = self.down * self.along
+            lines += [f"batch = program // {count}", f"program = program % {count}"]
+            for k, size in enumerate(self.batch):
+                step = math.prod(self.batch[k + 1 :])
+                lines.append(f"b{k} = batch // {step} % {size}" if k else f"b{k} = batch // {step}")
+        if self.down == 1:
+            lines += ["tile_m = 0", "tile_n = program"]
+        else:
+            group = min(GROUP, self.down)
+            lines += [
+                f"group = program // {group * self.along}  # tiles that share operands run together",
+                f"height = tl.minimum({self.down} - group * {group}, {group})",
+                f"tile_m = group * {group} + program % {group * self.along} % height",
+                f"tile_n = program % {group * self.along} // height",
+            ]
+        return [
+            *lines,
+            "i0 = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]",
+            "i1 = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]",
+            *[f"xmask = i0 < {self.m}"] * bool(self.m % self.tiles.m),
+            *[f"rmask = i1 < {self.n}"] * bool(self.n % self.tiles.n),
+            *["mask = xmask & rmask"] * bool(self.m % self.tiles.m and self.n % self.tiles.n),
+        ]
+
+    def _product(self) -> list[str]:
+        first = len(self.batch)
+        a, a_at, a_in = pointer(self.product, 0, {f"i{first}": "i0", "r0": "k_along"})
+        b, b_at, b_in = pointer(self.product, 2, {f"i{first + 1}": "i1", "r0": "k_down"})
+        cut = bool(self.k % self.tiles.k)
+        left = [*["xmask"] * bool(self.m % self.tiles.m), *[f"(k_along < {self.k})"] * cut]
+        right = [*["rmask"] * bool(self.n % self.tiles.n), *[f"(k_down < {self.k})"] * cut]
+        inside = [
+            "k_along = start + tl.arange(0, BLOCK_K)[None, :]",
+            "k_down = start + tl.arange(0, BLOCK_K)[:, None]",
+            f"left = tl.load({a} + ({a_at}) + {a_in}{_masked(left)})",
+            f"right = tl.load({b} + ({b_at}) + {b_in}{_masked(right)})",
+            "total = tl.dot(left, right, total)",
+        ]
+        return [
+            "total = tl.full([BLOCK_M, BLOCK_N], 0.0, tl.float32)",
+            f"for start in tl.range(0, {self.k}, BLOCK_K, num_stages={self.tiles.stages}):",
+            *(INDENT + line for line in inside),
+            f"product = total.to({TRITON_TYPES[self.dtype.name]})",
+        ]
+
+    def _rest(self) -> list[str]:
+        """What is done to the product, and the stores."""
+        if not self.after:
+            first = len(self.batch)
+            out, at, inner = pointer(self.product, -1, {f"i{first}": "i0", f"i{first + 1}": "i1"})
+            masks = [name for name, size, tile in (("xmask", self.m, self.tiles.m), ("rmask", self.n, self.tiles.n))
+                     if size % tile]  # fmt: skip
+            mask = {0: "", 1: f", {''.join(masks[:1])}", 2: ", mask"}[len(masks)]
+            return [f"tl.store({out} + ({at}) + {inner}, product{mask})"]
+        nests = [self._as_matrix(nest) for nest in self.after]
+        blocks = Blocks((0,), 1, self.tiles.m, self.tiles.n, False, self.tiles.warps)
+        params, held = (tuple(self.names[n] for n in of) for of in (self.kernel.params, self.kernel.internal))
+        tile = Kernel(self.kernel.name, tuple(nests), params, held)
+        writer = Statements(tile, blocks)
+        writer.sizes |= {"batch"}
+        made = self.product.body[-1].args[0]
+        for instr in (i for nest in nests for i in nest.body if i.op == "load" and i.args[0] == made):
+            writer.held[made, instr.args[1]] = "product"
+        return [line for nest in nests for line in section(nest, writer, (), loop=False)]
+
+    def _as_matrix(self, nest: LoopNest) -> LoopNest:
+        """The nest with loops over rows and columns of one batch point's matrix."""
+        rows = math.prod(self.batch) * self.m
+        moved = over_matrix(nest, rows, self.n)
+        if not self.batch:
+            return moved
+        row = symbol("batch") * self.m + symbol("i0")
+        body = tuple(_with_row(instr, row) for instr in moved.body)
+        return LoopNest(moved.name, (self.m, self.n), (), body, moved.origins)
+
+
+def _renamed(nest: LoopNest, names: Mapping[str, str]) -> LoopNest:
+    """The nest with the kernel's pointers for buffers: a user's name might be one of the template's."""
+    memory = ("load", "store")
+    body = tuple(replace(i, args=(names[i.args[0]], *i.args[1:])) if i.op in memory else i for i in nest.body)
+    return replace(nest, body=body)
+
+
+def _with_row(instr: Any, row: Any) -> Any:
+    args = tuple(a.xreplace({symbol("i0"): row}) if isinstance(a, sympy.Basic) else a for a in instr.args)
+    return replace(instr, args=args)
+
+
+def _masked(masks: list[str]) -> str:
+    return f", {' & '.join(masks)}, 0.0" if masks else ""
