@@ -178,7 +178,7 @@ random-bits: $(VENV)/installed-test | build
 # Whichever python3 has CuPy: a GPU machine often brings its own.
 GPU_PYTHON ?= python3
 gpu: | build
-	for name in eager skeleton user_kernels graphs streams copies profiler guides safety; do \
+	for name in eager skeleton user_kernels graphs streams copies autotune profiler guides safety; do \
 	    $(GPU_PYTHON) benchmarks/gpu/$$name.py > build/gpu.txt || { cat build/gpu.txt; exit 1; }; \
 	    mv build/gpu.txt reports/gpu-$$name.txt; tail -n 1 reports/gpu-$$name.txt; done
 

@@ -119,16 +119,19 @@ def one(row: Row, events: CupyEvents) -> tuple[int, int]:
         f"{row.name:<46}{by_rule:9.4f}{measured:9.4f}{by_rule / measured:7.2f}x{cold:8.2f}{spent:8.2f}{far:10.1e}"
     )
     for event in chosen:
-        print(f"    {event.name}: {event.details['chosen']}{_times(event)}")
+        if event.details["measured"]:
+            print(f"    {event.name}: {event.details['chosen']}{_times(event)}")
     sys.stdout.flush()
     return sum(e.details["measured"] for e in chosen), sum(not e.details["measured"] for e in chosen)
 
 
 def _times(event: Any) -> str:
-    if not event.details["measured"]:
-        return " (known)"
-    rows = sorted(event.details["times"].items(), key=lambda r: r[1] if r[1] is not None else 1e9)
-    return "; " + ", ".join(f"{name} {'-' if ms is None else f'{ms:.4f}'}" for name, ms in rows)
+    """What the choice took, and the best of the others."""
+    times = {name: ms for name, ms in event.details["times"].items() if ms is not None}
+    own = times.pop(event.details["chosen"], float("nan"))
+    others = sorted(times.items(), key=lambda one: one[1])
+    best = "".join(f"; of {len(others)} others {name} {ms:.4f}" for name, ms in others[:1])
+    return f" {own:.4f}{best}"
 
 
 def process(title: str, wanted: str) -> int:
