@@ -11,7 +11,9 @@ import numpy as np
 import cutaway
 from cutaway import inductor
 from stage_contracts import events
+from stage_contracts.device import Device
 from stage_contracts.errors import BuildError
+from stage_contracts.program import SourceUnit, Target
 
 
 def test_units_are_built_side_by_side():
@@ -19,9 +21,10 @@ def test_units_are_built_side_by_side():
 
     def build(unit):
         together.wait()  # passes only if both builds have begun
-        return {unit: unit.upper()}
+        return {unit.name: unit.name.upper()}
 
-    program = SimpleNamespace(units=("a", "b"))
+    target = Target("triton", Device("cuda", 0))
+    program = SimpleNamespace(units=tuple(SourceUnit(name, "triton", "", (name,), target) for name in "ab"))
     built = inductor.build_all(program, SimpleNamespace(build=build))
     assert built == {"a": "A", "b": "B"}
 
