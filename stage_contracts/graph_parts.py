@@ -6,7 +6,7 @@ numbers give.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,17 +26,16 @@ class Part:
 def parts_of(graph: Graph, part_of: Mapping[Node, int]) -> list[Part]:
     """The parts in their order. Constants that a part needs are its own attributes, and views it makes itself: what one
     part gives another has memory of its own, laid out as its meta says."""
-    members = _with_views(graph, part_of)
     returned = set(nodes_in(list(graph.outputs)))
+    members = _with_views(graph, part_of, returned)
     reads = {number: _reads(inside) for number, inside in members.items()}
     found = []
     for number, inside in sorted(members.items()):
         elsewhere = returned.union(*(read for other, read in reads.items() if other != number))
         given = [n for n in inside if n in elsewhere and part_of[n] == number]
         ordered = [n for n in graph.nodes if n in reads[number]]
-        if given:
-            part = _part(graph, number, ordered, inside, given)
-            found.append(Part(part, [n for n in ordered if n.op != "get_attr"], given))
+        part = _part(graph, number, ordered, inside, given)
+        found.append(Part(part, [n for n in ordered if n.op != "get_attr"], given))
     return found
 
 
@@ -46,18 +45,24 @@ def _reads(inside: list[Node]) -> set[Node]:
     return {n for node in inside for n in node.all_input_nodes if n not in mine}
 
 
-def _with_views(graph: Graph, part_of: Mapping[Node, int]) -> dict[int, list[Node]]:
-    """The calls of each part, with the views that they read of what others give, in the graph's order."""
+def _with_views(
+    graph: Graph, part_of: Mapping[Node, int], returned: Collection[Node]
+) -> dict[int, list[Node]]:
+    """The calls of each part in the graph's order: its own, and views where they are read or returned."""
     members: dict[int, set[Node]] = {}
     for node, number in part_of.items():
-        members.setdefault(number, set()).add(node)
+        if node in returned or not _is_view(node):
+            members.setdefault(number, set()).add(node)
     for node in reversed(graph.calls):
-        row = CORE_OPS.get(getattr(node.target, "name", ""))
-        if row is not None and row.kind == "view":
-            for inside in members.values():
-                if any(user in inside for user in node.users):
-                    inside.add(node)
+        for inside in members.values() if _is_view(node) else ():
+            if any(user in inside for user in node.users):
+                inside.add(node)
     return {number: [n for n in graph.calls if n in inside] for number, inside in members.items()}
+
+
+def _is_view(node: Node) -> bool:
+    row = CORE_OPS.get(getattr(node.target, "name", ""))
+    return row is not None and row.kind == "view"
 
 
 def _part(graph: Graph, number: int, read: list[Node], inside: list[Node], gives: list[Node]) -> Graph:

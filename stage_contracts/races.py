@@ -210,7 +210,6 @@ def _after_the_return(program: Program, order: StreamOrder) -> Iterator[Race]:
 
 
 def _shown(program: Program, position: int) -> str:
-
     line = print_step(program.steps[position], program.buffers)[-1]
     return f"`{line}` (step {position})"
 

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 import cutaway as ct  # noqa: E402
-from benchmarks.gpu.measure import CupyEvents, apart, inputs, median_ms  # noqa: E402
+from benchmarks.gpu.measure import CupyEvents, apart, calls, inputs, median_ms  # noqa: E402
 from benchmarks.gpu.rows import ROWS, Row  # noqa: E402
 from stage_contracts.events import EVENT_LOG  # noqa: E402
 from stage_contracts.tests.report_heading import heading  # noqa: E402
@@ -75,23 +75,12 @@ PROGRAMS = (
 
 def called(row: Row, mode: str, given: list[Any]) -> tuple[Callable[[], list[Any]], float]:
     """A call of the row's compiled program, and the seconds that its first call took."""
-    run = ct.compile(lambda *tensors: row.function(ct, ct.nn.functional, *tensors), fullgraph=True, mode=mode)
+    functional = ct.nn.functional
+    run = ct.compile(lambda *tensors: row.function(ct, functional, *tensors), fullgraph=True, mode=mode)
     start = time.perf_counter()
-    if not row.gradients:
-        run(*given)
-        return lambda: [run(*given)], time.perf_counter() - start
-    leaves = given[: row.gradients]
-    weight = run(*given).detach().clone()
-
-    def step() -> list[Any]:
-        for leaf in leaves:
-            leaf.grad = None
-        out = run(*given)
-        out.backward(weight)
-        return [out, *(leaf.grad for leaf in leaves)]
-
-    step()
-    return step, time.perf_counter() - start
+    call = calls(row, ct, functional, run, given)
+    call()
+    return call, time.perf_counter() - start
 
 
 def one(row: Row, events: CupyEvents) -> tuple[int, int]:

@@ -23,6 +23,7 @@ from stage_contracts import dtype as dt
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.device import CPU, Device
 from stage_contracts.graph import Graph, Node
+from stage_contracts.graph_parts import parts_of
 from stage_contracts.tensor_meta import TensorMeta
 
 GPU = Device("cuda", 0)
@@ -179,3 +180,23 @@ def test_a_part_on_the_host_waits_for_what_it_reads(copies, monkeypatch):
     given = np.arange(4, dtype=np.float32)
     np.testing.assert_allclose(run(given)[0], np.sin(given), rtol=1e-6)
     arrays.ARRIVING.clear()
+
+
+class Check:
+    """An operator that must run once, though nothing reads what it gives."""
+
+    name, has_effect = "check", True
+
+
+def test_a_part_that_gives_nothing_runs_all_the_same():
+    """It may check the data. A view that nobody reads is in no part."""
+    graph, checks = Graph("forward"), Check()
+    x = graph.placeholder("x", TensorMeta((2, 3), dt.float32, device=GPU), role="primal")
+    here = graph.call_function(op("to_device"), (x, CPU), val=TensorMeta((2, 3), dt.float32))
+    turned = graph.call_function(op("permute"), (here, (1, 0)), val=TensorMeta((3, 2), dt.float32, (1, 3)))
+    check = graph.call_function(checks, (turned,), val=turned.val)
+    graph.call_function(op("permute"), (here, (1, 0)), val=turned.val)
+    graph.output([x])
+    moved, checked = parts_of(graph, {node: min(k, 1) for k, node in enumerate(graph.calls)})
+    assert moved.gives == [here] and not checked.gives
+    assert [n.target for n in checked.graph.calls] == [turned.target, check.target]
