@@ -118,7 +118,7 @@ def _pointwise(kernel: Kernel, step: Launch) -> bool:
 
 
 def _in_place(nest: LoopNest, made: str) -> bool:
-    """Whether the nest reads the product only at its own point, and stores at it: the product's elements in order."""
+    """Whether the nest reads the product only at its own point: the product's elements in order."""
     strides = contiguous_strides(nest.ranges)
     point = sympy.expand(
         sum((s * i for s, i in zip(strides, nest.loop_variables, strict=True)), sympy.Integer(0))
