@@ -212,13 +212,40 @@ def random_program(seed: int) -> tuple[str, list[tuple[str, int]], Callable]:
     return dtype, [("x", rows), ("y", columns)], function
 
 
+LONG_CODE = ["sin", "cos", "tan", "remainder", "pow"]  # functions of a hundred instructions for each element
+
+
+def random_long_rows(seed: int) -> tuple[str, list[tuple[str, int]], Callable]:
+    """The same of rows that one block holds, between functions of long code: what a lane has is written out."""
+    rng = random.Random(seed)
+    dtype, rows, columns = rng.choice(DTYPES), rng.randint(1, 9), rng.randint(2049, 16384)
+    before = [rng.choice(rng.choice([LONG_CODE, UNARY])) for _ in range(rng.randint(1, 4))]
+    after = [
+        rng.choice(["sin", "cos", "pow", "tanh"]) for _ in range(rng.randint(0, 2))
+    ]  # small errors stay small
+    reduce, draw = rng.choice(["mean", "softmax", "layer_norm", "logsumexp", "var", "all"]), rng.random() / 2
+
+    def function(x: Any, y: Any) -> Any:
+        value = x
+        for name in before:
+            value = STEPS[name](value, y, draw)
+        reduced = value - value.mean() if reduce == "all" else STEPS[reduce](value, y, draw)
+        for name in after:
+            reduced = STEPS[name](reduced, y, draw)
+        return reduced, value
+
+    return dtype, [("x", rows), ("y", columns)], function
+
+
 def like(value: Any, other: Any) -> Any:
     """`other` brought to where it broadcasts with `value`: its mean where it does not."""
     return other if other.shape == value.shape else other.mean()
 
 
 STEPS: dict[str, Callable[[Any, Any, float], Any]] = {
-    **{n: lambda v, o, d, n=n: getattr(v, n)() for n in "sin cos tanh sigmoid relu neg abs square floor".split()},
+    **{n: lambda v, o, d, n=n: getattr(v, n)() for n in "sin cos tan tanh sigmoid relu neg abs square floor".split()},
+    "remainder": lambda v, o, d: v.remainder(like(v, o).abs() + 1),
+    "pow": lambda v, o, d: (v.abs() + 0.5).pow(like(v, o).sigmoid()),
     "exp": lambda v, o, d: v.clamp(-5, 5).exp(),
     "sqrt1": lambda v, o, d: (v.abs() + 1).sqrt(),
     "log1": lambda v, o, d: (v.abs() + 1).log(),
@@ -265,8 +292,8 @@ def most_of_five(run: Callable[[int, int, str], str], seed: int, device: str) ->
     return wrong[0] if 2 * len(wrong) > len(found) else ""
 
 
-def run_draw(seed: int, draw: int, device: str) -> str:
-    dtype, ((_, rows), (_, columns)), function = random_program(seed)
+def run_draw(program: Callable, seed: int, draw: int, device: str) -> str:
+    dtype, ((_, rows), (_, columns)), function = program(seed)
     draws = np.random.default_rng([seed, draw] if draw else seed).standard_normal((2, rows, columns))
     given = [Tensor(d.astype(np.float32)).to(device).to(getattr(ct, dtype)) for d in draws]
     gradients = seed % 3 == 0
@@ -358,7 +385,8 @@ STICKY = ("CUDA_ERROR", "cudaError", "illegal")  # words of errors that a proces
 
 RUN: dict[str, Callable[..., str]] = {
     "operators": run_operator,
-    "programs": partial(most_of_five, run_draw),
+    "programs": partial(most_of_five, partial(run_draw, random_program)),
+    "rows": partial(most_of_five, partial(run_draw, random_long_rows)),
     "networks": partial(most_of_five, run_network),
     "bits": run_bits,
 }
@@ -398,11 +426,12 @@ def main() -> int:
     options = parser.parse_args()
     rows = list(operator_tasks())[:: options.every] if "operators" in options.only else []
     seeds = options.seeds or range(options.first, options.first + options.programs)
-    seeds = seeds if "programs" in options.only else ()
+    programs: list[Task] = [("programs", s) for s in seeds if "programs" in options.only]
+    programs += [("rows", s) for s in seeds[::4] if "rows" in options.only]
     bits = BITS if "bits" in options.only else ()
     nets = options.seeds or range(options.first, options.first + options.networks)
     nets = nets if "networks" in options.only else ()
-    many: list[Task] = [*rows, *(("programs", s) for s in seeds), *(("networks", s) for s in nets)]
+    many: list[Task] = [*rows, *programs, *(("networks", s) for s in nets)]
     random.Random(0).shuffle(many)  # where the time does not suffice, some of each kind were run
     todo: list[Task] = [*(("bits", b) for b in bits), *many]
     context, begun = multiprocessing.get_context("spawn"), time.time()

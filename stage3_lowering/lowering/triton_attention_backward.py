@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import sympy
@@ -122,7 +123,7 @@ class _Side:
         self, kernel: Kernel, far: bool, arch: str, dtype: DType, tiles: Tiles | None = None
     ) -> None:
         self.far, self.rows = far, kernel.template == BY_ROWS
-        self.dtype, self.precision = TRITON_TYPES[dtype.name], precision_of(dtype)
+        self.dtype, self.precision = TRITON_TYPES[dtype.name], partial(precision_of, dtype)
         self.given, rest = kernel.nests[:2], kernel.nests[2:]
         values = [n for n in rest if not n.reduction_ranges]
         between = [n for n in rest if n.reduction_ranges and "reduction" not in n.ops]
@@ -285,7 +286,7 @@ class _Side:
             if place not in known:
                 known[place] = f"moving_{k}"
                 inside.append(f"moving_{k} = {_load(place, below, width)}")
-            inside.append(f"{name} = tl.dot(fixed_{k}, tl.trans({known[place]}){self.precision})")
+            inside.append(f"{name} = tl.dot(fixed_{k}, tl.trans({known[place]}){self.precision(width)})")
         for k, (made, term) in enumerate(zip(self.made, terms, strict=True)):
             inside += writer.write(term)
             text = writer.text[term]
@@ -293,8 +294,8 @@ class _Side:
             if made.operand not in known:
                 known[made.operand] = f"operand_{k}"
                 inside.append(f"operand_{k} = {_load(made.operand, below, made.width)}")
-            left = f"({text}).to({self.dtype})"
-            inside.append(f"made_{k} = tl.dot({left}, {known[made.operand]}, made_{k}{self.precision})")
+            left, precision = f"({text}).to({self.dtype})", self.precision(self.tiles.columns)
+            inside.append(f"made_{k} = tl.dot({left}, {known[made.operand]}, made_{k}{precision})")
         head = (
             f"for start in tl.range({part.start}, {part.end}, BLOCK_MOVING, num_stages={self.tiles.stages}):"
         )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stage3_lowering.lowering.accesses import access_steps, innermost_cost
+from stage3_lowering.lowering.triton_ops import LONG_CODE
 from stage_contracts.program import Kernel
 from stage_contracts.size_vars import is_open, plain
 from stage_contracts.symbolic import hinted
@@ -27,6 +28,10 @@ LONG_BLOCK, LONG_WARPS = 4096, 16
 COLUMNS, COLUMN_BLOCK = 64, 32  # of a reduction over strided rows: how many of them, and how much of each
 FEW_COLUMNS, SECTOR = 132, 8  # instances for as many multiprocessors; floats that memory gives at once
 PER_WARP = 1024  # elements, from 4 warps on
+# The same of a kernel that calls functions of LONG_CODE, which are written out for each of a lane's elements. With
+# 1,024, the gradients of two cosines over 6,700 elements took all 255 registers, and ptxas (12.8 and 13.0, sm_90) made
+# code that had one element wrong. With as many as here it is right, as it is without ptxas's optimisations.
+PER_WARP_OF_LONG_CODE = 512
 # Times as many warps where one row of floats is read and is reduced again with what that gave: a layer norm of 4,096
 # takes 132 us with 16 warps and 134 with 4, its backward, which reads two rows, 418 and 349 (H200).
 REDUCED_AGAIN = 4
@@ -63,7 +68,7 @@ def blocks_of(kernel: Kernel) -> Blocks:
     if tile := _tile(kernel, outer):
         first, second = tile
         return Blocks(
-            (*(k for k in x if k not in tile), first), second, TILE, TILE, False, warps_of(TILE * TILE)
+            (*(k for k in x if k not in tile), first), second, TILE, TILE, False, _warps(kernel, TILE * TILE)
         )
     block = POINTWISE if is_open(points) else min(power_of_2(points), POINTWISE)
     return Blocks(x, None, block, 0, True, warps_of(block))
@@ -95,7 +100,7 @@ def _of_columns(kernel: Kernel, points: Any, row: Any, best: int) -> Blocks:
     whole = fixed and row <= long_block or bool(kernel.row_buffers)
     rblock = power_of_2(row) if whole else long_block
     columns = max(1, min(columns, COLUMNS * COLUMN_BLOCK // rblock))
-    return Blocks(x, None, columns, rblock, whole, warps_of(columns * rblock))
+    return Blocks(x, None, columns, rblock, whole, _warps(kernel, columns * rblock))
 
 
 def _of_rows(kernel: Kernel, points: Any, row: Any) -> Blocks:
@@ -109,7 +114,7 @@ def _of_rows(kernel: Kernel, points: Any, row: Any) -> Blocks:
     block = max(1, REDUCED // rblock)
     block = block if is_open(points) else min(power_of_2(points), block)
     elements = block * rblock * (REDUCED_AGAIN if reduced_again(kernel) else 1)
-    warps = warps_of(elements) if whole else min(LONG_WARPS, max(1, rblock // 32))
+    warps = _warps(kernel, elements) if whole else min(LONG_WARPS, max(1, rblock // 32))
     return Blocks(loops, None, block, rblock, whole, warps)
 
 
@@ -154,7 +159,7 @@ def held_row(kernel: Kernel) -> int:
     """How long a row may be for the kernel to hold it."""
     rows = {(instr.args[0], instr.op) for nest in kernel.nests for instr in nest.body[: nest.split]
             if instr.op in ("load", "store", "scan") and nest.reduction_ranges}  # fmt: skip
-    return HELD if len(rows) <= 4 else HELD // 2
+    return HELD if len(rows) <= 4 and not _has_long_code(kernel) else HELD // 2
 
 
 def holds_rows(kernel: Kernel) -> bool:
@@ -169,9 +174,17 @@ def is_far(kernel: Kernel, metas: Mapping[str, TensorMeta]) -> bool:
     return any(is_open(place) or place + 1 >= 1 << 31 for place in last)
 
 
-def warps_of(elements: int) -> int:
+def _warps(kernel: Kernel, elements: int) -> int:
+    return warps_of(elements, PER_WARP_OF_LONG_CODE if _has_long_code(kernel) else PER_WARP)
+
+
+def _has_long_code(kernel: Kernel) -> bool:
+    return any(LONG_CODE.intersection(nest.ops) for nest in kernel.nests)
+
+
+def warps_of(elements: int, per_warp: int = PER_WARP) -> int:
     """How many warps share a block of so many elements."""
-    return max(1, min(16, max(elements // PER_WARP, min(4, elements // 256))))
+    return max(1, min(16, max(elements // per_warp, min(4, elements // 256))))
 
 
 def power_of_2(n: int) -> int:

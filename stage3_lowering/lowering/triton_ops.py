@@ -44,6 +44,8 @@ _FLOAT: dict[str, str] = {name: f"libdevice.{name}({{0}})" for name in _LIBDEVIC
     "copysign": "libdevice.copysign({0}, {1})",
     "neg": "-{0}",
 }
+# Over a hundred instructions for each element, with jumps: PTX of Triton 3.9 for sm_90. No other but acosh has over 80.
+LONG_CODE = frozenset({"sin", "cos", "tan", "fmod", "remainder", "floor_divide", "pow"})
 # `/` and tl.sqrt are exact on float64 but approximate on float32
 FLOAT32 = {
     "sqrt": "tl.sqrt_rn({0})",

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from stage3_lowering.lowering.triton_blocks import COLUMN_BLOCK, COLUMNS, TILE, blocks_of
+from stage3_lowering.lowering.triton_ops import LONG_CODE
 from stage3_lowering.tests import programs
 from stage3_lowering.tests.graphs import TRITON, trace
 from stage3_lowering.tests.triton_fuzz import run_one
@@ -108,6 +109,26 @@ def test_each_way_to_cut_a_kernel(seam, name):
         (80, 90, 100) if name in ("columns in two levels", "a gather beside a row in parts") else (90,)
     ):
         assert all(f".target sm_{arch}" in made["ptx"] for made in compile_to_ptx(program, arch).values())
+
+
+LONG_ROWS = {
+    "a sine of a held row": (lambda c, x: c.sum(c.sin(x), (1,)), (8, 5000)),
+    "a longer one": (lambda c, x: c.sum(c.sin(x), (1,)), (8, 12000)),
+    "a power of everything": (lambda c, x: c.sum(c.pow(x, x), (0, 1)), (90, 90)),
+    "a cosine across": (lambda c, x: c.add(c.cos(x), c.permute(x, (1, 0))), (300, 300)),
+    "sums of columns": (lambda c, x: c.sum(c.tan(x), (0,)), (5000, 64)),
+}
+
+
+@pytest.mark.parametrize("name", LONG_ROWS)
+def test_a_lane_takes_few_elements_of_long_code(seam, name):
+    """Written out 32 times in a lane, such a function made ptxas give wrong code (random program 7467 on an H200)."""
+    function, shape = LONG_ROWS[name]
+    program = seam("schedule")(seam("fuse")(seam("lower")(trace(function, values(*shape)))), TRITON)
+    long = [k for k in program.kernels.values() if any(LONG_CODE.intersection(n.ops) for n in k.nests)]
+    assert long
+    for blocks in map(blocks_of, long):
+        assert blocks.xblock * max(blocks.rblock, 1) <= 16 * 32 * blocks.warps
 
 
 def test_a_bad_index_stops_the_device(seam):
