@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 NEVER = 1 << 30  # collections of the younger objects before one of all
-SELDOM = 10  # times as many new objects before these are looked at
+SELDOM = 100  # times as many new objects before these are looked at
 _FROZEN_BY_OTHERS = threading.Event()  # the program itself has frozen objects
 _LOCK = threading.Lock()
 _WAITING: list[

@@ -354,6 +354,8 @@ def _nonzero(xp: Any, x: Any) -> Any:
 def _full(xp: Any, shape: tuple, value: Any, dtype: DType, device: Any) -> Any:
     dt.check_number(value, dtype)
     number, there = number_as(value, dtype), arrays.namespace(device)
+    if number == 0 and not np.signbit(np.real(number)) and not np.signbit(np.imag(number)):
+        return there.zeros(shape, dtype.numpy)  # pages that nobody has written yet
     if dtype.itemsize == 2 and dtype.is_floating_point:  # it may be larger than any half
         with np.errstate(over="ignore"):
             return there.full(shape, number, dtype.numpy)
