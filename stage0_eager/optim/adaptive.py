@@ -23,11 +23,15 @@ def check_betas(betas):
             raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
 
 
-def adam_update(p, g, exp_avg, exp_avg_sq, max_exp_avg_sq, lr, beta1, beta2, eps, correction1, correction2):
+def adam_update(
+    p, g, exp_avg, exp_avg_sq, max_exp_avg_sq, step, lr, beta1, beta2, eps, weight_decay, decoupled, maximize
+):
     """(new parameter, first moment, second moment, its running maximum or None). Kingma and Ba 2015; Reddi et al. 2018.
 
-    correction1 = 1 - beta1**step, correction2 = sqrt(1 - beta2**step).
+    `step` counts from 1. Decoupled decay shrinks the parameter itself: Loshchilov and Hutter 2019.
     """
+    p, g = decayed(p, g, lr, weight_decay, decoupled, maximize)
+    correction1, correction2 = 1 - beta1**step, (1 - beta2**step) ** 0.5
     exp_avg = exp_avg + (g - exp_avg) * (1 - beta1)
     exp_avg_sq = exp_avg_sq * beta2 + g * g * (1 - beta2)
     used = exp_avg_sq
@@ -67,15 +71,22 @@ def adagrad_update(p, g, total, lr, eps):
 
 def gradient_of(p, g, group):
     """The gradient to go down: with `maximize` turned round, with weight decay added."""
-    g = -g if group["maximize"] else g
-    return g + p * group["weight_decay"] if group["weight_decay"] else g
+    return decayed(p, g, group["lr"], group["weight_decay"], False, group["maximize"])[1]
 
 
-def decayed(p, g, group):
+def decayed(p, g, lr, weight_decay, decoupled, maximize):
     """(the parameter to start from, the gradient to use). Decoupled decay shrinks the parameter itself."""
-    if not group["decoupled_weight_decay"]:
-        return p, gradient_of(p, g, group)
-    return p * (1 - group["lr"] * group["weight_decay"]), -g if group["maximize"] else g
+    g = -g if maximize else g
+    if decoupled:
+        return p * (1 - lr * weight_decay), g
+    return p, g + p * weight_decay if weight_decay else g
+
+
+def decayed_in(group, p, g):
+    """`decayed` by the options of a parameter group."""
+    return decayed(
+        p, g, group["lr"], group["weight_decay"], group["decoupled_weight_decay"], group["maximize"]
+    )
 
 
 class Adam(Optimizer):
@@ -101,13 +112,15 @@ class Adam(Optimizer):
         if not state:
             self.init_state(p, state, group)
         state["step"] += 1
-        (beta1, beta2), step = group["betas"], state["step"]
-        start, g = decayed(p, g, group)
+        beta1, beta2 = group["betas"]
         new, exp_avg, exp_avg_sq, largest = adam_update(
-            start, g, state["exp_avg"], state["exp_avg_sq"], state.get("max_exp_avg_sq"),
-            group["lr"], beta1, beta2, group["eps"], 1 - beta1**step, (1 - beta2**step) ** 0.5,
+            p, g, state["exp_avg"], state["exp_avg_sq"], state.get("max_exp_avg_sq"), state["step"], group["lr"],
+            beta1, beta2, group["eps"], group["weight_decay"], group["decoupled_weight_decay"], group["maximize"],
         )  # fmt: skip
-        keep(state, exp_avg=exp_avg, exp_avg_sq=exp_avg_sq, max_exp_avg_sq=largest)
+        state["exp_avg"].copy_(exp_avg)
+        state["exp_avg_sq"].copy_(exp_avg_sq)
+        if largest is not None:
+            state["max_exp_avg_sq"].copy_(largest)
         p.copy_(new)
 
 
@@ -160,7 +173,7 @@ class NAdam(Optimizer):
         (beta1, beta2), step = group["betas"], state["step"]
         mu, mu_next = (beta1 * (1 - 0.5 * 0.96 ** (t * group["momentum_decay"])) for t in (step, step + 1))
         state["mu_product"] *= mu
-        start, g = decayed(p, g, group)
+        start, g = decayed_in(group, p, g)
         new, exp_avg, exp_avg_sq = nadam_update(
             start, g, state["exp_avg"], state["exp_avg_sq"], group["lr"], beta1, beta2,
             group["eps"], mu, mu_next, state["mu_product"], 1 - beta2**step,

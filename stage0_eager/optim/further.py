@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from stage0_eager.functions import creation, pointwise
 from stage0_eager.functions.gather_scatter import where
-from stage0_eager.optim.adaptive import check_betas, decayed, gradient_of, refuse_negative
+from stage0_eager.optim.adaptive import check_betas, decayed_in, gradient_of, refuse_negative
 from stage0_eager.optim.optimizer import Optimizer, keep, speed_options
 
 
@@ -124,7 +124,7 @@ class RAdam(Optimizer):
         if not state:
             self.init_state(p, state, group)
         state["step"] += 1
-        (beta1, beta2), (start, g) = group["betas"], decayed(p, g, group)
+        (beta1, beta2), (start, g) = group["betas"], decayed_in(group, p, g)
         new, exp_avg, exp_avg_sq = radam_update(
             start, g, state["exp_avg"], state["exp_avg_sq"], group["lr"], beta1, beta2, group["eps"], state["step"]
         )  # fmt: skip
