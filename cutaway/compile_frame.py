@@ -25,16 +25,20 @@ from stage0_eager.defaults import get_default_device
 from stage0_eager.nn.module import structure_epoch
 from stage0_eager.state import ordinary_modes
 from stage0_eager.utils.break_errors import errors_on_graph_break
+from stage4_runtime.runtime.kept_code import kept_code
 from stage_contracts import config, events
 from stage_contracts.around_backend import around_backend
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.errors import BackendFailed
+from stage_contracts.generated_code import keep_by
 from stage_contracts.graph import Graph, GraphError
 from stage_contracts.guards import Guard
 from stage_contracts.messages import say
 from stage_contracts.pipeline import Entry, Pipeline
 from stage_contracts.sizes import STATIC, ConstraintViolationError, SizePolicy
+
+keep_by(kept_code)
 
 
 class GuardsFailed(GraphError):

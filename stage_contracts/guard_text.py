@@ -140,3 +140,14 @@ def past_parameters(text: str, signature: str, namespace: dict[str, Any]) -> str
 
 
 _NAME = re.compile(r"(?<![\w=.])[^\W\d]\w*")
+
+
+_REGISTERED = re.compile(r"\bregistered\((\d+)\)")
+
+
+def without_numbers(text: str) -> tuple[str, dict[str, int]]:
+    """The text with names for the numbers of registered objects, which are others in each process; and their values."""
+    numbers = dict.fromkeys(_REGISTERED.findall(text))
+    names = {number: f"__registered_{k}" for k, number in enumerate(numbers)}
+    said = _REGISTERED.sub(lambda found: f"registered({names[found[1]]})", text) if names else text
+    return said, {name: int(number) for number, name in names.items()}

@@ -14,10 +14,11 @@ from typing import Any
 
 from stage_contracts.array_guards import ArrayMeta, check_array, check_open_array, left_to_numpy
 from stage_contracts.class_guards import text_of
+from stage_contracts.generated_code import code_of
 from stage_contracts.guard_constants import is_told_by_equality, same_constant
 from stage_contracts.guard_parts import PART, WANTED, EqualParts, asked_of_part, equal_parts, is_told_by_row
 from stage_contracts.guard_rows import apart, no_gradients, row, same_objects, written_apart
-from stage_contracts.guard_text import PathNames, past_parameters
+from stage_contracts.guard_text import PathNames, past_parameters, without_numbers
 from stage_contracts.guards_open import OpenMeta
 from stage_contracts.origin import Origin
 from stage_contracts.signature import arguments_text, when_called
@@ -339,7 +340,9 @@ def compile_guards(
         "",
     ]
     text = past_parameters("\n".join(lines), signature, namespace)
-    exec(compile(text, "<cutaway guards>", "exec"), namespace)
+    same_everywhere, numbers = without_numbers(text)
+    namespace |= numbers
+    exec(code_of(same_everywhere, "<cutaway guards>"), namespace)
     check = namespace["check"]
     if "__function__" in names:  # a call that does not fit the signature must raise in the user's function
         check.__qualname__ = names["__function__"].__qualname__

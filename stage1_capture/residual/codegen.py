@@ -27,6 +27,7 @@ from stage1_capture.state.side_effects import DELETED
 from stage1_capture.variables.base import Variable
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.controls import registered
+from stage_contracts.generated_code import code_of
 from stage_contracts.signature import fresh_name, signature_text
 from stage_contracts.source import AttrSource, CallSource, ClosureSource, ItemSource, Source, WatchedSource
 
@@ -209,7 +210,7 @@ def _compile(text: str, name: str, function: types.FunctionType, bound: dict[str
     defaults = [n for n in bound if n.startswith("__default_")]
     inner = "\n".join("    " + line for line in text.splitlines())
     wrapped = f"def __outer__({', '.join((*free, *defaults))}):\n{inner}\n    return {name}\n"
-    module = compile(wrapped, f"<cutaway residual {function.__qualname__}>", "exec", dont_inherit=True)
+    module = code_of(wrapped, f"<cutaway residual {function.__qualname__}>")
     outer = next(c for c in module.co_consts if isinstance(c, types.CodeType))
     return next(c for c in outer.co_consts if isinstance(c, types.CodeType) and c.co_name == name)
 

@@ -32,6 +32,7 @@ from stage_contracts.communicators import communicator
 from stage_contracts.device import device_of
 from stage_contracts.dtype import DTYPES
 from stage_contracts.errors import OutOfRange
+from stage_contracts.generated_code import code_of
 from stage_contracts.loop_ir import SubgraphRef
 from stage_contracts.program import Collective, External, Kernel, Program, RowBlocks
 from stage_contracts.races import check_races
@@ -137,7 +138,7 @@ def plain_launch(
             for arg in step.args:
                 if isinstance(arg, SubgraphRef):
                     names[SUBGRAPH_PREFIX + arg.name] = constants[arg.name]
-    exec(compile(written.text, path, "exec"), names)
+    exec(code_of(written.text, path), names)
     run = names[written.function]
     run.source_text, run.written, run.names = written.text, written, names
     run.program = program
