@@ -138,7 +138,7 @@ def check(seam, function, *arrays, kernels, exactly=True):
 @pytest.mark.parametrize("n", [1, 2, 3, 17, 1000, 4096])
 @pytest.mark.parametrize("dtype", VALUES)
 def test_every_dtype_and_length(seam, dtype, n):
-    array, dim = LAYOUTS["rows"](dtype, n)
+    array, dim = drawn(dtype, (5 if n < 1000 else 1, n)), 1
     after = check(seam, every_use(dim, n), array, kernels=5)
     assert len(after.kernels) == 5, "what is kept of top-k is written at once"
 
@@ -153,12 +153,12 @@ def test_every_layout(seam, dtype, layout, n):
 
 
 @needs_triton
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_drawn_sorts(seam, data):
     """Any dtype, order, view of memory, count and number of rows that share a program."""
     dtype = data.draw(st.sampled_from([*VALUES]))
-    shape = data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=4))
+    shape = data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=3))
     dim = data.draw(st.integers(-len(shape), len(shape) - 1))
     shape[dim] = data.draw(st.integers(1, 70))
     descending = data.draw(st.booleans())
@@ -316,7 +316,7 @@ def test_it_compiles(seam, dtype, arch):
 
     target = Target("triton", arch=f"sm_{arch}", options={"max_autotune": True})
     draw = random.Random(f"{dtype} {arch}")
-    n, k = draw.choice([3, 33, 250]), draw.choice([1, 3])
+    n, k = draw.choice([3, 33, 130]), draw.choice([1, 3])
 
     def function(c, x):
         values, order = parts(c, x, draw.randrange(2), draw.random() < 0.5)
