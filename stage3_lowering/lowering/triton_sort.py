@@ -56,13 +56,14 @@ def sort_source(
     order, *results = kernel.nests
     rows, (row,) = math.prod(order.ranges), order.reduction_ranges
     partial = bool(rows % blocks.rows)
-    program = "tl.program_id(0).to(tl.int64)" if is_far(kernel, metas) else "tl.program_id(0)"
+    far = is_far(kernel, metas)
+    program = "tl.program_id(0).to(tl.int64)" if far else "tl.program_id(0)"
     points = f"{program} * XBLOCK + tl.arange(0, XBLOCK)[:, None]"
     names = [f"i{k}" for k in range(len(order.ranges))]
     body = [
         *axis_points(names, list(order.ranges), points, "xindex", "xmask" * partial),
         *origin_comments(order.origins),
-        *_sorted(order, blocks, partial, metas[order.body[0].args[0]].dtype),
+        *_sorted(order, blocks, partial, metas[order.body[0].args[0]].dtype, far),
         *(line for nest in results for line in _stored(nest, blocks, row, partial)),
     ]
     constants = {"XBLOCK": blocks.rows, "RBLOCK": blocks.length, "KEPT": blocks.kept}
@@ -103,18 +104,19 @@ def blocks_of(kernel: Kernel, per_lane: int) -> SortBlocks:
     return SortBlocks(rows, length, kept, max(1, min(MOST_WARPS, rows * length // (32 * per_lane))))
 
 
-def _sorted(nest: LoopNest, blocks: SortBlocks, partial: bool, dtype: DType) -> list[str]:
-    """The positions of the elements that come first, as `position`."""
+def _sorted(nest: LoopNest, blocks: SortBlocks, partial: bool, dtype: DType, far: bool) -> list[str]:
+    """The positions of the elements that come first, as `position`. Halves and less need keys of 32 bits only."""
     load, order, _ = nest.body
     (row,) = nest.reduction_ranges
     mask = " & ".join(["xmask"] * partial + ["rmask"] * (row != blocks.length))
-    lines = ["r0 = tl.arange(0, RBLOCK)[None, :]"]
+    far_along = ".to(tl.int64)" * far
+    lines = [f"r0 = tl.arange(0, RBLOCK)[None, :]{far_along}"]
     lines += [f"rmask = r0 < {row}"] * (row != blocks.length)
     lines.append(f"value = tl.load({load.args[0]} + {print_index(load.args[1])}{_masked(mask, ', 0')})")
     lines += _rank(dtype)
     if order.args[0] == "ascending":
         lines.append("rank = ~rank  # the largest key comes first")
-    wide = dtype.itemsize == 4
+    wide = dtype.itemsize == 4 or far
     bits = 32 if wide else 16
     if row != blocks.length:
         lines.append(f"rank = tl.where(rmask, rank, {-(1 << bits - 1)})  # beyond the row: behind all of it")
@@ -122,8 +124,8 @@ def _sorted(nest: LoopNest, blocks: SortBlocks, partial: bool, dtype: DType) -> 
         *lines,
         f"key = (rank{'.to(tl.int64)' * wide} << {bits}) + (RBLOCK - 1 - r0)  # of equal ones the first is the largest",
         "key = tl.topk(key, KEPT, 1)",
-        f"position = RBLOCK - 1 - (key{'.to(tl.int32)' * wide} & (RBLOCK - 1))",
-        "r0 = tl.arange(0, KEPT)[None, :]",
+        f"position = RBLOCK - 1 - (key{'.to(tl.int32)' * (wide and not far)} & (RBLOCK - 1))",
+        f"r0 = tl.arange(0, KEPT)[None, :]{far_along}",
     ]  # fmt: skip
 
 

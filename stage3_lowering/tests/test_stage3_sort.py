@@ -15,11 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stage3_lowering.interpret import interpret_program
-from stage3_lowering.lowering import sort_rows, triton_sort
+from stage3_lowering.lowering import sort_rows
 from stage3_lowering.tests.graphs import CPP, TRITON, configured, trace
-from stage_contracts.program import External, Launch, Target
+from stage_contracts.dtype import dtype_of
+from stage_contracts.program import External, Target
 from stage_contracts.program_json import program_of, record_of
 from stage_contracts.program_text import parse_program, print_program
+from stage_contracts.tensor_meta import TensorMeta
 
 needs_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None,
@@ -329,6 +331,22 @@ def test_it_compiles(seam, dtype, arch):
     for program in configured(seam("emit")(after, target)):
         for name, made in compile_to_ptx(program, arch).items():
             assert f".visible .entry {name}(" in made["ptx"] and f".target sm_{arch}" in made["ptx"]
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_places_beyond_32_bits(seam, dtype):
+    """Also along a row: what stands last in a column lies that far away."""
+    from stage3_lowering.triton_interpreter import compile_to_ptx
+
+    meta = TensorMeta((600, 1 << 22), dtype_of(VALUES[dtype].dtype))
+    _, after = both(seam, lambda c, x: parts(c, x, 0, True), meta)
+    emitted = seam("emit")(after, TRITON)
+    (unit,) = emitted.units
+    places = [line for line in unit.text.splitlines() if "i0 =" in line or "r0 =" in line]
+    assert len(places) == 3 and all(".to(tl.int64)" in line for line in places)
+    assert "position = RBLOCK - 1 - (key & (RBLOCK - 1))" in unit.text, "keys have 64 bits, and so have these"
+    assert compile_to_ptx(emitted)
 
 
 def test_it_prints_and_is_saved(seam):
