@@ -13,7 +13,6 @@ others, so top-k is one kernel that sorts no more than it must. triton_sort.py w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import sympy
@@ -51,7 +50,11 @@ def sort_rows(program: Program, target: Target) -> Program:
 def _readers_apart(program: Program, results: set[str]) -> Program:
     """The program without tables of kernels that each read a sort's result: what a row reads of it decides the sort."""
     tables = [s for s in program.steps if isinstance(s, Launch) and program.kernels[s.kernel].rows]
-    split = {s.kernel for s in tables if all(results & {*row} for row in program.kernels[s.kernel].by_rows(s.buffers))}
+    split = {
+        s.kernel
+        for s in tables
+        if all(results & {*row} for row in program.kernels[s.kernel].by_rows(s.buffers))
+    }
     return rows_apart(program, lambda kernel: kernel.name not in split) if split else program
 
 

@@ -129,6 +129,9 @@ def _copied(reader: Reader, count: int) -> str | None:
     if len(reader.kernel.nests) > 1 or ops != ["load", "store"] or len(nest.body[0].args) > 2:
         return None
     load, store = nest.body
-    if sympy.expand(load.args[1] - store.args[1]) != 0 or math.prod((*nest.ranges, *nest.reduction_ranges)) != count:
+    if (
+        sympy.expand(load.args[1] - store.args[1]) != 0
+        or math.prod((*nest.ranges, *nest.reduction_ranges)) != count
+    ):
         return None
     return reader.step.buffers[reader.kernel.params.index(store.args[0])]

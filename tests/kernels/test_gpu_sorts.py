@@ -114,3 +114,14 @@ def test_an_open_number_of_rows_stays_a_call():
     graph = seams.decompose(seams.functionalize(compiled[0].graph).graph)
     before = seams.fuse(seams.lower(graph))
     assert before.sizes and sort_rows(before, TARGET) == before
+
+
+def test_a_sort_fills_the_device_as_its_rows_do():
+    """The rule of which branches run side by side takes it for as many blocks as there are rows of this length."""
+    from stage4_runtime.runtime.stream_costs import MULTIPROCESSORS, cost_of
+
+    for rows, share in ((1, 1 / MULTIPROCESSORS), (4 * MULTIPROCESSORS, 1.0)):
+        graph, _ = inference_graph(lambda x: x.sort(1)[0], [cutaway.zeros(rows, 1024)])
+        program = program_of(graph)
+        found = cost_of(program.steps[0], program)
+        assert found is not None and found.share == share
