@@ -137,7 +137,7 @@ def _rank(dtype: DType) -> list[str]:
     return [
         f"bits = {bits}",
         f"size = bits & {unsigned:#x}",
-        f"rank = tl.where(size > {infinity:#x}, {infinity + 1:#x}, tl.where(bits < 0, -size, size))  # NaN: the largest",
+        f"rank = tl.where(size > {infinity:#x}, {infinity + 1:#x}, tl.where(bits < 0, -size, size))  # NaN: largest",
     ]
 
 
