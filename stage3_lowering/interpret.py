@@ -196,6 +196,10 @@ class _NumpyOps:
         with np.errstate(all="ignore"):
             return np.cumsum(flat, axis=-1, dtype=wide).astype(self.dtype.numpy).reshape(self.sizes)
 
+    def argsort(self, kind: str, value: np.ndarray) -> np.ndarray:
+        flat = np.broadcast_to(value, self.sizes).reshape(self.rows)
+        return EAGER["sort"](np, flat, -1, kind == "descending", True)[1].reshape(self.sizes)
+
     def reduction(self, kind: str, value: np.ndarray) -> np.ndarray:
         self.reductions_left -= 1
         self.reduced = self.reductions_left == 0

@@ -38,10 +38,13 @@ LOOP_OPS = {
     "indirect_index": "(value, size): an int64 value made usable in indices: negatives wrap, out of range raises",
     "reduction": "(kind, value): reduce over all reduction variables; what follows runs once per outer point",
     "scan": "(kind, value): the reduction over the points so far, this one included, in their order",
+    "argsort": "(kind, value): where in its row, over all reduction variables, the value lies that comes at this point "
+    "of the sorted row; equal ones keep their order, and NaN is the largest",
     "random_bits": "(seed, counter, index): the Philox word of core.random_bits, from int64 values and an index",
 }
 WRITES = ("store", "atomic_add")
 SCAN_KINDS = ("sum",)
+SORT_KINDS = ("ascending", "descending")
 REDUCTION_KINDS = ("sum", "prod", "amax", "amin", "any", "all", "argmax", "argmin")
 
 
@@ -182,7 +185,8 @@ class LoopNest:
             return f"unknown loop op {instr.op!r}"
         if instr.op == "reduction" and instr.args[0] not in REDUCTION_KINDS:
             return f"unknown reduction {instr.args[0]!r}"
-        if instr.op == "scan" and (instr.args[0] not in SCAN_KINDS or not self.reduction_ranges):
+        kinds = {"scan": SCAN_KINDS, "argsort": SORT_KINDS}.get(instr.op)
+        if kinds and (instr.args[0] not in kinds or not self.reduction_ranges):
             return f"{instr} needs a known kind and loops to run along"
         return ""
 

@@ -17,6 +17,7 @@ from stage3_lowering.lowering.attention_backward import BY_COLUMNS, BY_ROWS
 from stage3_lowering.lowering.columns_with_rows import TEMPLATE as COLUMNS_WITH_ROWS
 from stage3_lowering.lowering.matmul_templates import TEMPLATE as MATMUL
 from stage3_lowering.lowering.reductions_together import TEMPLATE as TOGETHER
+from stage3_lowering.lowering.sort_rows import TEMPLATE as SORT
 from stage3_lowering.lowering.triton_attention import attention_source, other_attention_sources
 from stage3_lowering.lowering.triton_attention_backward import (
     attention_backward_source,
@@ -29,6 +30,7 @@ from stage3_lowering.lowering.triton_loops import INDENT, axis_points, row_point
 from stage3_lowering.lowering.triton_matmul import matmul_source, other_matmul_sources
 from stage3_lowering.lowering.triton_online import in_one_pass, online_section
 from stage3_lowering.lowering.triton_ops import HELPERS, POINTERS
+from stage3_lowering.lowering.triton_sort import other_sort_sources, sort_source
 from stage3_lowering.lowering.triton_statements import Statements
 from stage3_lowering.lowering.triton_tables import fits_triton, table_source
 from stage3_lowering.lowering.triton_together import together_source
@@ -55,6 +57,7 @@ TEMPLATES: dict[str, Callable[[Kernel, Mapping[str, TensorMeta], str], tuple[str
     COLUMNS_WITH_ROWS: columns_with_rows_source,
     TOGETHER: together_source,
     MATMUL: matmul_source,
+    SORT: sort_source,
 }
 
 
@@ -64,6 +67,7 @@ OTHERS: dict[str, Callable[[Kernel, Mapping[str, TensorMeta], str], Iterable[tup
     BY_ROWS: other_attention_backward_sources,
     BY_COLUMNS: other_attention_backward_sources,
     MATMUL: other_matmul_sources,
+    SORT: other_sort_sources,
 }
 
 

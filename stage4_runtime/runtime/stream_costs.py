@@ -29,6 +29,7 @@ FLOPS = {"float16": 4_000_000, "bfloat16": 4_000_000, "float32": 350_000, "float
 LEAST, LEAST_PART = 3.0, 0.03
 # what one block makes: elements of a loop nest, and a tile of a product
 POINTS, ROWS, COLUMNS, TEMPLATE = 1024, 128, 64, 4096
+WHOLE_ROWS = ("", "sort")  # templates whose blocks have rows, as those of loops
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def _blocks(kernel: Kernel) -> int:
     points, row = hinted(math.prod(nest.ranges)), 1
     for each in kernel.nests:
         row = max(row, hinted(math.prod(each.reduction_ranges)))
-    block = TEMPLATE if kernel.template else max(1, POINTS // row)
+    block = TEMPLATE if kernel.template not in WHOLE_ROWS else max(1, POINTS // row)
     return -(-points // block)
 
 
