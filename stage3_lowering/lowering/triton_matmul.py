@@ -23,7 +23,7 @@ from stage3_lowering.lowering.triton_statements import Statements
 from stage_contracts.index_expr import symbol
 from stage_contracts.loop_ir import LoopNest
 from stage_contracts.loop_text import origin_comments
-from stage_contracts.program import Kernel
+from stage_contracts.program import Kernel, Target
 from stage_contracts.tensor_meta import TensorMeta
 
 GROUP = 8  # rows of tiles that run at the same time
@@ -72,10 +72,10 @@ def tiles_for(m: int, n: int, k: int, itemsize: int, arch: str) -> list[MatmulTi
 
 
 def matmul_source(
-    kernel: Kernel, metas: Mapping[str, TensorMeta], arch: str, tiles: MatmulTiles | None = None
+    kernel: Kernel, metas: Mapping[str, TensorMeta], target: Target, tiles: MatmulTiles | None = None
 ) -> tuple[str, dict[str, Any]]:
     """The text of the kernel, and how to launch it; with the tiles of the rule where there are none."""
-    writer = _Writer(kernel, metas, arch, tiles)
+    writer = _Writer(kernel, metas, target, tiles)
     tiles = writer.tiles
     constants = {"BLOCK_M": tiles.m, "BLOCK_N": tiles.n, "BLOCK_K": tiles.k}
     params = [*(writer.names[p] for p in kernel.params), *(f"{name}: tl.constexpr" for name in constants)]
@@ -91,21 +91,21 @@ def matmul_source(
 
 
 def other_matmul_sources(
-    kernel: Kernel, metas: Mapping[str, TensorMeta], arch: str
+    kernel: Kernel, metas: Mapping[str, TensorMeta], target: Target
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The same kernel with the other tiles."""
     product = kernel.nests[0]
     *_, m, n = product.ranges
     itemsize = metas[product.body[0].args[0]].dtype.itemsize
-    for tiles in tiles_for(m, n, product.reduction_ranges[0], itemsize, arch)[1:]:
-        yield matmul_source(kernel, metas, arch, tiles)
+    for tiles in tiles_for(m, n, product.reduction_ranges[0], itemsize, target.arch)[1:]:
+        yield matmul_source(kernel, metas, target, tiles)
 
 
 class _Writer:
     """Writes the body of one kernel."""
 
     def __init__(
-        self, kernel: Kernel, metas: Mapping[str, TensorMeta], arch: str, tiles: MatmulTiles | None
+        self, kernel: Kernel, metas: Mapping[str, TensorMeta], target: Target, tiles: MatmulTiles | None
     ) -> None:
         self.names = {name: f"{name}_ptr" for name in (*kernel.params, *kernel.internal)}
         self.kernel, (self.product, *self.after) = (
@@ -115,7 +115,7 @@ class _Writer:
         *self.batch, self.m, self.n = self.product.ranges
         (self.k,) = self.product.reduction_ranges
         self.dtype = metas[kernel.nests[0].body[0].args[0]].dtype
-        self.tiles = tiles or tiles_for(self.m, self.n, self.k, self.dtype.itemsize, arch)[0]
+        self.tiles = tiles or tiles_for(self.m, self.n, self.k, self.dtype.itemsize, target.arch)[0]
         self.far = is_far(kernel, metas)
         self.down, self.along = -(-self.m // self.tiles.m), -(-self.n // self.tiles.n)
         self.programs = self.down * self.along * math.prod(self.batch)
