@@ -15,7 +15,6 @@ from typing import Any
 
 from stage3_lowering.lowering.attention_backward import BY_COLUMNS, BY_ROWS
 from stage3_lowering.lowering.columns_with_rows import TEMPLATE as COLUMNS_WITH_ROWS
-from stage3_lowering.lowering.matmul_templates import TEMPLATE as MATMUL
 from stage3_lowering.lowering.reductions_together import TEMPLATE as TOGETHER
 from stage3_lowering.lowering.triton_attention import attention_source, other_attention_sources
 from stage3_lowering.lowering.triton_attention_backward import (
@@ -26,6 +25,7 @@ from stage3_lowering.lowering.triton_blocks import Blocks, blocks_of, is_far
 from stage3_lowering.lowering.triton_columns_with_rows import columns_with_rows_source
 from stage3_lowering.lowering.triton_configurations import arguments_at, other_blocks
 from stage3_lowering.lowering.triton_loops import INDENT, axis_points, row_points, section
+from stage3_lowering.lowering.triton_matmul import TEMPLATE as MATMUL
 from stage3_lowering.lowering.triton_matmul import matmul_source, other_matmul_sources
 from stage3_lowering.lowering.triton_online import in_one_pass, online_section
 from stage3_lowering.lowering.triton_ops import HELPERS, POINTERS

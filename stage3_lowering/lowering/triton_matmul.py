@@ -1,8 +1,8 @@
 """Triton for the template `matmul`: a product, tile by tile, and what is done to each element while a tile is held.
 
 Input: matmul_templates.py's kernel: the nest of the product, then pointwise nests over the same points. A program takes
-one tile of the result; groups of tiles that share operands run at the same time, so that the cache has these. Halves
-are multiplied by tensor cores, added up in float32 and rounded once, before what follows.
+one tile of the result; groups of tiles that share operands run at the same time, so that the cache has these. Tensor
+cores multiply halves, or what tf32 keeps of float32; the sum in float32 is rounded once, before what follows.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from stage3_lowering.lowering.triton_attention import pointer, shared_of
 from stage3_lowering.lowering.triton_blocks import Blocks, is_far, power_of_2
 from stage3_lowering.lowering.triton_loops import INDENT, section
 from stage3_lowering.lowering.triton_ops import POINTERS, TRITON_TYPES
+from stage3_lowering.lowering.triton_precision import allows_tf32, precision_of
 from stage3_lowering.lowering.triton_statements import Statements
 from stage_contracts.index_expr import symbol
 from stage_contracts.loop_ir import LoopNest
@@ -26,6 +27,7 @@ from stage_contracts.loop_text import origin_comments
 from stage_contracts.program import Kernel, Target
 from stage_contracts.tensor_meta import TensorMeta
 
+TEMPLATE = "matmul"
 GROUP = 8  # rows of tiles that run at the same time
 
 
@@ -64,6 +66,8 @@ SOME_ROWS = (
 def tiles_for(m: int, n: int, k: int, itemsize: int, arch: str) -> list[MatmulTiles]:
     """The tiles to try for a product of m by k and k by n, the rule's first."""
     tried = FEW_ROWS if m <= 16 else FEW_COLUMNS if n <= 32 else SOME_ROWS if m <= 64 else LARGE
+    if itemsize > 2:  # as many bytes at once
+        tried = tuple(replace(t, k=t.k // 2) for t in tried)
     fit = [
         t for t in tried
         if itemsize * t.k * (t.m + t.n) * t.stages <= shared_of(arch) and t.n <= max(16, power_of_2(n))
@@ -96,7 +100,9 @@ def other_matmul_sources(
     """The same kernel with the other tiles."""
     product = kernel.nests[0]
     *_, m, n = product.ranges
-    itemsize = metas[product.body[0].args[0]].dtype.itemsize
+    dtype = product.body[0].dtype
+    assert dtype is not None
+    itemsize = dtype.itemsize
     for tiles in tiles_for(m, n, product.reduction_ranges[0], itemsize, target.arch)[1:]:
         yield matmul_source(kernel, metas, target, tiles)
 
@@ -114,7 +120,10 @@ class _Writer:
         )
         *self.batch, self.m, self.n = self.product.ranges
         (self.k,) = self.product.reduction_ranges
-        self.dtype = metas[kernel.nests[0].body[0].args[0]].dtype
+        dtype, rounded = self.product.body[0].dtype, self.product.body[-2].dtype
+        assert dtype is not None and rounded is not None
+        self.dtype, self.rounded = dtype, rounded  # of the operands, and of the result
+        self.precision = precision_of(dtype, self.k, allows_tf32(target))
         self.tiles = tiles or tiles_for(self.m, self.n, self.k, self.dtype.itemsize, target.arch)[0]
         self.far = is_far(kernel, metas)
         self.down, self.along = -(-self.m // self.tiles.m), -(-self.n // self.tiles.n)
@@ -164,13 +173,13 @@ class _Writer:
             "k_down = start + tl.arange(0, BLOCK_K)[:, None]",
             f"left = tl.load({a} + ({a_at}) + {a_in}{_masked(left)})",
             f"right = tl.load({b} + ({b_at}) + {b_in}{_masked(right)})",
-            "total = tl.dot(left, right, total)",
+            f"total = tl.dot(left, right, total{self.precision})",
         ]
         return [
             "total = tl.full([BLOCK_M, BLOCK_N], 0.0, tl.float32)",
             f"for start in tl.range(0, {self.k}, BLOCK_K, num_stages={self.tiles.stages}):",
             *(INDENT + line for line in inside),
-            f"product = total.to({TRITON_TYPES[self.dtype.name]})",
+            f"product = total.to({TRITON_TYPES[self.rounded.name]})",
         ]
 
     def _rest(self) -> list[str]:
