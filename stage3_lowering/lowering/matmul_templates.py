@@ -4,7 +4,8 @@ Input: a Program for a GPU whose target asks for `max_autotune`. A product that 
 where the program allows tf32) and one pointwise kernel that alone reads it (a bias, an activation, a residual, casts)
 could be one Triton kernel, or two that divide a long sum (matmul_split.py); so could the product alone. The first way
 is the library's product and the kernel after it. Only a measurement can tell, so the pass asks the function that
-`stage_contracts.measured` was given; without one nothing changes. The product is rounded before what follows, as in eager. triton_matmul.py writes the kernel.
+`stage_contracts.measured` was given; without one nothing changes. The product is rounded before what follows, as in
+eager. triton_matmul.py writes the kernel.
 """
 
 from __future__ import annotations
