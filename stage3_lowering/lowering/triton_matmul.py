@@ -65,7 +65,9 @@ SOME_ROWS = (
 
 def tiles_for(m: int, n: int, k: int, itemsize: int, arch: str) -> list[MatmulTiles]:
     """The tiles to try for a product of m by k and k by n, the rule's first."""
-    tried = FEW_ROWS if m <= 16 else FEW_COLUMNS if n <= 32 else SOME_ROWS if m <= 64 else LARGE
+    tried: tuple[MatmulTiles, ...] = (
+        FEW_ROWS if m <= 16 else FEW_COLUMNS if n <= 32 else SOME_ROWS if m <= 64 else LARGE
+    )
     if itemsize > 2:  # as many bytes at once
         tried = tuple(replace(t, k=t.k // 2) for t in tried)
     fit = [
