@@ -24,6 +24,7 @@ from cutaway.policies import on_trial
 from cutaway.recompilation import count_compile, forget_counts, within_limits
 from cutaway.residual import guard_names, rebound
 from cutaway.stances import ELSEWHERE, RUNS_COMPILED, STANCE, may_compile_now, set_stance
+from stage0_eager.matmul_precision import compile_settings
 from stage0_eager.state import STATE
 from stage0_eager.transforms.vmap import is_transformed
 from stage_contracts import config, events
@@ -233,7 +234,7 @@ class CompiledFunction:
 
     def _miss(self, args: tuple, kwargs: dict[str, Any]) -> Entry | Fault | None:
         """Compile a new entry for this call. None if the stance, a limit or earlier failures say to run eagerly."""
-        with self._lock, config.patch(self._options):
+        with self._lock, config.patch({**compile_settings(), **self._options}):
             # another thread may have compiled it in the meantime
             entry = self._dispatch(self.entries, args, kwargs)
             entry = entry or self._entry_of_another(args, kwargs)

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from stage_contracts.pipeline import Pipeline
     from stage_contracts.program import Program, Target
 
-WAYS = ("library", "template")  # of a product: cuBLAS and the kernel after it, or one Triton kernel
-
 
 def fastest_on(pipeline: Pipeline, target: Target) -> Fastest | None:
     """What answers on this target by measuring; None where nothing is measured."""
@@ -27,7 +25,11 @@ def fastest_on(pipeline: Pipeline, target: Target) -> Fastest | None:
 
     def fastest(question: str, programs: Sequence[Program]) -> int:
         return product_choice(
-            named(programs[0]), question, target, WAYS, lambda: times_of(programs, pipeline, target)
+            named(programs[0]),
+            question,
+            target,
+            [program.name for program in programs],
+            lambda: times_of(programs, pipeline, target),
         )
 
     return fastest

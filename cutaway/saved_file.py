@@ -46,6 +46,7 @@ OF_RUNTIME = (
     "cudnn_benchmark",
     "max_autotune",
     "cudnn_allow_tf32",
+    "matmul_allow_tf32",
     "deterministic",
 )
 BUILT = ("inductor", "cudagraphs")  # backends that make programs; others run the captured graph

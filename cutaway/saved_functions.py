@@ -21,6 +21,7 @@ from cutaway.residual import guard_names
 from cutaway.saved_file import Note, Saved, note_sizes, write_file
 from cutaway.saved_reading import read_file, restored
 from cutaway.stances import RUNS_COMPILED
+from stage0_eager.matmul_precision import compile_settings
 from stage0_eager.nn.module import Module
 from stage0_eager.serialization import write_whole
 from stage0_eager.state import STATE
@@ -101,7 +102,8 @@ def aot_compile(compiled: CompiledFunction, example_inputs: Any) -> AOTCompiledF
                 "are about that one object; let the function read it from a global instead"
             )
     note = Note(compiled._backend.name)
-    with config.patch(compiled._options), config.patch({"runtime.background": False}), put_off():
+    changes = {**compile_settings(), **compiled._options, "runtime.background": False}
+    with config.patch(changes), put_off():
         settings = config.current()
         note.settings = settings
         policy = SizePolicy(compiled.dynamic, compiled._backend.open_sizes)

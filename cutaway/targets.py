@@ -38,5 +38,8 @@ def target_named(name: str, device: Device) -> Target:
 
         arch = gpu_architecture(device)
     settings = config.current().runtime
-    measured = settings.max_autotune and not settings.deterministic
-    return Target("triton", device, arch, {"max_autotune": True} if measured else {})
+    options = {
+        "max_autotune": settings.max_autotune and not settings.deterministic,
+        "tf32": settings.matmul_allow_tf32,
+    }
+    return Target("triton", device, arch, {name: True for name, asked in options.items() if asked})

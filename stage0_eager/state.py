@@ -12,6 +12,7 @@ from typing import Any
 
 from stage_contracts.device import CPU
 from stage_contracts.dtype import DEFAULT_DTYPE, float32
+from stage_contracts.matmul_precision import HIGHEST, MATMUL
 
 
 class _State(threading.local):
@@ -28,6 +29,15 @@ class _State(threading.local):
     plain: bool = True  # no interpreter, inference mode or autocast: the only field that every call reads
     modes: tuple = ()  # the modes that are not at their defaults, as text, for guards
     saved_hooks: Any = None  # (pack, unpack) of the innermost saved_tensors_hooks
+
+    @property
+    def matmul_precision(self) -> str:
+        """The precision of products of float32. The process has one, as in torch."""
+        return MATMUL.word
+
+    @matmul_precision.setter
+    def matmul_precision(self, word: str) -> None:
+        MATMUL.word = word
 
 
 STATE = _State()
@@ -161,8 +171,9 @@ def settle() -> None:
 # The modes that a program can change and compiled code follows, besides grad mode, with their defaults.
 FOLLOWED: dict[str, Any] = {
     "inference": False, "autocast": (), "autocast_dtypes": (), "autocast_cache": True, "devices": (CPU,),
-    "error_on_break": None,
+    "error_on_break": None, "matmul_precision": HIGHEST,
 }  # fmt: skip
+_NO_WORDS = ("error_on_break", "matmul_precision")  # the second has another: the process's
 
 
 def _in_words(name: str, value: Any) -> tuple[str, str]:
@@ -171,23 +182,26 @@ def _in_words(name: str, value: Any) -> tuple[str, str]:
 
 
 def modes() -> tuple:
-    """The modes that are not at their defaults: inference mode, autocast, the default device and dtype."""
-    return STATE.modes if DEFAULT_DTYPE.dtype is float32 else _with_dtype(STATE.modes)
+    """The modes that are not at their defaults: inference mode, autocast, the default device and dtype, TF32."""
+    usual = DEFAULT_DTYPE.dtype is float32 and MATMUL.word == HIGHEST
+    return STATE.modes if usual else _with_those_of_the_process(STATE.modes, MATMUL.word)
 
 
 def words_of(state: dict[str, Any]) -> tuple:
     """The result of `modes` in a followed state."""
-    return _with_dtype(_switched(state))
+    return _with_those_of_the_process(_switched(state), state["matmul_precision"])
 
 
 def _switched(state: dict[str, Any]) -> tuple:
-    changed = [name for name, value in state.items() if value != FOLLOWED[name] and name != "error_on_break"]
+    changed = [name for name, value in state.items() if value != FOLLOWED[name] and name not in _NO_WORDS]
     return tuple(_in_words(name, state[name]) for name in changed)
 
 
-def _with_dtype(switched: tuple) -> tuple:
+def _with_those_of_the_process(switched: tuple, precision: str) -> tuple:
     dtype = DEFAULT_DTYPE.dtype
-    return switched if dtype is float32 else (*switched, ("default_dtype", dtype.name))
+    if dtype is not float32:
+        switched = (*switched, ("default_dtype", dtype.name))
+    return switched if precision == HIGHEST else (*switched, ("matmul_allow_tf32", "True"))
 
 
 def followed() -> dict[str, Any]:
@@ -204,9 +218,9 @@ def set_modes(**changes: Any) -> None:
 
 @contextmanager
 def ordinary_modes() -> Iterator[None]:
-    """In this block all modes have their defaults: for capture, and for compiling its graphs."""
-    before = followed()
-    set_modes(**FOLLOWED)
+    """In this block all modes of the thread have their defaults: for capture, and for compiling its graphs."""
+    before = {name: value for name, value in followed().items() if name != "matmul_precision"}
+    set_modes(**{name: FOLLOWED[name] for name in before})
     try:
         yield
     finally:

@@ -139,6 +139,9 @@ class RuntimeConfig:
     max_autotune: bool = False
     # convolve float32 with 10 bits of each factor instead of 23 (torch.backends.cudnn.allow_tf32)
     cudnn_allow_tf32: bool = False
+    # multiply matrices of float32 likewise in compiled code on a GPU. torch.set_float32_matmul_precision and
+    # torch.backends.cuda.matmul.allow_tf32 switch it on, and eager products, too
+    matmul_allow_tf32: bool = False
 
 
 @checks_fields

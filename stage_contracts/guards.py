@@ -39,7 +39,9 @@ class GuardKind:
 GUARD_KINDS: dict[str, GuardKind] = {
     "GRAD_MODE": GuardKind(0, "is_grad_enabled() is {e}", "gradients are recorded or not, as at capture"),
     "MODES": GuardKind(
-        1, "modes() == {e}", "autocast, inference mode, the default dtype and device: what of it is switched"
+        1,
+        "modes() == {e}",
+        "autocast, inference mode, the default dtype and device, TF32: what of it is switched",
     ),
     "TENSOR": GuardKind(
         2, "check_tensor({s}, {e})", "a tensor's class, shape, strides, dtype, device, requires_grad"

@@ -23,6 +23,7 @@ sys.path.insert(0, str(ROOT))
 import cutaway as ct  # noqa: E402
 from benchmarks.gpu.measure import CupyEvents, apart, calls, inputs, median_ms  # noqa: E402
 from benchmarks.gpu.rows import ROWS, Row  # noqa: E402
+from stage0_eager.matmul_precision import set_float32_matmul_precision  # noqa: E402
 from stage_contracts.events import EVENT_LOG  # noqa: E402
 from stage_contracts.tests.report_heading import heading  # noqa: E402
 
@@ -37,12 +38,28 @@ def linear_relu(m: Any, f: Any, x: Any, w: Any, bias: Any) -> Any:
     return f.relu(f.linear(x, w, bias))
 
 
+def bias_relu(m: Any, f: Any, x: Any, w: Any, bias: Any) -> Any:
+    return m.relu(x @ w + bias)
+
+
+def attention(m: Any, f: Any, q: Any, k: Any, v: Any) -> Any:
+    return f.scaled_dot_product_attention(q, k, v)
+
+
 def gated(m: Any, f: Any, x: Any, gate: Any, up: Any) -> Any:
     return f.silu(x @ gate) * (x @ up)
 
 
 def batched(m: Any, f: Any, a: Any, b: Any) -> Any:
     return m.relu(a @ b.transpose(-1, -2) * 0.125)
+
+
+def activated(m: Any, f: Any, x: Any, w: Any) -> Any:
+    return f.gelu(x) @ w
+
+
+def narrowed(m: Any, f: Any, x: Any, w: Any) -> Any:
+    return x.to(m.bfloat16) @ w.to(m.bfloat16)
 
 
 def product(m: Any, f: Any, a: Any, b: Any) -> Any:
@@ -54,6 +71,17 @@ def _epilogue(rows: int, depth: int, columns: int) -> Row:
     return Row(f"matmul bias gelu residual {rows}x{depth}x{columns}", epilogue, shapes, "bfloat16", scale=0.2)
 
 
+def _split(rows: int, depth: int, columns: int) -> Row:
+    shapes = ((rows, depth), (depth, columns), (columns,))
+    return Row(f"long sum, linear relu {rows}x{depth}x{columns}", bias_relu, shapes, "bfloat16", scale=0.2)
+
+
+def _tf32(rows: int, depth: int, columns: int) -> Row:
+    shapes = ((rows, depth), (depth, columns), (columns,))
+    return Row(f"{TF32}linear relu {rows}x{depth}x{columns}", bias_relu, shapes, "float32", scale=0.2)
+
+
+TF32 = "tf32 "  # how rows are called that run under set_float32_matmul_precision("high")
 FROM_SPEED = (
     "softmax 8192x8192", "layer norm 16384x4096", "rms norm bfloat16 16384x4096", "cross entropy 8192x32000",
     "sum over columns 16384x4096", "causal attention bfloat16", "gelu MLP bfloat16", "transposed add 8192x8192",
@@ -70,6 +98,14 @@ PROGRAMS = (
     Row("gated silu 512x4096x11008", gated, ((512, 4096), (4096, 11008), (4096, 11008)), "bfloat16", scale=0.2),
     Row("batched scores 64x512x512x64", batched, ((64, 512, 64), (64, 512, 64)), "float16", scale=0.2),
     Row("matmul 4096x4096x4096", product, ((4096, 4096), (4096, 4096)), "bfloat16", scale=0.2),
+    _split(64, 8192, 64),
+    _split(16, 16384, 512),
+    _split(256, 16384, 256),
+    Row("gelu(x) @ w 4096x4096x4096", activated, ((4096, 4096), (4096, 4096)), "bfloat16", scale=0.2),
+    Row("x.to(bfloat16) @ w.to(bfloat16) 4096x4096x1024", narrowed, ((4096, 4096), (4096, 1024)), "float32", scale=0.2),
+    _tf32(4096, 4096, 4096),
+    _tf32(64, 8192, 64),
+    Row(f"{TF32}attention 16x1024x64", attention, ((16, 1024, 64),) * 3, "float32", scale=0.2),
 )  # fmt: skip
 
 
@@ -131,6 +167,7 @@ def process(title: str, wanted: str) -> int:
     for row in PROGRAMS:
         if wanted not in row.name:
             continue
+        set_float32_matmul_precision("high" if row.name.startswith(TF32) else "highest")
         try:
             new, old = one(row, events)
             measured, known = measured + new, known + old

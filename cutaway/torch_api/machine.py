@@ -14,6 +14,12 @@ from typing import Any
 from cutaway.torch_api.streams import STREAMS
 from stage0_eager.amp import autocast as autocast_module
 from stage0_eager.functions.tensor_attributes import Layout, strided
+from stage0_eager.matmul_precision import (
+    allow_tf32,
+    get_float32_matmul_precision,
+    is_tf32_allowed,
+    set_float32_matmul_precision,
+)
 from stage0_eager.namespaces import amp
 from stage0_eager.random.generator import manual_seed
 from stage_contracts import config
@@ -155,20 +161,37 @@ _OURS = {
 
 
 class Settings(ModuleType):
-    """Settings for speed, or for determinism. They are stored; those of cuDNN set fields of the configuration."""
+    """Settings for speed, or for determinism. They are stored; some of cuDNN's set fields of the configuration."""
 
     def __init__(self, name: str, **defaults: Any) -> None:
         super().__init__(name, Settings.__doc__)
         self.__dict__.update(defaults)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if not name.startswith("__") and name not in self.__dict__:
+        known = {**vars(type(self)), **self.__dict__}
+        if not name.startswith("__") and name not in known:
             raise AttributeError(
-                f"Cutaway has no {self.__name__}.{name}; it has {', '.join(k for k in self.__dict__ if k[0] != '_')}"
+                f"Cutaway has no {self.__name__}.{name}; it has {', '.join(k for k in known if k[0] != '_')}"
             )
         super().__setattr__(name, value)
         if field := _OURS.get(f"{self.__name__}.{name}"):
             config.change(**{field: bool(value)})
+
+
+class MatmulSettings(Settings):
+    """As Settings; `allow_tf32` is another name of the precision that set_float32_matmul_precision sets."""
+
+    @property
+    def allow_tf32(self) -> bool:
+        return is_tf32_allowed()
+
+    @allow_tf32.setter
+    def allow_tf32(self, allowed: bool) -> None:
+        allow_tf32(allowed)
+
+
+# The classes of modules whose settings are not only stored.
+_CLASSES = {"cuda.matmul": MatmulSettings}
 
 
 def backends() -> dict[str, ModuleType]:
@@ -178,32 +201,18 @@ def backends() -> dict[str, ModuleType]:
         "cudnn": {"enabled": True, "benchmark": False, "deterministic": True, "allow_tf32": False,
                   "is_available": is_available, "version": lambda: None},
         "cuda": {"is_built": is_available},
-        "cuda.matmul": {"allow_tf32": False, "allow_fp16_reduced_precision_reduction": False,
+        "cuda.matmul": {"allow_fp16_reduced_precision_reduction": False,
                         "allow_bf16_reduced_precision_reduction": False},
         "mps": absent, "mkldnn": {"enabled": False, **absent}, "openmp": absent,
     }  # fmt: skip
     found: dict[str, ModuleType] = {"torch.backends": Settings("torch.backends")}
     for path, defaults in parts.items():
-        found[f"torch.backends.{path}"] = Settings(f"torch.backends.{path}", **defaults)
+        found[f"torch.backends.{path}"] = _CLASSES.get(path, Settings)(f"torch.backends.{path}", **defaults)
     return found
 
 
-# The settings that have no effect, stored so that a program can read what it set.
-_precision, _threads = "highest", 0
-
-
-def set_float32_matmul_precision(precision: str) -> None:
-    """Has no effect: products of float32 are always computed in float32. ("high" and "medium" allow less precision.)"""
-    global _precision
-    if precision not in ("highest", "high", "medium"):
-        raise ValueError(
-            f"set_float32_matmul_precision expects 'highest', 'high' or 'medium', but got {precision!r}"
-        )
-    _precision = precision
-
-
-def get_float32_matmul_precision() -> str:
-    return _precision
+# A setting that has no effect, stored so that a program can read what it set.
+_threads = 0
 
 
 def get_num_threads() -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from stage0_eager.state import STATE
 from stage1_capture.state.graph_builder import is_library, is_library_class
 from stage1_capture.state.machine import Tx, attempt
-from stage1_capture.variables.base import Variable, from_constant
+from stage1_capture.variables.base import Variable, from_constant, realize
 from stage1_capture.variables.binding import dict_source, guard_class, guard_plain, guard_storing, on_class
 from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.object_dict import ObjectDict, described, dict_of
@@ -48,6 +48,12 @@ def store_on_object(tx: Tx, target: UserDefinedObjectVariable, name: str, value:
             tx.call(method, [target, from_constant(name), value], {})
         else:
             tx.unsupported("GB0103", f"{STORE} {name} of {target.describe()}")
+
+
+def _takes_tensors_elsewhere(tx: Tx) -> bool:
+    """Whether a tensor that the outermost frame has now is not on the CPU."""
+    values = [realize(value) for value in tx.output.frames[0].locals.values() if value is not None]
+    return any(t.meta.device.type != "cpu" for value in values for t in value.tensors())
 
 
 STORE, DELETE = "an assignment to the attribute", "a del of the attribute"
@@ -212,6 +218,8 @@ def store_mode(tx: Tx, name: str, value: Variable) -> None:
         tx.output.grad_enabled = bool(tx.constant(value, "the grad mode"))
     elif name not in modes:
         tx.unsupported("GB0092", f"a change of the state {name}")
+    elif name == "matmul_precision" and _takes_tensors_elsewhere(tx):
+        tx.unsupported("GB0092", "another precision of products on a GPU")
     else:
         modes[name] = tx.constant(value, name)
         if tx.output.options.modes["inference"] and not modes["inference"]:

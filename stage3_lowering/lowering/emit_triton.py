@@ -15,7 +15,6 @@ from typing import Any
 
 from stage3_lowering.lowering.attention_backward import BY_COLUMNS, BY_ROWS
 from stage3_lowering.lowering.columns_with_rows import TEMPLATE as COLUMNS_WITH_ROWS
-from stage3_lowering.lowering.matmul_templates import TEMPLATE as MATMUL
 from stage3_lowering.lowering.reductions_together import TEMPLATE as TOGETHER
 from stage3_lowering.lowering.sort_rows import TEMPLATE as SORT
 from stage3_lowering.lowering.triton_attention import attention_source, other_attention_sources
@@ -27,6 +26,7 @@ from stage3_lowering.lowering.triton_blocks import Blocks, blocks_of, is_far
 from stage3_lowering.lowering.triton_columns_with_rows import columns_with_rows_source
 from stage3_lowering.lowering.triton_configurations import arguments_at, other_blocks
 from stage3_lowering.lowering.triton_loops import INDENT, axis_points, row_points, section
+from stage3_lowering.lowering.triton_matmul import TEMPLATE as MATMUL
 from stage3_lowering.lowering.triton_matmul import matmul_source, other_matmul_sources
 from stage3_lowering.lowering.triton_online import in_one_pass, online_section
 from stage3_lowering.lowering.triton_ops import HELPERS, POINTERS
@@ -49,8 +49,8 @@ from triton.language.extra import libdevice
 """  # Triton's cache key has the line a kernel starts at, so that is the same in every module
 
 
-# What writes a kernel that has a template: (kernel, metas, architecture) -> (the function's text, its grid)
-TEMPLATES: dict[str, Callable[[Kernel, Mapping[str, TensorMeta], str], tuple[str, dict[str, Any]]]] = {
+# What writes a kernel that has a template: (kernel, metas, target) -> (the function's text, its grid)
+TEMPLATES: dict[str, Callable[[Kernel, Mapping[str, TensorMeta], Target], tuple[str, dict[str, Any]]]] = {
     "attention": attention_source,
     BY_ROWS: attention_backward_source,
     BY_COLUMNS: attention_backward_source,
@@ -62,7 +62,9 @@ TEMPLATES: dict[str, Callable[[Kernel, Mapping[str, TensorMeta], str], tuple[str
 
 
 # The other configurations of a template's kernels, as TEMPLATES has the first
-OTHERS: dict[str, Callable[[Kernel, Mapping[str, TensorMeta], str], Iterable[tuple[str, dict[str, Any]]]]] = {
+OTHERS: dict[
+    str, Callable[[Kernel, Mapping[str, TensorMeta], Target], Iterable[tuple[str, dict[str, Any]]]]
+] = {
     "attention": other_attention_sources,
     BY_ROWS: other_attention_backward_sources,
     BY_COLUMNS: other_attention_backward_sources,
@@ -97,11 +99,9 @@ def configurations(kernel: Kernel, metas: Mapping[str, TensorMeta], target: Targ
     measured = bool(target.options.get("max_autotune")) and not kernel.rows
     if kernel.rows or kernel.template:
         template = TEMPLATES.get(kernel.template)
-        made = template(kernel, metas, target.arch) if template else table_source(kernel, metas)
+        made = template(kernel, metas, target) if template else table_source(kernel, metas)
         others = (
-            OTHERS[kernel.template](kernel, metas, target.arch)
-            if measured and kernel.template in OTHERS
-            else ()
+            OTHERS[kernel.template](kernel, metas, target) if measured and kernel.template in OTHERS else ()
         )
         return [Configuration(HEADER + body + helpers_of(body), grid) for body, grid in (made, *others)]
     rule = blocks_of(kernel)

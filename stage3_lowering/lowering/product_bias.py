@@ -2,12 +2,13 @@
 
 Input: a Program for a GPU. A kernel that does nothing else would read and write the whole result once more. Where the
 kernel does more, the row costs nothing there, and stays. cuBLASLt adds it before it rounds, as torch's addmm does; only
-in halves, for which it has such products.
+in what tensor cores multiply: halves, and float32 where the program allows tf32.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ import sympy
 
 from stage3_lowering.lowering.step_uses import StepUses, step_uses
 from stage3_lowering.lowering.terms import Term, stored_terms
+from stage3_lowering.lowering.triton_precision import allows_tf32
 from stage_contracts import dtype as dt
 from stage_contracts.blas import contraction
 from stage_contracts.loop_ir import BufferRef, LoopNest
@@ -31,8 +33,9 @@ def product_bias(program: Program, target: Target) -> Program:
     if target.name != "triton":
         return program
     uses, steps = step_uses(program), list[Any](program.steps)
+    letters = {**HALVES, **({"float32": "s"} if allows_tf32(target) else {})}
     for number, step in enumerate(program.steps):
-        if isinstance(step, Launch) and (found := _product_and_row(uses, number)) is not None:
+        if isinstance(step, Launch) and (found := _product_and_row(uses, number, letters)) is not None:
             at, row, out = found
             product = program.steps[at]
             steps[at] = None
@@ -54,7 +57,7 @@ def _as_result(program: Program, left: BufferRef, out: str) -> BufferRef:
     return BufferRef(left.name, (*lead, k), strides, left.offset)
 
 
-def _product_and_row(uses: StepUses, number: int) -> tuple[int, str, str] | None:
+def _product_and_row(uses: StepUses, number: int, letters: Mapping[str, str]) -> tuple[int, str, str] | None:
     """(the step of the product, the row, the result) of a kernel that adds one row to a product that only it reads."""
     program = uses.program
     step, kernel = program.steps[number], program.kernels[program.steps[number].kernel]
@@ -66,7 +69,9 @@ def _product_and_row(uses: StepUses, number: int) -> tuple[int, str, str] | None
         return None
     out, at, one, other = added
     for (matrix, place), (row, column) in ((one, other), (other, one)):
-        makers = [n for n in uses.users[matrix] if 0 <= n < number and _is_product(program, n, matrix)]
+        makers = [
+            n for n in uses.users[matrix] if 0 <= n < number and _is_product(program, n, matrix, letters)
+        ]
         if place != at or uses.users[matrix] != {number, *makers} or len(makers) != 1:
             continue
         if _is_row(program, nest, column, program.steps[makers[0]]) and _fits(program, row, matrix, out):
@@ -99,11 +104,11 @@ def _load(term: Term) -> tuple[str, Any] | None:
     return (str(term.args[0]), term.args[1]) if term.op == "load" and len(term.args) == 2 else None
 
 
-def _is_product(program: Program, number: int, buffer: str) -> bool:
+def _is_product(program: Program, number: int, buffer: str, letters: Mapping[str, str]) -> bool:
     step = program.steps[number]
     if not isinstance(step, External) or step.target != "matmul" or step.outputs != (buffer,):
         return False
-    found = contraction(replace(step, into=True), program.buffers, HALVES)
+    found = contraction(replace(step, into=True), program.buffers, letters)
     known = found is not None and not found.batch and not any(map(is_open, (found.m, found.n, found.k)))
     return known and program.buffers[buffer].meta.is_contiguous
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import sympy
@@ -19,13 +20,14 @@ from stage3_lowering.lowering.attention import Softmax, places, softmax_of
 from stage3_lowering.lowering.terms import Term, assuming, walk
 from stage3_lowering.lowering.triton_blocks import is_far, power_of_2
 from stage3_lowering.lowering.triton_ops import POINTERS, TRITON_TYPES
+from stage3_lowering.lowering.triton_precision import Precision, allows_tf32, precision_of
 from stage3_lowering.lowering.triton_terms import TermWriter, number
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import DType
 from stage_contracts.index_expr import print_index, symbol
 from stage_contracts.loop_ir import LoopNest
 from stage_contracts.loop_text import origin_comments
-from stage_contracts.program import Kernel
+from stage_contracts.program import Kernel, Target
 from stage_contracts.tensor_meta import TensorMeta
 
 INDENT = "    "
@@ -33,9 +35,6 @@ LOG2_E = 1.4426950408889634
 # Bytes of shared memory that a block may have, by architecture; of one that is not here, the least.
 SHARED = {80: 166_912, 87: 166_912, 90: 232_448, 100: 232_448, 103: 232_448}
 LEAST_SHARED = 101_376
-# Of float32, that tensor cores add up: with heads of up to 128 the results have .5 to 1.5 times eager's mean error, the
-# gradients with 130 2.0 times, with 256 2.2; with products in float32 1.0 to 1.1 (H200).
-MOST_TERMS = 128
 
 
 @dataclass(frozen=True)
@@ -82,14 +81,6 @@ def shared_of(arch: str) -> int:
     """Bytes of shared memory that a block may have."""
     digits = arch.removeprefix("sm_")
     return SHARED.get(int(digits), LEAST_SHARED) if digits.isdigit() else LEAST_SHARED
-
-
-def precision_of(dtype: DType, terms: int) -> str:
-    """The last words of a tl.dot that adds up so many terms. Three products of tf32 have the bits of float32 but the
-    last one or two; as tensor cores cut their sum off after each few terms, the error grows with the terms."""
-    if dtype.itemsize <= 2:
-        return ""
-    return f', input_precision="{"tf32x3" if terms <= MOST_TERMS else "ieee"}"'
 
 
 def block_width(size: int) -> int:
@@ -259,7 +250,7 @@ def _folded(function: str, words: list[str]) -> str:
 
 
 def attention_source(
-    kernel: Kernel, metas: Mapping[str, TensorMeta], arch: str, tiles: Tiles | None = None
+    kernel: Kernel, metas: Mapping[str, TensorMeta], target: Target, tiles: Tiles | None = None
 ) -> tuple[str, dict[str, Any]]:
     """The text of the kernel, and how to launch it; with the tiles of the rule where there are none."""
     scores, *between, product = kernel.nests
@@ -276,8 +267,9 @@ def attention_source(
     assert found is not None
     depth, width = scores.reduction_ranges[0], product.ranges[-1]
     dtype = metas[kernel.params[0]].dtype
-    tiles = tiles or tiles_of(max(block_width(depth), block_width(width)), arch, dtype.itemsize)
-    writer = _Writer(kernel, layout, found, tiles, is_far(kernel, metas))
+    tiles = tiles or tiles_of(max(block_width(depth), block_width(width)), target.arch, dtype.itemsize)
+    precision = partial(precision_of, dtype, tf32=allows_tf32(target))
+    writer = _Writer(kernel, layout, found, tiles, is_far(kernel, metas), precision)
     blocks = -(-layout.rows // tiles.rows)
     body = writer.body(blocks, dtype)
     parameters = [f"{p}_ptr" for p in kernel.params]
@@ -293,20 +285,23 @@ def attention_source(
 
 
 def other_attention_sources(
-    kernel: Kernel, metas: Mapping[str, TensorMeta], arch: str
+    kernel: Kernel, metas: Mapping[str, TensorMeta], target: Target
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The same kernel with other tiles."""
     scores, product = kernel.nests[0], kernel.nests[-1]
     width = max(block_width(scores.reduction_ranges[0]), block_width(product.ranges[-1]))
-    for tiles in other_tiles(width, arch, metas[kernel.params[0]].dtype.itemsize):
-        text, grid = attention_source(kernel, metas, arch, tiles)
+    for tiles in other_tiles(width, target.arch, metas[kernel.params[0]].dtype.itemsize):
+        text, grid = attention_source(kernel, metas, target, tiles)
         yield text, {**grid, "num_stages": tiles.stages}
 
 
 class _Writer:
     """Writes the body of one kernel."""
 
-    def __init__(self, kernel: Kernel, layout: Layout, found: Softmax, tiles: Tiles, far: bool) -> None:
+    def __init__(
+        self, kernel: Kernel, layout: Layout, found: Softmax, tiles: Tiles, far: bool, precision: Precision
+    ) -> None:
+        self.precision = precision
         self.kernel, self.layout, self.tiles, self.far = kernel, layout, tiles, far
         self.scores, *self.between, self.product = kernel.nests
         self.found = found
@@ -366,13 +361,13 @@ class _Writer:
         down, mask = ("column_down < " + str(self.layout.columns), "column_mask") if cut else ("", "")
         values = self._load(f"{v}_ptr + v_at + {v_in}", down, f"width < {self.width}", self.width)
         keys = self._load(f"{k}_ptr + k_at + {k_in}", mask, f"depth_down < {self.depth}", self.depth)
-        precision = precision_of(dtype, self.tiles.columns)
+        precision = self.precision(self.tiles.columns)
         inside = [
             "column = start + tl.arange(0, BLOCK_N)[None, :]",
             "r0 = column",
             *([f"column_mask = column < {self.layout.columns}"] if cut else []),
             f"keys = {keys}",
-            f"scores = tl.dot(queries, keys{precision_of(dtype, self.depth)})",
+            f"scores = tl.dot(queries, keys{self.precision(self.depth)})",
             *writer.write(y),
             *self._softmax_lines(writer.text[y], part.masked or not _finite(y), cut),
             "column_down = start + tl.arange(0, BLOCK_N)[:, None]",

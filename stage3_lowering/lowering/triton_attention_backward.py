@@ -31,7 +31,6 @@ from stage3_lowering.lowering.triton_attention import (
     comments,
     layout_of,
     pointer,
-    precision_of,
     pulled,
     row_lines,
     shared_of,
@@ -39,12 +38,13 @@ from stage3_lowering.lowering.triton_attention import (
 )
 from stage3_lowering.lowering.triton_blocks import is_far
 from stage3_lowering.lowering.triton_ops import POINTERS, TRITON_TYPES
+from stage3_lowering.lowering.triton_precision import allows_tf32, precision_of
 from stage3_lowering.lowering.triton_terms import TermWriter, number
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import DType
 from stage_contracts.index_expr import print_index, symbol
 from stage_contracts.loop_ir import LoopNest
-from stage_contracts.program import Kernel
+from stage_contracts.program import Kernel, Target
 from stage_contracts.tensor_meta import TensorMeta
 
 
@@ -84,11 +84,11 @@ class Made:
 
 
 def attention_backward_source(
-    kernel: Kernel, metas: Mapping[str, TensorMeta], arch: str, tiles: Tiles | None = None
+    kernel: Kernel, metas: Mapping[str, TensorMeta], target: Target, tiles: Tiles | None = None
 ) -> tuple[str, dict[str, Any]]:
     """The text of the kernel, and how to launch it; with the tiles of the rule where there are none."""
     dtype = metas[kernel.nests[0].reads[0]].dtype
-    side = _Side(kernel, is_far(kernel, metas), arch, dtype, tiles)
+    side = _Side(kernel, is_far(kernel, metas), target, dtype, tiles)
     blocks = -(-side.fixed_size // side.tiles.rows)
     parameters = [f"{p}_ptr" for p in kernel.params]
     head = (
@@ -105,14 +105,14 @@ def attention_backward_source(
 
 
 def other_attention_backward_sources(
-    kernel: Kernel, metas: Mapping[str, TensorMeta], arch: str
+    kernel: Kernel, metas: Mapping[str, TensorMeta], target: Target
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The same kernel with other tiles."""
     dtype = metas[kernel.nests[0].reads[0]].dtype
-    rule = _Side(kernel, is_far(kernel, metas), arch, dtype).tiles
+    rule = _Side(kernel, is_far(kernel, metas), target, dtype).tiles
     for tiles in other_backward_tiles(dtype.itemsize):
         if tiles != rule:
-            text, grid = attention_backward_source(kernel, metas, arch, tiles)
+            text, grid = attention_backward_source(kernel, metas, target, tiles)
             yield text, {**grid, "num_stages": tiles.stages}
 
 
@@ -120,10 +120,13 @@ class _Side:
     """Writes one of the two kernels. `fixed` and `moving` are "row" and "column", or the other way round."""
 
     def __init__(
-        self, kernel: Kernel, far: bool, arch: str, dtype: DType, tiles: Tiles | None = None
+        self, kernel: Kernel, far: bool, target: Target, dtype: DType, tiles: Tiles | None = None
     ) -> None:
         self.far, self.rows = far, kernel.template == BY_ROWS
-        self.dtype, self.precision = TRITON_TYPES[dtype.name], partial(precision_of, dtype)
+        self.dtype, self.precision = (
+            TRITON_TYPES[dtype.name],
+            partial(precision_of, dtype, tf32=allows_tf32(target)),
+        )
         self.given, rest = kernel.nests[:2], kernel.nests[2:]
         values = [n for n in rest if not n.reduction_ranges]
         between = [n for n in rest if n.reduction_ranges and "reduction" not in n.ops]
@@ -138,7 +141,7 @@ class _Side:
         self.values = {key: term for key, term in self.stores.items() if key[0] in {n.name for n in values}}
         self.made = [self._made(nest) for nest in after]
         self.valid = self._valid()
-        self.tiles = tiles or self._tiles_of(arch, dtype)
+        self.tiles = tiles or self._tiles_of(target.arch, dtype)
         self.cut = self.moving_size % self.tiles.columns != 0
         self.fixed_mask = f"{self.fixed}_mask" if self.fixed_size % self.tiles.rows else ""
 

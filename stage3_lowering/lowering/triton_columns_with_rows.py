@@ -17,12 +17,12 @@ from stage3_lowering.lowering.triton_ops import POINTERS, TRITON_TYPES
 from stage3_lowering.lowering.triton_statements import Statements
 from stage_contracts import config
 from stage_contracts.loop_text import with_comments
-from stage_contracts.program import Kernel
+from stage_contracts.program import Kernel, Target
 from stage_contracts.tensor_meta import TensorMeta
 
 
 def columns_with_rows_source(
-    kernel: Kernel, metas: Mapping[str, TensorMeta], arch: str
+    kernel: Kernel, metas: Mapping[str, TensorMeta], target: Target
 ) -> tuple[str, dict[str, Any]]:
     """The text of the kernel, and how to launch it."""
     *rows, parts = kernel.nests

@@ -1,8 +1,8 @@
 """Triton for the template `matmul`: a product, tile by tile, and what is done to each element while a tile is held.
 
 Input: matmul_templates.py's kernel: the nest of the product, then pointwise nests over the same points. A program takes
-one tile of the result; groups of tiles that share operands run at the same time, so that the cache has these. Halves
-are multiplied by tensor cores, added up in float32 and rounded once, before what follows.
+one tile of the result; groups of tiles that share operands run at the same time, so that the cache has these. Tensor
+cores multiply halves, or what tf32 keeps of float32; the sum in float32 is rounded once, before what follows.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from stage3_lowering.lowering.triton_attention import pointer, shared_of
 from stage3_lowering.lowering.triton_blocks import Blocks, is_far, power_of_2
 from stage3_lowering.lowering.triton_loops import INDENT, section
 from stage3_lowering.lowering.triton_ops import POINTERS, TRITON_TYPES
+from stage3_lowering.lowering.triton_precision import allows_tf32, precision_of
 from stage3_lowering.lowering.triton_statements import Statements
 from stage_contracts.index_expr import symbol
 from stage_contracts.loop_ir import LoopNest
 from stage_contracts.loop_text import origin_comments
-from stage_contracts.program import Kernel
+from stage_contracts.program import Kernel, Target
 from stage_contracts.tensor_meta import TensorMeta
 
+TEMPLATE = "matmul"
 GROUP = 8  # rows of tiles that run at the same time
 
 
@@ -63,7 +65,11 @@ SOME_ROWS = (
 
 def tiles_for(m: int, n: int, k: int, itemsize: int, arch: str) -> list[MatmulTiles]:
     """The tiles to try for a product of m by k and k by n, the rule's first."""
-    tried = FEW_ROWS if m <= 16 else FEW_COLUMNS if n <= 32 else SOME_ROWS if m <= 64 else LARGE
+    tried: tuple[MatmulTiles, ...] = (
+        FEW_ROWS if m <= 16 else FEW_COLUMNS if n <= 32 else SOME_ROWS if m <= 64 else LARGE
+    )
+    if itemsize > 2:  # as many bytes at once
+        tried = tuple(replace(t, k=t.k // 2) for t in tried)
     fit = [
         t for t in tried
         if itemsize * t.k * (t.m + t.n) * t.stages <= shared_of(arch) and t.n <= max(16, power_of_2(n))
@@ -72,10 +78,10 @@ def tiles_for(m: int, n: int, k: int, itemsize: int, arch: str) -> list[MatmulTi
 
 
 def matmul_source(
-    kernel: Kernel, metas: Mapping[str, TensorMeta], arch: str, tiles: MatmulTiles | None = None
+    kernel: Kernel, metas: Mapping[str, TensorMeta], target: Target, tiles: MatmulTiles | None = None
 ) -> tuple[str, dict[str, Any]]:
     """The text of the kernel, and how to launch it; with the tiles of the rule where there are none."""
-    writer = _Writer(kernel, metas, arch, tiles)
+    writer = _Writer(kernel, metas, target, tiles)
     tiles = writer.tiles
     constants = {"BLOCK_M": tiles.m, "BLOCK_N": tiles.n, "BLOCK_K": tiles.k}
     params = [*(writer.names[p] for p in kernel.params), *(f"{name}: tl.constexpr" for name in constants)]
@@ -91,21 +97,23 @@ def matmul_source(
 
 
 def other_matmul_sources(
-    kernel: Kernel, metas: Mapping[str, TensorMeta], arch: str
+    kernel: Kernel, metas: Mapping[str, TensorMeta], target: Target
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The same kernel with the other tiles."""
     product = kernel.nests[0]
     *_, m, n = product.ranges
-    itemsize = metas[product.body[0].args[0]].dtype.itemsize
-    for tiles in tiles_for(m, n, product.reduction_ranges[0], itemsize, arch)[1:]:
-        yield matmul_source(kernel, metas, arch, tiles)
+    dtype = product.body[0].dtype
+    assert dtype is not None
+    itemsize = dtype.itemsize
+    for tiles in tiles_for(m, n, product.reduction_ranges[0], itemsize, target.arch)[1:]:
+        yield matmul_source(kernel, metas, target, tiles)
 
 
 class _Writer:
     """Writes the body of one kernel."""
 
     def __init__(
-        self, kernel: Kernel, metas: Mapping[str, TensorMeta], arch: str, tiles: MatmulTiles | None
+        self, kernel: Kernel, metas: Mapping[str, TensorMeta], target: Target, tiles: MatmulTiles | None
     ) -> None:
         self.names = {name: f"{name}_ptr" for name in (*kernel.params, *kernel.internal)}
         self.kernel, (self.product, *self.after) = (
@@ -114,8 +122,11 @@ class _Writer:
         )
         *self.batch, self.m, self.n = self.product.ranges
         (self.k,) = self.product.reduction_ranges
-        self.dtype = metas[kernel.nests[0].body[0].args[0]].dtype
-        self.tiles = tiles or tiles_for(self.m, self.n, self.k, self.dtype.itemsize, arch)[0]
+        dtype, rounded = self.product.body[0].dtype, self.product.body[-2].dtype
+        assert dtype is not None and rounded is not None
+        self.dtype, self.rounded = dtype, rounded  # of the operands, and of the result
+        self.precision = precision_of(dtype, self.k, allows_tf32(target))
+        self.tiles = tiles or tiles_for(self.m, self.n, self.k, self.dtype.itemsize, target.arch)[0]
         self.far = is_far(kernel, metas)
         self.down, self.along = -(-self.m // self.tiles.m), -(-self.n // self.tiles.n)
         self.programs = self.down * self.along * math.prod(self.batch)
@@ -164,13 +175,13 @@ class _Writer:
             "k_down = start + tl.arange(0, BLOCK_K)[:, None]",
             f"left = tl.load({a} + ({a_at}) + {a_in}{_masked(left)})",
             f"right = tl.load({b} + ({b_at}) + {b_in}{_masked(right)})",
-            "total = tl.dot(left, right, total)",
+            f"total = tl.dot(left, right, total{self.precision})",
         ]
         return [
             "total = tl.full([BLOCK_M, BLOCK_N], 0.0, tl.float32)",
             f"for start in tl.range(0, {self.k}, BLOCK_K, num_stages={self.tiles.stages}):",
             *(INDENT + line for line in inside),
-            f"product = total.to({TRITON_TYPES[self.dtype.name]})",
+            f"product = total.to({TRITON_TYPES[self.rounded.name]})",
         ]
 
     def _rest(self) -> list[str]:

@@ -15,13 +15,15 @@ from stage3_lowering.lowering.triton_blocks import blocks_of
 from stage3_lowering.lowering.triton_loops import INDENT, axis_points, row_points, section
 from stage3_lowering.lowering.triton_ops import POINTERS, TRITON_TYPES
 from stage3_lowering.lowering.triton_statements import Statements
-from stage_contracts.program import Kernel
+from stage_contracts.program import Kernel, Target
 from stage_contracts.tensor_meta import TensorMeta
 
 ALIGNMENT = 16  # bytes: what the runtime promises of every pointer
 
 
-def together_source(kernel: Kernel, metas: Mapping[str, TensorMeta], arch: str) -> tuple[str, dict[str, Any]]:
+def together_source(
+    kernel: Kernel, metas: Mapping[str, TensorMeta], target: Target
+) -> tuple[str, dict[str, Any]]:
     """The text of the kernel, and how to launch it."""
     count = len(kernel.nests)
     width = len(kernel.params) // count

@@ -5,6 +5,7 @@ checked for bounds, and are compiled to PTX for three architectures. The error m
 """
 
 import importlib.util
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -154,6 +155,19 @@ def test_one_kernel_in_float32(seam, name):
     exact = unit.text.count('input_precision="tf32x3"')  # one product of tf32 would lose 13 of 23 bits
     assert exact == unit.text.count("tl.dot(") >= 2
     assert distance(run(seam, scheduled, wide)[0], numpy_attention(name, *wide, scale=0.3)) < 1e-6
+
+
+@needs_triton
+@pytest.mark.parametrize("depth", [D, 130])
+def test_where_tf32_is_allowed_each_product_is_one_of_tf32(seam, depth):
+    arrays = [halves(H, T, depth), halves(H, S, depth, seed=1), halves(H, S, D, seed=2), halves(H, T, S)]
+    allowed = replace(TRITON, options={"tf32": True})
+    for given, words in ((arrays, 0), ([a.astype(np.float32) for a in arrays], 1)):
+        _, scheduled = made(seam, attend(RULES["plain"]), *given, target=allowed)
+        (unit,) = seam("emit")(scheduled, allowed).units
+        assert unit.text.count('input_precision="tf32"') == words * unit.text.count("tl.dot(")
+        assert unit.text.count("input_precision") == words * unit.text.count("tl.dot(")
+        assert unit.text.count("tl.dot(") >= 2
 
 
 @needs_triton

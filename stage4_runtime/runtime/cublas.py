@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from stage_contracts import config
 from stage_contracts.blas import Contraction, Matrix, contraction
 from stage_contracts.errors import DeviceError
 from stage_contracts.program import External, Program
@@ -23,6 +24,7 @@ from stage_contracts.size_vars import is_open
 WORKSPACE = 32 << 20  # bytes for each stream: what NVIDIA recommends for Hopper
 MOST_CALLS = 64  # of one product, where batch strides do not follow one another
 
+FAST_TF32 = 77  # the cublasComputeType of float32 where TF32 is allowed
 # dtype -> (cudaDataType, cublasComputeType, the type of alpha and beta): halves add up in float32
 TYPES: dict[str, tuple[int, int, Any]] = {
     "float16": (2, 68, ctypes.c_float),
@@ -52,6 +54,8 @@ class Plan:
 def plan_of(product: Contraction, dtype: str, itemsize: int) -> Plan | None:
     """None where it would take too many calls."""
     kind, compute, _ = TYPES[dtype]
+    if dtype == "float32" and config.current().runtime.matmul_allow_tf32:
+        compute = FAST_TF32
     (count, *inner), outer = _batches(product)
     begin = product.a.offset, product.b.offset, product.c.offset
     starts = tuple(

@@ -20,7 +20,7 @@ from stage_contracts.loop_ir import BufferRef
 from stage_contracts.program import External, Program
 from stage_contracts.size_vars import is_open
 
-HALVES = ("float16", "bfloat16")
+MULTIPLIED = ("float16", "bfloat16", "float32")  # by tensor cores; float32 where the program allows tf32
 ALIGNMENT = 16  # bytes: what is promised of every pointer
 # numbers of cublasLt.h
 _TRANSPOSES, _EPILOGUE, _BIAS = (
@@ -75,10 +75,10 @@ def product_with_row_call(step: External, program: Program, cp: Any) -> Callable
 
 
 def _plan(step: External, program: Program) -> Plan | None:
-    """The product of two matrices of halves, by one call."""
+    """The product of two matrices, by one call."""
     *operands, row = step.args
     plain = replace(step, target="matmul", args=tuple(operands), into=True)
-    found = contraction(plain, program.buffers, dict.fromkeys(HALVES, "x"))
+    found = contraction(plain, program.buffers, dict.fromkeys(MULTIPLIED, "x"))
     if found is None or not isinstance(row, BufferRef):
         return None
     if any(map(is_open, (*found.batch, found.m, found.n, found.k, row.offset))):

@@ -8,6 +8,7 @@ import ctypes
 import gc
 import threading
 import weakref
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ from stage4_runtime.runtime import cublas
 from stage4_runtime.runtime.arrays import address
 from stage4_runtime.runtime.launch import launch, plain_launch
 from stage4_runtime.tests.fake_cupy import FakeCupy, array
+from stage_contracts import config
+from stage_contracts.blas import contraction
 from stage_contracts.device import Device
 from stage_contracts.dtype import float32
 from stage_contracts.loop_ir import BufferRef
@@ -27,12 +30,13 @@ class FakeCublas:
     """Column-major c = op(a) op(b) for each matrix of a strided batch, on host memory."""
 
     def __init__(self):
-        self.calls = []
+        self.calls, self.computed = [], []
 
     def cublasGemmStridedBatchedEx(self, handle, opa, opb, m, n, k, alpha, *rest):
         a, ta, lda, sa, b, tb, ldb, sb, beta, c, tc, ldc, sc, count, compute, algorithm = rest
         self.calls.append((count, (m, n, k)))
-        assert (ta, tb, tc, compute, algorithm) == (0, 0, 0, 68, -1)
+        self.computed.append(compute)
+        assert (ta, tb, tc, algorithm) == (0, 0, 0, -1)
         assert ctypes.c_float.from_address(alpha).value == 1 and ctypes.c_float.from_address(beta).value == 0
         assert lda >= (k if opa else m) and ldb >= (n if opb else k) and ldc >= m
         for at in range(count):
@@ -103,8 +107,9 @@ def test_captured_graphs_keep_the_memory_their_products_work_in(monkeypatch):
     assert len(others) == cublas._MOST_HANDLES and callers() is None and of_graphs() is not None
 
 
+@pytest.mark.parametrize(("tf32", "compute"), [(False, 68), (True, 77)])  # of cublasComputeType_t
 @pytest.mark.parametrize("name", CASES)
-def test_the_arguments_mean_numpys_product(name, monkeypatch):
+def test_the_arguments_mean_numpys_product(name, tf32, compute, monkeypatch):
     from stage4_runtime.runtime.cuda import cupy_library
 
     a, b, calls = CASES[name]
@@ -114,7 +119,8 @@ def test_the_arguments_mean_numpys_product(name, monkeypatch):
     monkeypatch.setattr(cublas.Handles, "on", lambda self, stream: 1)
     monkeypatch.setattr("stage4_runtime.runtime.cuda.import_cupy", lambda: fake)
     program = program_of(a, b, out)
-    run = plain_launch(program, {}, {}, cupy_library(program.device))
+    with config.patch({"runtime.matmul_allow_tf32": tf32}):
+        run = plain_launch(program, {}, {}, cupy_library(program.device))
     random = np.random.default_rng(0)
     given = [array(random.standard_normal(program.buffers[n].meta.shape)) for n in "ab"]
     (got,) = run(*given)
@@ -123,4 +129,18 @@ def test_the_arguments_mean_numpys_product(name, monkeypatch):
         for flat, (shape, strides) in zip(given, (a, b), strict=True)
     )
     np.testing.assert_allclose(np.asarray(got), x @ y, rtol=1e-5, atol=1e-5)
+    assert {*library.computed} == {compute}
     assert len(library.calls) == calls and address(np.asarray(got)) != address(np.asarray(given[0]))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_only_float32_is_asked_for_as_tf32(dtype):
+    a, b, _ = CASES["plain"]
+    step = replace(program_of(a, b, (5, 3)).steps[0], into=True)
+    found = contraction(step, program_of(a, b, (5, 3)).buffers)
+    asked = []
+    for tf32 in (False, True):
+        with config.patch({"runtime.matmul_allow_tf32": tf32}):
+            asked.append(cublas.plan_of(found, dtype, 4).compute)
+    exact = 70 if dtype == "float64" else 68
+    assert asked == [exact, 77 if dtype == "float32" else exact]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from stage4_runtime.runtime.cublas_lt import _bound, _plan, _prepared
+from stage_contracts import config
 from stage_contracts.device import Device
 from stage_contracts.dtype import DTYPES
 from stage_contracts.loop_ir import BufferRef
@@ -23,7 +24,8 @@ F16, CUDA = DTYPES["float16"], Device("cuda", 0)
 class StandIn:
     """cuBLASLt's functions that are called, with numbers for handles. Everything is column-major."""
 
-    def __init__(self, has_an_algorithm=True):
+    def __init__(self, has_an_algorithm=True, of=(68, 2)):  # in float32; CUDA_R_16F
+        self.of = of
         self.numbers, self.made = itertools.count(1), {}
         self.has_an_algorithm = has_an_algorithm
 
@@ -33,14 +35,14 @@ class StandIn:
         return 0
 
     def cublasLtMatmulDescCreate(self, out, compute, scale):
-        assert (compute, scale) == (68, 0)  # in float32
+        assert (compute, scale) == (self.of[0], 0)
         return self._new(out, {})
 
     def cublasLtMatmulPreferenceCreate(self, out):
         return self._new(out, {})
 
     def cublasLtMatrixLayoutCreate(self, out, kind, rows, columns, leading):
-        assert kind == 2  # CUDA_R_16F
+        assert kind == self.of[1]
         return self._new(out, (rows.value, columns.value, leading.value))
 
     def cublasLtMatmulDescSetAttribute(self, what, attribute, at, size):
@@ -96,10 +98,10 @@ def placed(array, turned, apart):
     return laid, lambda name: BufferRef(name, array.shape, strides[::-1] if turned else strides, apart)
 
 
-def step_of(a, b, row, out):
+def step_of(a, b, row, out, dtype=F16):
     arrays = {"a": a[0], "b": b[0], "row": row, "out": out}
     refs = a[1]("a"), b[1]("b"), BufferRef("row", (row.size - 1,), (1,), 1)
-    buffers = {n: Buffer(n, TensorMeta(x.shape, F16, None, CUDA), "input") for n, x in arrays.items()}
+    buffers = {n: Buffer(n, TensorMeta(x.shape, dtype, None, CUDA), "input") for n, x in arrays.items()}
     step = External("matmul_add_row", refs, {}, ("out",), True)
     return step, Program("p", CUDA, ("a", "b", "row"), buffers, {}, (step, Return((BufferRef("out"),))))
 
@@ -136,6 +138,16 @@ def test_rows_in_two_dimensions_are_rows_of_one_product(turned):
     call = _bound(library, 7, Handles(), plan, prepared(library, plan), row.itemsize)
     call(9, left[0].ctypes.data, right[0].ctypes.data, row.ctypes.data, out.ctypes.data)
     np.testing.assert_array_equal(out, (a @ b + row[1:]).reshape(2, 3, 7))
+
+
+@pytest.mark.parametrize(("tf32", "compute"), [(False, 68), (True, 77)])
+def test_float32_is_asked_for_as_the_switch_says(tf32, compute):
+    draw = np.random.default_rng(0)
+    left, right = (placed(draw.standard_normal((8, 8)), False, 0) for _ in range(2))
+    step, program = step_of(left, right, np.zeros(9), np.empty((8, 8)), DTYPES["float32"])
+    with config.patch({"runtime.matmul_allow_tf32": tf32}):
+        plan = _plan(step, program)
+    assert plan.compute == compute and prepared(StandIn(of=(compute, 0)), plan) is not None
 
 
 def test_without_an_algorithm_there_is_no_call():

@@ -76,13 +76,13 @@ def inference_graph(function: Callable[..., Any], given: Sequence[Any]) -> tuple
     return seams.decompose(on(CUDA, seams.functionalize(graph).graph)).verify(), inputs
 
 
-def program_of(graph: Graph) -> Program:
+def program_of(graph: Graph, target: Target = TARGET) -> Program:
     seams = cutaway.DEFAULT_PIPELINE
-    return seams.schedule(seams.fuse(seams.lower(graph)), TARGET)
+    return seams.schedule(seams.fuse(seams.lower(graph)), target)
 
 
-def emitted(program: Program, arch: str = "sm_90") -> Program:
-    seams, target = cutaway.DEFAULT_PIPELINE, Target("triton", CUDA, arch)
+def emitted(program: Program, arch: str = "sm_90", **options: bool) -> Program:
+    seams, target = cutaway.DEFAULT_PIPELINE, Target("triton", CUDA, arch, options)
     return seams.emit(seams.plan_memory(program), target)
 
 

@@ -5,6 +5,7 @@ access checked for bounds; the same function op by op in half precision and in f
 """
 
 import importlib.util
+from dataclasses import replace
 
 import cutaway.nn.functional as F
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 import cutaway
 from stage_contracts.program import Launch
-from tests.kernels.gpu_programs import launched, program_of, training_graphs
+from tests.kernels.gpu_programs import TARGET, emitted, launched, program_of, training_graphs
 
 needs_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None,
@@ -131,6 +132,21 @@ def test_gradients_no_farther_from_float64_than_eager(name, wide):
     assert not any("matmul" in str(step) and "External" in str(step) for p in programs for step in p.steps)
     for ours, theirs, want in zip(got, eager, exact, strict=True):
         assert distance(ours, want.numpy()) <= 1.02 * distance(theirs.numpy(), want.numpy())
+
+
+@needs_triton
+@pytest.mark.parametrize("tf32", [False, True])
+def test_gradients_of_float32_multiply_as_the_switch_says(tf32):
+    *given, _ = operands(cutaway.float32)
+    cut, _ = training_graphs(attention(plain, False), given)
+    target = replace(TARGET, options={"tf32": tf32})
+    texts = [
+        unit.text for part in (cut.forward, cut.backward)
+        for unit in emitted(program_of(part, target), tf32=tf32).units if "tl.dot(" in unit.text
+    ]  # fmt: skip
+    assert len(texts) == 3
+    for text in texts:
+        assert text.count(f'input_precision="{"tf32" if tf32 else "tf32x3"}"') == text.count("tl.dot(") > 1
 
 
 @needs_triton

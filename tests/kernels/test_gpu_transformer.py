@@ -6,6 +6,7 @@ oracle is float64; a gradient may be no farther from it than eager's, which roun
 
 import importlib.util
 from collections import Counter
+from dataclasses import replace
 
 import cutaway.nn.functional as F
 import numpy as np
@@ -16,6 +17,7 @@ from benchmarks.gpu import transformer
 from stage3_lowering.interpret import interpret_program
 from stage_contracts.program import Launch, step_accesses
 from tests.kernels.gpu_programs import (
+    TARGET,
     emitted,
     inference_graph,
     launched,
@@ -110,17 +112,17 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+@pytest.mark.parametrize(("dtype", "tf32"), [("bfloat16", False), ("float32", False), ("float32", True)])
 @pytest.mark.parametrize("kind", ROWS)
-def test_a_product_adds_a_row(kind, dtype):
-    """Only in halves: cuBLASLt adds nothing to a product of float32 that keeps its bits."""
+def test_a_product_adds_a_row(kind, dtype, tf32):
+    """In halves, and in TF32: cuBLASLt adds nothing to a product of float32 that keeps its bits."""
     function, steps = ROWS[kind]
     random = np.random.default_rng(4)
     shapes = (48, 16), (16, 48), (48,)
     given = [cutaway.tensor(random.integers(-2, 3, s)).to(getattr(cutaway, dtype)) for s in shapes]
     graph, inputs = inference_graph(function, given)
-    program = program_of(graph)
-    assert launched(program) == (["matmul", "loops"] if dtype == "float32" else steps)
+    program = program_of(graph, replace(TARGET, options={"tf32": tf32}))
+    assert launched(program) == (["matmul", "loops"] if dtype == "float32" and not tf32 else steps)
     wanted = function(*given)
     wanted = wanted if isinstance(wanted, tuple) else (wanted,)
     for ours, want in zip(interpret_program(program, [t.numpy() for t in inputs]), wanted, strict=True):

@@ -78,8 +78,9 @@ class Library:
 LIBRARY = Library()
 
 
-def _half_matmul(xp, x, y):
-    return (x.astype(np.float32) @ y.astype(np.float32)).astype(x.dtype)
+def _tensor_core_matmul(xp, x, y):
+    wide = np.float32 if x.dtype.itemsize == 2 else x.dtype
+    return (x.astype(wide) @ y.astype(wide)).astype(x.dtype)
 
 
 def install(monkeypatch):
@@ -101,7 +102,7 @@ def install(monkeypatch):
         "GPU_TYPES": {There},
         "PLAIN_TYPES": {np.ndarray, There},
     }
-    monkeypatch.setattr(formulas, "half_matmul", _half_matmul)  # cuBLAS's
+    monkeypatch.setattr(formulas, "tensor_core_matmul", _tensor_core_matmul)  # cuBLAS's
     monkeypatch.setitem(sys.modules, "cupyx", SimpleNamespace(errstate=lambda **_: contextlib.nullcontext()))
     for name, value in changes.items():
         monkeypatch.setattr(arrays, name, value)

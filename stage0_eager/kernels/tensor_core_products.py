@@ -1,7 +1,8 @@
-"""Matrix products of float16 and bfloat16 on a GPU: cuBLAS multiplies halves and adds up in float32, on tensor cores.
+"""Products on a GPU's tensor cores: cuBLAS multiplies halves, or what TF32 keeps of float32, and adds up in float32.
 
-Input: CuPy arrays of one half dtype. CuPy's own `matmul` has no bfloat16 there; it would cost two casts and a float32
-product, ten times as long. cuBLAS is column-major, so the product is asked for as y' x'.
+Input: CuPy arrays of one dtype. CuPy's own `matmul` has no bfloat16 there; it would cost two casts and a float32
+product, ten times as long. Its float32 has no switch for a single call. cuBLAS is column-major, so the product is asked
+for as y' x'.
 """
 
 from __future__ import annotations
@@ -11,12 +12,22 @@ from typing import Any
 
 import numpy as np
 
-_TYPES = {"float16": 2, "bfloat16": 14}  # cudaDataType: CUDA_R_16F, CUDA_R_16BF
-_COMPUTE_32F, _DEFAULT_ALGORITHM = 68, -1
-_ONE, _ZERO = ctypes.c_float(1), ctypes.c_float(0)
+_COMPUTE_32F, _COMPUTE_32F_FAST_TF32 = 68, 77
+# dtype -> (cudaDataType, cublasComputeType)
+_TYPES = {
+    "float16": (2, _COMPUTE_32F),
+    "bfloat16": (14, _COMPUTE_32F),
+    "float32": (0, _COMPUTE_32F_FAST_TF32),
+    "complex64": (4, _COMPUTE_32F_FAST_TF32),
+}
+_DEFAULT_ALGORITHM = -1
+_ONE, _ZERO = (
+    (ctypes.c_float * 2)(1, 0),
+    (ctypes.c_float * 2)(0, 0),
+)  # with an imaginary part, for complex products
 
 
-def half_matmul(cp: Any, x: Any, y: Any) -> Any:
+def tensor_core_matmul(cp: Any, x: Any, y: Any) -> Any:
     """`x @ y`, as numpy.matmul; the result has the operands' dtype."""
     wide = x[None, :] if x.ndim == 1 else x, y[:, None] if y.ndim == 1 else y
     (m, k), n = wide[0].shape[-2:], wide[1].shape[-1]
@@ -33,14 +44,14 @@ def half_matmul(cp: Any, x: Any, y: Any) -> Any:
 def _multiply(cp: Any, x: Any, y: Any, out: Any) -> None:
     from cupy_backends.cuda.libs import cublas
 
-    kind = _TYPES[out.dtype.name]
+    kind, compute = _TYPES[out.dtype.name]
     (m, k), n = x.shape[-2:], y.shape[-1]
     (x_op, x_lead), (y_op, y_lead) = _operation(x), _operation(y)
     cublas.gemmStridedBatchedEx(
         cp.cuda.device.get_cublas_handle(), y_op, x_op, n, m, k, ctypes.addressof(_ONE),
         y.data.ptr, kind, y_lead, _batch_stride(y), x.data.ptr, kind, x_lead, _batch_stride(x),
         ctypes.addressof(_ZERO), out.data.ptr, kind, n, m * n,
-        out.size // (m * n), _COMPUTE_32F, _DEFAULT_ALGORITHM,
+        out.size // (m * n), compute, _DEFAULT_ALGORITHM,
     )  # fmt: skip
 
 

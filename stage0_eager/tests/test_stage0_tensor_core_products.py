@@ -1,4 +1,4 @@
-"""Products of halves on a GPU: the call that cuBLAS gets, played on host memory from cuBLAS's own definition.
+"""Products on tensor cores of a GPU: the call that cuBLAS gets, played on host memory from cuBLAS's own definition.
 
 Input: random shapes, layouts and batches. The stand-in reads operands by address, operation, leading dimension and
 stride, column-major, as the library does; so a wrong one of these is a wrong product.
@@ -12,31 +12,38 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from stage0_eager.kernels.half_products import half_matmul
+from stage0_eager.kernels.tensor_core_products import tensor_core_matmul
 
-DTYPES = {2: np.dtype(np.float16), 14: np.dtype(ml_dtypes.bfloat16)}
+DTYPES = {
+    2: np.dtype(np.float16), 14: np.dtype(ml_dtypes.bfloat16), 0: np.dtype(np.float32), 4: np.dtype(np.complex64),
+}  # fmt: skip
 F = np.float32
+COMPUTE = {2: 68, 14: 68, 0: 77, 4: 77}  # halves in float32; float32 and its pairs as TF32
 
 
 def strided_batched(handle, a_op, b_op, m, n, k, alpha, a, a_type, a_lead, a_step, b, b_type, b_lead, b_step,
                     beta, c, c_type, c_lead, c_step, count, compute, algorithm):  # fmt: skip
     """cublasGemmStridedBatchedEx with alpha 1 and beta 0."""
-    assert (compute, algorithm) == (68, -1)
-    assert ctypes.c_float.from_address(alpha).value == 1 and ctypes.c_float.from_address(beta).value == 0
+    assert {a_type, b_type} == {c_type} and (compute, algorithm) == (COMPUTE[c_type], -1)
+    number = ctypes.c_float * (2 if c_type == 4 else 1)  # of the type of what is added up
+    assert number.from_address(alpha)[0] == 1 and not any([*number.from_address(alpha)][1:])
+    assert not any(number.from_address(beta))
+    wide = np.complex64 if c_type == 4 else F
 
     def matrix(at, kind, lead, step, number, rows, columns):
         assert lead >= rows
         size = lead * (columns - 1) + rows
-        raw = (ctypes.c_uint16 * size).from_address(at + 2 * step * number)
-        flat = np.frombuffer(raw, np.uint16).view(DTYPES[kind])
-        return np.lib.stride_tricks.as_strided(flat, (rows, columns), (2, 2 * lead))
+        itemsize = DTYPES[kind].itemsize
+        raw = (ctypes.c_uint8 * (itemsize * size)).from_address(at + itemsize * step * number)
+        flat = np.frombuffer(raw, np.uint8).view(DTYPES[kind])
+        return np.lib.stride_tricks.as_strided(flat, (rows, columns), (itemsize, itemsize * lead))
 
     for number in range(count):
         left = matrix(a, a_type, a_lead, a_step, number, *((k, m) if a_op else (m, k)))
         right = matrix(b, b_type, b_lead, b_step, number, *((n, k) if b_op else (k, n)))
         left, right = (left.T if a_op else left), (right.T if b_op else right)
         out = matrix(c, c_type, c_lead, c_step, number, m, n)
-        out[...] = (left.astype(F) @ right.astype(F)).astype(DTYPES[c_type])
+        out[...] = (left.astype(wide) @ right.astype(wide)).astype(DTYPES[c_type])
 
 
 class Array(np.ndarray):
@@ -60,7 +67,8 @@ def cupy(monkeypatch):
 
 def operand(rng, shape, dtype):
     """Random values in a random layout: dense, permuted, with gaps, by columns."""
-    a = rng.standard_normal([10] * len(shape)).astype(F).astype(dtype).transpose(rng.permutation(len(shape)))
+    a = rng.standard_normal([10] * len(shape)).astype(F)
+    a = (a * (1 + 2j) if dtype == np.complex64 else a).astype(dtype).transpose(rng.permutation(len(shape)))
     a = a[
         tuple(
             slice(0, n * step, step) for n, step in zip(shape, rng.choice([1, 1, 2], len(shape)), strict=True)
@@ -77,7 +85,7 @@ def operand(rng, shape, dtype):
 def test_random_products(cupy, seed):
     rng = np.random.default_rng(seed)
     for _ in range(200):
-        dtype = DTYPES[rng.choice([2, 14])]
+        dtype = DTYPES[rng.choice([2, 14, 0, 4])]
         batch = rng.integers(1, 4, rng.integers(0, 3))
         m, k, n = rng.integers(rng.choice([0, 1, 1, 1]), 5, 3)
         left = [*(b if rng.random() < 0.8 else 1 for b in batch), m, k][
@@ -86,7 +94,8 @@ def test_random_products(cupy, seed):
         right = [*(b if rng.random() < 0.8 else 1 for b in batch[rng.integers(0, len(batch) + 1) :]), k, n]
         right = right[-2:-1] if rng.random() < 0.1 else right
         x, y = operand(rng, left, dtype), operand(rng, right, dtype)
-        want = np.matmul(x.astype(F), y.astype(F)).astype(dtype)
-        got = half_matmul(cupy, x, y)
+        wide = np.complex64 if dtype == np.complex64 else F
+        want = np.matmul(x.astype(wide), y.astype(wide)).astype(dtype)
+        got = tensor_core_matmul(cupy, x, y)
         assert got.shape == want.shape and got.dtype == dtype
-        np.testing.assert_allclose(got.astype(F), want.astype(F), rtol=2e-2, atol=2e-2)
+        np.testing.assert_allclose(got.astype(wide), want.astype(wide), rtol=2e-2, atol=2e-2)
