@@ -1,7 +1,7 @@
 """Generated Python text becomes code here: guards, what calls kernels, what runs after a graph.
 
-Input: a text and the path that a traceback names. Python takes 60 us for a line, a fifth of a second for a step over 200
-tensors; so a long text's code can be kept, by whoever has a place for it (`keep_by`). What is kept does not know its path.
+Input: a text and the path that a traceback names. Python takes a fifth of a second for those of a step over 200
+tensors; so a long text's code can be kept, by whoever has a place for it (`keep_by`), and knows no path while it is.
 """
 
 from __future__ import annotations

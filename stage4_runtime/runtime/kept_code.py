@@ -1,7 +1,7 @@
 """The code of long generated texts, kept on disk: a second process need not compile them again.
 
-Input: a text and how to compile it (stage_contracts/generated_code.py). The entries are cache.py's, under its rules: they
-are believed only where this user's cache wrote them. Another Python reads none of them.
+Input: a text and how to compile it (stage_contracts/generated_code.py). The entries are cache.py's, under its rules:
+they are believed only where this user's cache wrote them. Another Python reads none of them.
 """
 
 from __future__ import annotations
