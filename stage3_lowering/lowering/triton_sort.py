@@ -20,7 +20,7 @@ from stage_contracts.dtype import DType
 from stage_contracts.index_expr import print_index
 from stage_contracts.loop_ir import LoopNest
 from stage_contracts.loop_text import origin_comments
-from stage_contracts.program import Kernel
+from stage_contracts.program import Kernel, Target
 from stage_contracts.tensor_meta import TensorMeta
 
 # Elements that a program sorts: where there are many short rows, as many rows as make ELEMENTS; where there are too few
@@ -49,7 +49,7 @@ class SortBlocks:
 
 
 def sort_source(
-    kernel: Kernel, metas: Mapping[str, TensorMeta], arch: str, per_lane: int = PER_LANE
+    kernel: Kernel, metas: Mapping[str, TensorMeta], target: Target, per_lane: int = PER_LANE
 ) -> tuple[str, dict[str, Any]]:
     """The text of the kernel, and how to launch it."""
     blocks = blocks_of(kernel, per_lane)
@@ -79,14 +79,14 @@ def sort_source(
 
 
 def other_sort_sources(
-    kernel: Kernel, metas: Mapping[str, TensorMeta], arch: str
+    kernel: Kernel, metas: Mapping[str, TensorMeta], target: Target
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The same kernel with more or fewer warps."""
     warps = {blocks_of(kernel, PER_LANE).warps}
     for per_lane in OTHERS:
         if (other := blocks_of(kernel, per_lane).warps) not in warps:
             warps.add(other)
-            yield sort_source(kernel, metas, arch, per_lane)
+            yield sort_source(kernel, metas, target, per_lane)
 
 
 def blocks_of(kernel: Kernel, per_lane: int) -> SortBlocks:
