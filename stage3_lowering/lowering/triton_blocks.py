@@ -13,6 +13,7 @@ from typing import Any
 
 from stage3_lowering.lowering.accesses import access_steps, innermost_cost
 from stage3_lowering.lowering.triton_ops import LONG_CODE
+from stage_contracts.loop_ir import LoopNest
 from stage_contracts.program import Kernel
 from stage_contracts.size_vars import is_open, plain
 from stage_contracts.symbolic import hinted
@@ -180,6 +181,13 @@ def _warps(kernel: Kernel, elements: int) -> int:
 
 def _has_long_code(kernel: Kernel) -> bool:
     return any(LONG_CODE.intersection(nest.ops) for nest in kernel.nests)
+
+
+def steps_along_rows(nest: LoopNest) -> bool:
+    """Whether the next element of a row is elsewhere than the next in memory, for one of its loads or stores."""
+    row = nest.reduction_variables
+    inside = (i.args[1].as_independent(*row, as_Add=True)[1] for i in nest.body if i.op in ("load", "store"))
+    return bool(row) and any(rest != 0 and rest not in row for rest in inside)
 
 
 def warps_of(elements: int, per_warp: int = PER_WARP) -> int:

@@ -31,6 +31,7 @@ def axis_points(names: list[str], sizes: list[Any], places: str, flat: str, mask
 def row_points(writer: Statements, places: str, sizes: tuple[int, ...]) -> list[str]:
     """The reduction points, likewise, and the mask of the block."""
     names = [f"r{k}" for k in range(len(sizes))]
+    places = f"({places}).to(tl.int64)" if writer.far_rows else places
     return [
         *axis_points(names, list(sizes), places, "rindex", "rmask" * writer.partial["r"]),
         *writer.both_masks(),

@@ -51,6 +51,7 @@ class Statements:
         self.numbers: dict[str, str] = {}  # constants that are written where they are used -> as a block
         self.held: dict[tuple, str] = {}  # (buffer, index), (buffer, index, mask) -> the value that is there
         self.loop = False
+        self.far_rows = False  # whether what a place along a row is multiplied with may go beyond 32 bits
 
     def both_masks(self) -> list[str]:
         """The mask of a whole block, where it needs one of its own."""

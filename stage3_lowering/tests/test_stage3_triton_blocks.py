@@ -16,6 +16,8 @@ from stage3_lowering.lowering.triton_ops import LONG_CODE
 from stage3_lowering.tests import programs
 from stage3_lowering.tests.graphs import TRITON, trace
 from stage3_lowering.tests.triton_fuzz import run_one
+from stage_contracts.dtype import float32
+from stage_contracts.tensor_meta import TensorMeta
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None,
@@ -129,6 +131,15 @@ def test_a_lane_takes_few_elements_of_long_code(seam, name):
     assert long
     for blocks in map(blocks_of, long):
         assert blocks.xblock * max(blocks.rblock, 1) <= 16 * 32 * blocks.warps
+
+
+@pytest.mark.parametrize(("rows", "columns", "wide"), [(4096, 1 << 20, True), (4096, 1 << 10, False)])
+def test_a_row_across_a_tensor_of_more_than_32_bits(seam, rows, columns, wide):
+    """`1048576*r0` overflowed where r0 had 32 bits, though the place of the columns had 64."""
+    program = trace(lambda c, x: c.sum(x, (0,)), TensorMeta((rows, columns), float32))
+    program = seam("emit")(seam("schedule")(seam("fuse")(seam("lower")(program)), TRITON), TRITON)
+    lines = [line for unit in program.units for line in unit.text.splitlines() if "r0 = " in line]
+    assert lines and all((".to(tl.int64)" in line) is wide for line in lines if "RBLOCK" in line)
 
 
 def test_a_bad_index_stops_the_device(seam):
