@@ -25,7 +25,6 @@ from stage0_eager.defaults import get_default_device
 from stage0_eager.nn.module import structure_epoch
 from stage0_eager.state import ordinary_modes
 from stage0_eager.utils.break_errors import errors_on_graph_break
-from stage4_runtime.runtime.kept_code import kept_code
 from stage_contracts import config, events
 from stage_contracts.around_backend import around_backend
 from stage_contracts.breaks import GraphBreak, Unsupported
@@ -38,7 +37,16 @@ from stage_contracts.messages import say
 from stage_contracts.pipeline import Entry, Pipeline
 from stage_contracts.sizes import STATIC, ConstraintViolationError, SizePolicy
 
-keep_by(kept_code)
+
+def _kept_code(text: str, make: Callable[[], types.CodeType]) -> types.CodeType:
+    from stage4_runtime.runtime.kept_code import (
+        kept_code,
+    )  # stage 4 is there by then, and not before a first compile
+
+    return kept_code(text, make)
+
+
+keep_by(_kept_code)
 
 
 class GuardsFailed(GraphError):
