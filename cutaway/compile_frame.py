@@ -39,9 +39,8 @@ from stage_contracts.sizes import STATIC, ConstraintViolationError, SizePolicy
 
 
 def _kept_code(text: str, make: Callable[[], types.CodeType]) -> types.CodeType:
-    from stage4_runtime.runtime.kept_code import (
-        kept_code,
-    )  # stage 4 is there by then, and not before a first compile
+    # here, for stage 4 is loaded by a first compile, and not before
+    from stage4_runtime.runtime.kept_code import kept_code
 
     return kept_code(text, make)
 
