@@ -22,7 +22,7 @@ from stage3_lowering.lowering.triton_attention_backward import (
     attention_backward_source,
     other_attention_backward_sources,
 )
-from stage3_lowering.lowering.triton_blocks import Blocks, blocks_of, is_far, steps_along_rows
+from stage3_lowering.lowering.triton_blocks import Blocks, blocks_of, is_far, is_far_along_rows
 from stage3_lowering.lowering.triton_columns_with_rows import columns_with_rows_source
 from stage3_lowering.lowering.triton_configurations import arguments_at, other_blocks
 from stage3_lowering.lowering.triton_loops import INDENT, axis_points, row_points, section
@@ -138,9 +138,8 @@ def emit_kernel(kernel: Kernel, blocks: Blocks, metas: Mapping[str, TensorMeta])
     """The module text of one kernel, with the helpers it calls after it."""
     inner = next((nest.reduction_ranges for nest in kernel.nests if nest.reduction_ranges), ())
     writer = Statements(kernel, blocks)
-    far = is_far(kernel, metas)
-    writer.far_rows = far and any(map(steps_along_rows, kernel.nests))
-    body = _places(kernel, blocks, writer, far)
+    writer.far_rows = is_far_along_rows(kernel, metas)
+    body = _places(kernel, blocks, writer, is_far(kernel, metas))
     if inner and blocks.whole_row:
         body += row_points(writer, "tl.arange(0, RBLOCK)[None, :]", inner)
     written: set[str] = set()

@@ -183,8 +183,12 @@ def _has_long_code(kernel: Kernel) -> bool:
     return any(LONG_CODE.intersection(nest.ops) for nest in kernel.nests)
 
 
-def steps_along_rows(nest: LoopNest) -> bool:
-    """Whether the next element of a row is elsewhere than the next in memory, for one of its loads or stores."""
+def is_far_along_rows(kernel: Kernel, metas: Mapping[str, TensorMeta]) -> bool:
+    """The same of what a place along a row is multiplied with: where neighbours in a row are not in memory."""
+    return is_far(kernel, metas) and any(map(_steps_along_rows, kernel.nests))
+
+
+def _steps_along_rows(nest: LoopNest) -> bool:
     row = nest.reduction_variables
     inside = (i.args[1].as_independent(*row, as_Add=True)[1] for i in nest.body if i.op in ("load", "store"))
     return bool(row) and any(rest != 0 and rest not in row for rest in inside)
