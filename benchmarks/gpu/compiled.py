@@ -220,9 +220,8 @@ def random_long_rows(seed: int) -> tuple[str, list[tuple[str, int]], Callable]:
     rng = random.Random(seed)
     dtype, rows, columns = rng.choice(DTYPES), rng.randint(1, 9), rng.randint(2049, 16384)
     before = [rng.choice(rng.choice([LONG_CODE, UNARY])) for _ in range(rng.randint(1, 4))]
-    after = [
-        rng.choice(["sin", "cos", "pow", "tanh"]) for _ in range(rng.randint(0, 2))
-    ]  # small errors stay small
+    small = ["sin", "cos", "pow", "tanh"]  # an error of the reduction stays as small
+    after = [rng.choice(small) for _ in range(rng.randint(0, 2))]
     reduce, draw = rng.choice(["mean", "softmax", "layer_norm", "logsumexp", "var", "all"]), rng.random() / 2
 
     def function(x: Any, y: Any) -> Any:
@@ -427,7 +426,7 @@ def main() -> int:
     rows = list(operator_tasks())[:: options.every] if "operators" in options.only else []
     seeds = options.seeds or range(options.first, options.first + options.programs)
     programs: list[Task] = [("programs", s) for s in seeds if "programs" in options.only]
-    programs += [("rows", s) for s in seeds[::4] if "rows" in options.only]
+    programs += [("rows", s) for s in options.seeds or seeds[::4] if "rows" in options.only]
     bits = BITS if "bits" in options.only else ()
     nets = options.seeds or range(options.first, options.first + options.networks)
     nets = nets if "networks" in options.only else ()

@@ -17,6 +17,7 @@ from stage3_lowering.tests.test_stage3_matmul_templates import (
     EPILOGUES,
     MEASURED,
     half_arrays,
+    multiplied,
     needs_triton,
     quarters,
     scheduled,
@@ -41,13 +42,7 @@ def long_sum(seed, dtype=None):
     bias, residual = quarters(draw, n, dtype=dtype), quarters(draw, *batch, m, n, dtype=dtype)
     epilogue = EPILOGUES[seed % len(EPILOGUES)]
 
-    def function(c, x, y, z, w):
-        last = lambda t: (*range(len(t.val.shape) - 2), len(t.val.shape) - 1, len(t.val.shape) - 2)  # noqa: E731
-        x = c.permute(x, last(x)) if turned[0] else x
-        y = c.permute(y, last(y)) if turned[1] else y
-        return epilogue(c, c.matmul(x, y), z, w)
-
-    return function, [a, b, bias, residual]
+    return multiplied(turned, epilogue), [a, b, bias, residual]
 
 
 @needs_triton

@@ -106,14 +106,20 @@ def drawn(seed):
     residual = quarters(draw, *batch, m, n, dtype=dtype)
     epilogue = EPILOGUES[seed % len(EPILOGUES)]
 
+    spread = lambda c, y: c.expand(c.reshape(y, (*(1,) * len(batch), k, n)), (*batch, k, n))  # noqa: E731
+    return multiplied(turned, epilogue, spread if shared else None), [a, b, bias, residual]
+
+
+def multiplied(turned, epilogue, spread=None):
+    """A product of x and y, either lying transposed in memory, and what follows it."""
+
     def function(c, x, y, z, w):
         last = lambda t: (*range(len(t.val.shape) - 2), len(t.val.shape) - 1, len(t.val.shape) - 2)  # noqa: E731
         x = c.permute(x, last(x)) if turned[0] else x
         y = c.permute(y, last(y)) if turned[1] else y
-        y = c.expand(c.reshape(y, (*(1,) * len(batch), k, n)), (*batch, k, n)) if shared else y
-        return epilogue(c, c.matmul(x, y), z, w)
+        return epilogue(c, c.matmul(x, spread(c, y) if spread else y), z, w)
 
-    return function, [a, b, bias, residual]
+    return function
 
 
 @needs_triton

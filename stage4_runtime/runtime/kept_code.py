@@ -19,6 +19,7 @@ _FILE = "code"
 
 
 def kept_code(text: str, make: Callable[[], types.CodeType]) -> types.CodeType:
+    """The code of this text from the cache, or `make()`, which is kept. Raises what `make` raises."""
     key = cache.Key(
         "generated code", {"text": text, "python": f"{sys.version} {importlib.util.MAGIC_NUMBER.hex()}"}
     )
