@@ -4,9 +4,9 @@ Input: the rows of cpu_rows.py; torch and jax where installed (the extra `bench`
 process (cpu_workers.py); they take turns, five times. cpu_table.py prints what was found.
     python -m benchmarks.cpu_speed [--quick] [--rows softmax "layer norm"] [--peers cutaway torch jax]
 
-What changes no figure runs at once: first calls, each row on cores that no other uses; on a machine with many cores
-calls on one thread too. Elsewhere a row is timed alone, and only the first calls of its processes overlap. A run that
-is stopped prints what it has.
+What changes no figure runs at once: first calls, each row on cores that no other uses (a model has all, as a user's
+has); on a machine with many cores calls on one thread too. Elsewhere a row is timed alone, and only the first calls of
+its processes overlap. A run that is stopped prints what it has.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ ROUNDS = 5
 REST = 0.06
 CPUS = sorted(os.sched_getaffinity(0))
 MANY = len(CPUS) >= 8
-# Cores and threads of a first call. Few cores: one, so that two rows are under way at once.
+# Cores and threads of a first call but a model's. Few cores: one, so that two rows are under way at once.
 FIRST_CALL = 4 if MANY else 1
+MODEL = 4 if MANY else len(CPUS)  # of a model's first call
 Found = dict[str, dict[str, dict[str, Any]]]  # {row: {framework: what was found}}
 
 
@@ -208,7 +209,12 @@ def measure_all(
     clock.says("a first compile of each framework", 0.0)
     first = lanes(FIRST_CALL, FIRST_CALL, False, pythons, cache)
     yield from (server.version for server in first[0].ready().servers.values())
-    side_by_side("first calls", of["first calls"], first, first_calls, rounds, clock, found["first calls"])
+    models = [row for row in of[PARTS[0]] if row.group == "model"]
+    others = [row for row in of[PARTS[0]] if row.group != "model"]
+    side_by_side(PARTS[0], others, first, first_calls, rounds, clock, found[PARTS[0]])
+    if models:
+        wide = lanes(MODEL, MODEL, False, pythons, cache)
+        side_by_side(PARTS[0], models, wide, first_calls, rounds, clock, found[PARTS[0]])
     if MANY:  # two of the cores may be halves of one: one thread gets both
         pairs = lanes(2, 1, True, pythons, cache)
         side_by_side("1 thread", of["1 thread"], pairs, one_thread, rounds, clock, found["1 thread"])

@@ -143,7 +143,10 @@ def first_calls(rows: list[Row], found: Found, missed: list[str]) -> str:
         )
         if row.name == "language model, training" and mine.get("cold", 0.0) > STEP_SECONDS * SLACK:
             missed.append(f"{row.name}, first call: {mine['cold']:.2f} s, goal {STEP_SECONDS:.0f} s")
-    return f"First call in seconds, imports apart: row not in the caches; second process\n{columns(lines)}"
+    return (
+        "First call in seconds, imports apart: row not in the caches; second process. With few cores a model has all,\n"
+        f"another row one of them.\n{columns(lines)}"
+    )
 
 
 def growth(rows: list[Row], found: Found, missed: list[str]) -> str:
