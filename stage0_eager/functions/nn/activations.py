@@ -34,6 +34,7 @@ def leaky_relu(input, negative_slope=0.01):
 
 
 @operator
+@in_float32
 def gelu(input, approximate="none"):
     """x * Phi(x), with Phi the normal distribution function; 'tanh' uses Hendrycks and Gimpel's approximation."""
     if approximate == "none":
@@ -43,7 +44,6 @@ def gelu(input, approximate="none"):
     raise RuntimeError(f"approximate argument must be either none or tanh, got {approximate!r}")
 
 
-@in_float32
 def _gelu_by_tanh(input):
     cube = c.mul(c.mul(input, input), input)
     inner = c.mul(c.add(input, c.mul(cube, 0.044715)), math.sqrt(2 / math.pi))
@@ -51,6 +51,7 @@ def _gelu_by_tanh(input):
 
 
 @operator
+@in_float32
 def silu(input):
     """x * sigmoid(x)."""
     return c.mul(input, c.sigmoid(input))

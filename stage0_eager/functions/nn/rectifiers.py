@@ -5,7 +5,7 @@ Input: tensors. Kinks have torch's gradients; no gradient overflows in the branc
 
 from __future__ import annotations
 
-from stage0_eager.functions.in_float32 import float16_in_float32
+from stage0_eager.functions.in_float32 import in_float32
 from stage0_eager.functions.nn.activations import softplus
 from stage0_eager.functions.numbers import known
 from stage0_eager.functions.pointwise_composed import needs_floating
@@ -27,12 +27,14 @@ def softsign(input):
 
 
 @operator
+@in_float32
 def mish(input):
     """x * tanh(softplus(x))."""
     return c.mul(input, c.tanh(softplus(input)))
 
 
 @operator
+@in_float32
 def hardsigmoid(input):
     """x / 6 + 1/2, moved into [0, 1]."""
     needs_floating("hardsigmoid", input)
@@ -46,11 +48,13 @@ hardsigmoid.derivative(
 
 
 @operator
+@in_float32
 def hardswish(input):
     """x * hardsigmoid(x)."""
     return c.mul(input, hardsigmoid(input))
 
 
+@in_float32
 def _hardswish_input(g, input):
     middle = c.where(c.lt(input, 3), c.mul(g, c.add(c.div(input, 3), 0.5)), g)
     return c.where(c.le(input, -3), 0.0, middle)
@@ -82,7 +86,7 @@ def _exponential_below(input, alpha, scale, input_scale):
 
 
 @operator
-@float16_in_float32
+@in_float32
 def elu(input, alpha=1.0):
     """x above 0, alpha * (exp(x) - 1) below."""
     needs_floating("elu", input)
@@ -90,7 +94,7 @@ def elu(input, alpha=1.0):
 
 
 @operator
-@float16_in_float32
+@in_float32
 def selu(input):
     """elu with the constants that keep mean 0 and variance 1 (Klambauer et al., 2017)."""
     needs_floating("selu", input)
@@ -98,7 +102,7 @@ def selu(input):
 
 
 @operator
-@float16_in_float32
+@in_float32
 def celu(input, alpha=1.0):
     """x above 0, alpha * (exp(x / alpha) - 1) below: elu with a continuous slope."""
     if known(alpha) and alpha == 0:
@@ -108,6 +112,7 @@ def celu(input, alpha=1.0):
 
 
 @operator
+@in_float32
 def glu(input, dim=-1):
     """The first half of `dim` times the sigmoid of the second half."""
     if input.ndim == 0:
@@ -122,6 +127,7 @@ def glu(input, dim=-1):
 
 
 @operator
+@in_float32
 def logsigmoid(input):
     """log(sigmoid(x)) without taking the log of a small number."""
     needs_floating("log_sigmoid", input)
