@@ -23,6 +23,11 @@ class Origin:
     column: int = 0
     end_column: int = 0
 
+    @property
+    def is_one_expression(self) -> bool:
+        """Whether another expression of the line has another Origin: where only the line is known, it has not."""
+        return bool(self.text or self.end_column)
+
     def __str__(self) -> str:
         return f"{PurePath(self.file).name}:{self.line}"
 
@@ -54,6 +59,8 @@ def origin_of(code: types.CodeType, positions: Any) -> Origin:
         return Origin(code.co_filename, line)
     last = positions.end_lineno or line
     lines = [linecache.getline(code.co_filename, n).rstrip("\n") for n in range(line, last + 1)]
+    if not lines[0]:  # no source: the bytes at least tell two expressions of a line apart
+        return Origin(code.co_filename, line, "", positions.col_offset, positions.end_col_offset)
     start = characters(lines[0], positions.col_offset)
     end = characters(lines[-1], positions.end_col_offset)
     if line == last:

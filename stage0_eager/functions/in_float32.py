@@ -22,7 +22,7 @@ from stage_contracts.dtype import DType
 from stage_contracts.half_numbers import HALVES
 
 
-def in_float32(body: Callable[..., Any], halves: tuple[DType, ...] = HALVES) -> Callable[..., Any]:
+def in_float32(body: Callable[..., Any]) -> Callable[..., Any]:
     """Decorator: run `body` on the float32 of operands that are all of one half dtype, and give that dtype back.
 
     Numbers do not count, nor does a 0-d tensor that stands for one.
@@ -30,7 +30,7 @@ def in_float32(body: Callable[..., Any], halves: tuple[DType, ...] = HALVES) -> 
 
     @wraps(body)
     def call(*args: Any, **kwargs: Any) -> Any:
-        half = _half_of((*args, *kwargs.values()) if kwargs else args, halves)
+        half = _half_of((*args, *kwargs.values()) if kwargs else args)
         if half is None:
             return body(*args, **kwargs)
         out = body(*map(_wide, args), **{name: _wide(value) for name, value in kwargs.items()})
@@ -39,12 +39,12 @@ def in_float32(body: Callable[..., Any], halves: tuple[DType, ...] = HALVES) -> 
     return call
 
 
-def _half_of(values: Iterable[Any], halves: tuple[DType, ...]) -> DType | None:
+def _half_of(values: Iterable[Any]) -> DType | None:
     half = None
     for value in values:
         if isinstance(value, Tensor):
             dtype = value.dtype
-            if dtype in halves:
+            if dtype in HALVES:
                 if half not in (None, dtype):
                     return None
                 half = dtype
@@ -53,26 +53,21 @@ def _half_of(values: Iterable[Any], halves: tuple[DType, ...]) -> DType | None:
     return half
 
 
-def float16_in_float32(body: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator: the same of float16 alone. bfloat16, which has float32's range, is rounded after each step of a body
-    of few steps: on NumPy three casts would take as long as the steps."""
-    return in_float32(body, _FLOAT16)
-
-
-def float16_steps(steps: Callable[..., Any], *operands: Any) -> Any:
-    """`steps(core, *operands)`, pointwise; of float16 alone in float32 and rounded once.
+def steps_in_float32(steps: Callable[..., Any], *operands: Any) -> Any:
+    """`steps(core, *operands)`, pointwise; of halves in float32 and rounded once.
 
     Where nobody sees the steps, they are NumPy's functions of arrays, which are what the core operators call, too: the
     casts and what stands around them would take twice as long as the rest.
     """
-    if _half_of(operands, _FLOAT16) is None:
+    half = _half_of(operands)
+    if half is None:
         return steps(c, *operands)
     if STATE.plain and all(map(_is_bare, operands)):
         try:
-            return Tensor(silently(_on_arrays, steps, operands))
+            return Tensor(silently(_on_arrays, steps, operands, half.numpy))
         except ValueError:
             pass  # the shapes do not fit: the operators say how
-    return c.cast(steps(c, *map(_wide, operands)), dt.float16)
+    return c.cast(steps(c, *map(_wide, operands)), half)
 
 
 def _is_bare(value: Any) -> bool:
@@ -81,16 +76,15 @@ def _is_bare(value: Any) -> bool:
         return type(value) is float or value == 1
     data = value._data
     by_rows = type(data) is np.ndarray and data.ndim and data.flags.c_contiguous and 1 not in data.shape
-    return bool(by_rows and data.dtype is _HALF) and value._view is None and not value.requires_grad
+    return bool(by_rows and value.dtype in HALVES) and value._view is None and not value.requires_grad
 
 
-def _on_arrays(steps: Callable[..., Any], operands: tuple) -> np.ndarray:
+def _on_arrays(steps: Callable[..., Any], operands: tuple, half: np.dtype) -> np.ndarray:
     wide = [x._data.astype(np.float32) if isinstance(x, Tensor) else np.float32(x) for x in operands]
-    out: np.ndarray = steps(_NUMPY, *wide).astype(_HALF)
+    out: np.ndarray = steps(_NUMPY, *wide).astype(half)
     return out
 
 
-_FLOAT16, _HALF = (dt.float16,), dt.float16.numpy
 _NUMPY = SimpleNamespace(**ON_NUMPY)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stage0_eager.derivatives.rules import fit
-from stage0_eager.functions.in_float32 import float16_steps, in_float32
+from stage0_eager.functions.in_float32 import in_float32, steps_in_float32
 from stage0_eager.functions.numbers import known, needs_complex, scaled
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import Operator, operator
@@ -242,7 +242,7 @@ def masked_fill(input, mask, value):
 @operator
 def lerp(input, end, weight):
     """input + weight * (end - input)."""
-    return float16_steps(_moved, input, end, weight)
+    return steps_in_float32(_moved, input, end, weight)
 
 
 def _moved(ops, input, end, weight):
@@ -253,7 +253,7 @@ def _moved(ops, input, end, weight):
 @operator
 def addcmul(input, tensor1, tensor2, *, value=1):
     """input + value * tensor1 * tensor2."""
-    return float16_steps(_plus_product, input, tensor1, tensor2, value)
+    return steps_in_float32(_plus_product, input, tensor1, tensor2, value)
 
 
 def _plus_product(ops, input, tensor1, tensor2, value):
@@ -264,7 +264,7 @@ def _plus_product(ops, input, tensor1, tensor2, value):
 @operator
 def addcdiv(input, tensor1, tensor2, *, value=1):
     """input + value * tensor1 / tensor2."""
-    return float16_steps(_plus_quotient, input, tensor1, tensor2, value)
+    return steps_in_float32(_plus_quotient, input, tensor1, tensor2, value)
 
 
 def _plus_quotient(ops, input, tensor1, tensor2, value):

@@ -32,6 +32,7 @@ def needs_floating(name, *tensors):
 
 @method
 @operator
+@in_float32
 def hypot(input, other):
     """sqrt(input ** 2 + other ** 2) without overflow; an infinity wins over NaN."""
     needs_floating("hypot", input, other)
@@ -55,6 +56,7 @@ def _distance(input, other):
 
 @method
 @operator
+@in_float32
 def logaddexp(input, other):
     """log(exp(input) + exp(other)) without overflow."""
     needs_floating("logaddexp", input, other)
@@ -63,6 +65,7 @@ def logaddexp(input, other):
 
 @method
 @operator
+@in_float32
 def logaddexp2(input, other):
     """log2(2 ** input + 2 ** other) without overflow."""
     needs_floating("logaddexp2", input, other)

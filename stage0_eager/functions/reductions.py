@@ -17,7 +17,7 @@ from stage0_eager.table.operator import operator
 from stage0_eager.tensor import method
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
-from stage_contracts.half_numbers import HALVES, LARGEST_HALF
+from stage_contracts.half_numbers import HALVES
 
 
 def all_dims(input, dim):
@@ -227,21 +227,13 @@ def softmax(input, dim=None, dtype=None):
     dims = all_dims(input, dim)
     if any_empty(input, dims):  # no largest to subtract, and nothing to divide
         return c.clone(input)
-    input, narrow = (input, None) if _sums_to_a_half(input, dims) else widened(input)
+    input, narrow = widened(input)
     e = c.exp(c.sub(input, c.amax(input, dims, True)))
     return narrowed(c.div(e, c.sum(e, dims, True)), narrow)
 
 
-def _sums_to_a_half(input, dims):
-    """Whether a sum over these dimensions of numbers up to 1 is no larger than a half can be. Then the operators stay
-    those of halves, which kernels of attention compute in float32 throughout."""
-    n = count(input, dims)
-    return type(n) is int and n <= LARGEST_HALF
-
-
 def _softmax_input(g, out, dim, input_meta):
-    if not _sums_to_a_half(out, _along(out, dim)):
-        (g, _), (out, _) = widened(g), widened(out)
+    (g, _), (out, _) = widened(g), widened(out)
     return _cast_like(c.mul(out, c.sub(g, c.sum(c.mul(g, out), _along(out, dim), True))), input_meta)
 
 

@@ -1,7 +1,8 @@
-"""The pass `attention_row_sums`: a sum over each row's elements that only a gradient of attention reads is made by it.
+"""The pass `attention_row_sums`: a sum over each row's elements that a gradient of attention reads first is made by it.
 
 Input: a Program after the pass `attention_backward`. The sum of a row's result times its gradient (the delta of
-FlashAttention-2, Dao, 2023) is a kernel of its own, which reads what the kernel over queries has to load anyway.
+FlashAttention-2, Dao, 2023) is a kernel of its own, which reads what the kernel over queries has to load anyway. That
+one keeps it in memory where a later step, the kernel over keys, reads it too.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def attention_row_sums(program: Program, target: Target) -> Program:
         if kernel is None or kernel.template != BY_ROWS or kernel.params != step.buffers:
             continue
         for at in _makers(uses, number, kernel):
-            kernel = _with_sum(kernel, program.kernels[program.steps[at].kernel].nests[0])
+            nest = program.kernels[program.steps[at].kernel].nests[0]
+            kernel = _with_sum(kernel, nest, kept=uses.users[nest.name] != {at, number})
             steps[at] = None
         kernels[kernel.name], steps[number] = kernel, replace(step, buffers=kernel.params)
     return _of(program, kernels, [s for s in steps if s is not None])
@@ -52,7 +54,8 @@ def _makers(uses: StepUses, number: int, kernel: Kernel) -> list[int]:
     found = []
     for name in uses.reads(number):
         makers = [n for n in uses.users[name] if n >= 0 and n != number and name in uses.writes(n)]
-        if len(makers) != 1 or uses.users[name] != {makers[0], number} or makers[0] > number:
+        others = uses.users[name] - {*makers, number}
+        if len(makers) != 1 or makers[0] > number or any(n < number for n in others):
             continue
         read = {*uses.reads(makers[0])}
         between = range(makers[0] + 1, number)
@@ -86,9 +89,10 @@ def _adds_up(nest: LoopNest) -> bool:
     )
 
 
-def _with_sum(kernel: Kernel, nest: LoopNest) -> Kernel:
-    """The kernel with that nest after its first two, the products whose rows it shares."""
+def _with_sum(kernel: Kernel, nest: LoopNest, kept: bool) -> Kernel:
+    """The kernel with that nest after its first two, the products whose rows it shares. `kept`: it writes the sums."""
     (name,) = nest.writes
     first, rest = kernel.nests[:2], kernel.nests[2:]
-    params = tuple(dict.fromkeys((*nest.reads, *(p for p in kernel.params if p != name))))
-    return replace(kernel, nests=(*first, nest, *rest), params=params, internal=(*kernel.internal, name))
+    params = tuple(dict.fromkeys((*nest.reads, *(p for p in kernel.params if kept or p != name))))
+    internal = kernel.internal if kept else (*kernel.internal, name)
+    return replace(kernel, nests=(*first, nest, *rest), params=params, internal=internal)

@@ -164,7 +164,11 @@ def _arithmetic(
     element = lambda operand, dtype: operand_element(body, operand, dtype, meta.shape, index)  # noqa: E731
     unchanged = name in (_IDENTITY_ON_BOOLS if compute is dt.bool_ else _IDENTITY_ON_INTEGERS)
     body.origins = node.origins
-    if name == "cast" or (unchanged and not compute.is_floating_point):
+    if name == "cast":
+        return operand_element(
+            body, args["input"], compute, meta.shape, index, asked=not _is_own_rounding(node)
+        )
+    if unchanged and not compute.is_floating_point:
         return element(args["input"], compute)
     if name == "bitcast":
         value = element(args["input"], args["input"].meta.dtype)
@@ -207,9 +211,19 @@ def begin(state: State, meta: TensorMeta) -> tuple[Body, tuple[int, ...], Index]
     return Body(state.fresh, loop_sizes(ranges)), ranges, index
 
 
-def operand_element(body: Body, operand: Any, dtype: DType, shape: tuple[int, ...], index: Index) -> Value:
+def _is_own_rounding(node: Node) -> bool:
+    """Whether a cast is how an operator that computes in float32 ends: one expression with what it casts. A cast of the
+    user's is an expression of its own."""
+    made = node.args[0]
+    known = bool(node.origins) and all(origin.is_one_expression for origin in node.origins)
+    return known and isinstance(made, Node) and made.op == "call_function" and made.origins == node.origins
+
+
+def operand_element(
+    body: Body, operand: Any, dtype: DType, shape: tuple[int, ...], index: Index, asked: bool = True
+) -> Value:
     """One operand's element, of the wanted dtype: a Python number, or a tensor broadcast to `shape`. Of a half it is
-    a float32 that the half can hold."""
+    a float32 that the half can hold. `asked`: if that rounds it, the user asked for it (Body.rounded)."""
     if isinstance(operand, sympy.Basic):  # a number made of open sizes
         value, given = body.emit("index_expr", (operand,), dt.int64), dt.int64
     elif not isinstance(operand, Lazy):
@@ -221,7 +235,7 @@ def operand_element(body: Body, operand: Any, dtype: DType, shape: tuple[int, ..
     wide = computed(dtype)
     if computed(given) is not wide:
         value = body.emit("cast", (value, wide), wide, f"{value}_{wide.name}")
-    return body.rounded(value, dtype, asked=wide is not dtype and computed(given) is given)
+    return body.rounded(value, dtype, asked=asked and wide is not dtype and computed(given) is given)
 
 
 def as_python(number: Any, dtype: DType) -> bool | int | float:

@@ -122,7 +122,7 @@ class _Side:
     def __init__(
         self, kernel: Kernel, far: bool, target: Target, dtype: DType, tiles: Tiles | None = None
     ) -> None:
-        self.far, self.rows = far, kernel.template == BY_ROWS
+        self.far, self.rows, self.params = far, kernel.template == BY_ROWS, kernel.params
         self.dtype, self.precision = (
             TRITON_TYPES[dtype.name],
             partial(precision_of, dtype, tf32=allows_tf32(target)),
@@ -251,22 +251,29 @@ class _Side:
         inner, padded = f"w{size}", f"(w{size} < {size})" * (block_width(size) != size)
         moved = dict(zip((*nest.loop_variables, symbol("r0")), (*places, sympy.Symbol(inner)), strict=True))
         inside = replace(nest, body=tuple(moved_to(i, moved) for i in nest.body))
-        ((_, term),) = stored_terms([inside], keep_roundings=False).items()
+        (((buffer, place), term),) = stored_terms([inside], keep_roundings=False).items()
         own = TermWriter({}, (inner,), self.fixed_mask, padded, ("row",))
         lines = [*comments(nest), *own.write(term.args[1])]
         loads = (t for one in (*(m.term for m in self.made), *self.values.values()) for t in walk(one))
         name = f"{nest.name}_sum"  # by its buffer: the kernel that it comes from had names of its own
         writer.text |= {t: name for t in loads if t.op == "load" and t.args[0] == nest.name}
-        return [*lines, f"{name} = tl.sum({own.text[term.args[1]]}, 1)[:, None]"]
+        lines.append(f"{name} = tl.sum({own.text[term.args[1]]}, 1)[:, None]")
+        if buffer in self.params:  # the kernel over keys reads it
+            lines.append(f"tl.store({buffer}_ptr + {print_index(place)}, {name}{self._row_mask()})")
+        return lines
 
     def _values(self, writer: TermWriter) -> list[str]:
         """The values of rows that the other kernel loads."""
         lines: list[str] = []
-        mask = f", {self.fixed_mask}" * bool(self.fixed_mask)
         for (buffer, place), term in self.values.items():
             lines += writer.write(term)
-            lines.append(f"tl.store({buffer}_ptr + {print_index(place)}, {writer.text[term]}{mask})")
+            lines.append(
+                f"tl.store({buffer}_ptr + {print_index(place)}, {writer.text[term]}{self._row_mask()})"
+            )
         return lines
+
+    def _row_mask(self) -> str:
+        return f", {self.fixed_mask}" * bool(self.fixed_mask)
 
     def _loop(self, part: Part, writer: TermWriter) -> list[str]:
         cut = part.masked and self.cut

@@ -229,10 +229,8 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     x = c.cast(input, dt.float32) if half else input
     square = c.div(sum_of_squares(x, dims), count(x, dims))
     out = c.mul(x, c.rsqrt(c.add(square, _EPS[dt.real_of(x.dtype).name] if eps is None else eps)))
-    if half and weight is not None and weight.dtype is dt.float32:
-        return c.cast(c.mul(out, weight), input.dtype)
-    out = c.cast(out, input.dtype) if half else out
-    return out if weight is None else c.mul(out, weight)
+    out = out if weight is None else c.mul(out, weight)
+    return c.cast(out, input.dtype) if half else out
 
 
 @operator

@@ -54,8 +54,12 @@ def hardswish(input):
     return c.mul(input, hardsigmoid(input))
 
 
-@in_float32
 def _hardswish_input(g, input):
+    return _hardswish_slope(g, input)
+
+
+@in_float32
+def _hardswish_slope(g, input):
     middle = c.where(c.lt(input, 3), c.mul(g, c.add(c.div(input, 3), 0.5)), g)
     return c.where(c.le(input, -3), 0.0, middle)
 

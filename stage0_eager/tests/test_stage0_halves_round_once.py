@@ -1,0 +1,60 @@
+"""Composites that are one kernel in torch compute halves in float32 and round once: forward to the bit, gradients nearly.
+
+Input: 4,096 halves for each function and dtype. The oracle is the same function of the same numbers in float32, rounded.
+"""
+
+import numpy as np
+import pytest
+
+from stage0_eager import Tensor
+from stage0_eager.functions import pointwise as P
+from stage0_eager.functions import pointwise_composed as C
+from stage0_eager.nn import functional as F
+from stage_contracts import dtype as dt
+
+RNG = np.random.default_rng(0)
+NUMBERS = [RNG.standard_normal((64, 64)).astype(np.float32) * scale for scale in (3, 2)]
+NUMBERS.append(RNG.random((64, 64)).astype(np.float32) + 0.5)
+ROUND_ONCE = {
+    **{name: lambda x, y, z, name=name: getattr(F, name)(x)
+       for name in ("gelu", "silu", "mish", "hardswish", "hardsigmoid", "logsigmoid", "softplus", "glu",
+                    "elu", "selu", "celu")},
+    "gelu by tanh": lambda x, y, z: F.gelu(x, approximate="tanh"),
+    "elu with alpha": lambda x, y, z: F.elu(x, 0.3),
+    "celu with alpha": lambda x, y, z: F.celu(x, 0.7),
+    "softmax": lambda x, y, z: F.softmax(x, -1),
+    "softmax of columns": lambda x, y, z: F.softmax(x, 0),
+    "log_softmax": lambda x, y, z: F.log_softmax(x, -1),
+    "layer norm": lambda x, y, z: F.layer_norm(x, (64,), y[0], z[0]),
+    "rms norm": lambda x, y, z: F.rms_norm(x, (64,)),
+    "rms norm with weights": lambda x, y, z: F.rms_norm(x, (64,), y[0]),
+    "hypot": lambda x, y, z: C.hypot(x, y),
+    "logaddexp": lambda x, y, z: C.logaddexp(x, y),
+    "logaddexp2": lambda x, y, z: C.logaddexp2(x, y),
+    "lerp": lambda x, y, z: P.lerp(x, y, 0.3),
+    "addcmul": lambda x, y, z: P.addcmul(x, y, z, value=0.3),
+    "addcdiv": lambda x, y, z: P.addcdiv(x, y, z, value=0.3),
+}  # fmt: skip
+
+
+def result_and_gradients(function, tensors):
+    leaves = [t.detach().requires_grad_() for t in tensors]
+    out = function(*leaves)
+    (out * tensors[1][: out.shape[0], : out.shape[1]]).sum().backward()
+    return [t.to(dt.float64).detach().numpy() for t in (out, *(x.grad for x in leaves if x.grad is not None))]
+
+
+@pytest.mark.parametrize("dtype", [dt.float16, dt.bfloat16], ids=["float16", "bfloat16"])
+@pytest.mark.parametrize("name", ROUND_ONCE)
+def test_a_result_is_the_rounded_float32(name, dtype):
+    halves = [Tensor(x).to(dtype) for x in NUMBERS]
+    got = result_and_gradients(ROUND_ONCE[name], halves)
+    exact = result_and_gradients(ROUND_ONCE[name], [x.to(dt.float32) for x in halves])
+    once = [Tensor(x).to(dtype).to(dt.float64).numpy() for x in exact]
+    assert np.array_equal(got[0], once[0])
+    for mine, rounded, wanted in zip(got[1:], once[1:], exact[1:], strict=True):
+        unit = (
+            np.abs(rounded - wanted).mean()
+            + 2.0 ** (-11 if dtype is dt.float16 else -8) * np.abs(wanted).mean()
+        )
+        assert np.abs(mine - wanted).mean() <= 2 * unit
