@@ -252,27 +252,32 @@ def _moved(ops, input, end, weight):
 @method
 @operator
 def addcmul(input, tensor1, tensor2, *, value=1):
-    """input + value * tensor1 * tensor2."""
+    """input + value * tensor1 * tensor2, from left to right, as torch."""
     return steps_in_float32(_plus_product, input, tensor1, tensor2, value)
 
 
 def _plus_product(ops, input, tensor1, tensor2, value):
-    return ops.add(input, _times(ops, ops.mul(tensor1, tensor2), value))
+    return ops.add(input, _scaled(ops, ops.mul, tensor1, tensor2, value))
 
 
 @method
 @operator
 def addcdiv(input, tensor1, tensor2, *, value=1):
-    """input + value * tensor1 / tensor2."""
+    """input + value * tensor1 / tensor2, from left to right, as torch."""
     return steps_in_float32(_plus_quotient, input, tensor1, tensor2, value)
 
 
 def _plus_quotient(ops, input, tensor1, tensor2, value):
-    return ops.add(input, _times(ops, ops.div(tensor1, tensor2), value))
+    return ops.add(input, _scaled(ops, ops.div, tensor1, tensor2, value))
 
 
-def _times(ops, input, value):
-    return input if known(value) and value == 1 else ops.mul(input, value)
+def _scaled(ops, of_both, tensor1, tensor2, value):
+    """value * tensor1, then with tensor2, as torch; of two dtypes, only what both make has the wider one."""
+    if known(value) and value == 1:
+        return of_both(tensor1, tensor2)
+    if tensor1.dtype is tensor2.dtype:
+        return of_both(ops.mul(tensor1, value), tensor2)
+    return ops.mul(of_both(tensor1, tensor2), value)
 
 
 @operator

@@ -53,7 +53,7 @@ UNITS = 0.75  # roundings of a half that a row of one rounding may differ from t
 # Rows that are one operator in both: not a bit may differ.
 EXACT = ("mul", "add", "sub", "rsub", "floor_divide", "remainder", "fmod", "where", "masked_fill")
 EXACT += ("eq", "ne", "lt", "le", "gt", "ge", "deg2rad", "rad2deg", "leaky_relu")
-EXACT_IN_FLOAT16 = ("lerp",)  # bfloat16 is rounded after each step
+EXACT += ("lerp", "addcmul", "addcdiv", "hardswish", "hardsigmoid", "elu", "celu")
 
 
 # (row, parameter or ""): why it is not compared with torch.
@@ -138,12 +138,12 @@ def cases(row: Row) -> Iterator[tuple[str, Case]]:
 
 
 def without_numbers(row: Row) -> Iterator[tuple[str, Case]]:
-    """The first samples of a row as they are, in float16, with operands from small to so large that sums overflow."""
+    """The first samples of a row as they are, in halves, with operands from small to so large that sums overflow."""
     left_out = row.alias_of or row.in_place_of or "torch" in row.exceptions or (row.name, "") in EXCEPTIONS
-    if "float16" in row.dtypes and not left_out:
+    for dtype in () if left_out else (d for d in NUMBERS if d in row.dtypes):
         for i, sample in enumerate(row.samples[:2]):
             for size in MANY_SIZES:
-                yield f"{row.name}, sample {i}, times {size:g}", Case(sized(row, sample, size), 0, "float16")
+                yield f"{row.name} of {dtype}, sample {i}, times {size:g}", Case(sized(row, sample, size), 0, dtype)
 
 
 def eager_is_torch(case: Case) -> None:
@@ -154,7 +154,7 @@ def eager_is_torch(case: Case) -> None:
         raise NotHere
     got = values(c.call(case.row.name, *case.arrays()))
     name = case.row.name.removesuffix("_")
-    exact = name in EXACT or (name in EXACT_IN_FLOAT16 and case.dtype == "float16")
+    exact = name in EXACT
     scale = scale_of(case, case.arrays(), want)
     for mine, theirs in zip(settled(case, got), settled(case, want), strict=True):
         theirs = np.where(np.isnan(theirs), mine, theirs) if mine.dtype.kind in "fV" else theirs
