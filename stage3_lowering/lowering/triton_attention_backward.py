@@ -123,10 +123,9 @@ class _Side:
         self, kernel: Kernel, far: bool, target: Target, dtype: DType, tiles: Tiles | None = None
     ) -> None:
         self.far, self.rows, self.params = far, kernel.template == BY_ROWS, kernel.params
-        self.dtype, self.precision = (
-            TRITON_TYPES[dtype.name],
-            partial(precision_of, dtype, tf32=allows_tf32(target)),
-        )
+        tf32 = allows_tf32(target)
+        self.dtype, self.precision = TRITON_TYPES[dtype.name], partial(precision_of, dtype, tf32=tf32)
+        self.exact = dtype.itemsize > 2 and not tf32
         self.given, rest = kernel.nests[:2], kernel.nests[2:]
         values = [n for n in rest if not n.reduction_ranges]
         between = [n for n in rest if n.reduction_ranges and "reduction" not in n.ops]
@@ -186,10 +185,10 @@ class _Side:
             *self._widths(),
             *(line for k in (0, 1) for line in self._fixed_block(k)),
             *self._starts(),
-            *(line for nest in self.sums for line in self._sum(nest, writer)),
+            *lines,
+            *(line for nest in self.sums for line in self._sum(nest, writer, parts)),
             *writer.before([m.term for m in self.made]),
             *self._values(writer),
-            *lines,
             *(line for part in parts for line in self._loop(part, writer.copy())),
             *(line for k, made in enumerate(self.made) for line in self._result(k, made)),
         ]
@@ -241,7 +240,7 @@ class _Side:
             for k, m in enumerate(self.made)
         ]
 
-    def _sum(self, nest: LoopNest, writer: TermWriter) -> list[str]:
+    def _sum(self, nest: LoopNest, writer: TermWriter, parts: list[Part]) -> list[str]:
         """A sum over each row's elements, which the terms of `writer` load."""
         names = [*(f"b{k}" for k in range(len(self.layout.batch))), "row"]
         places = [sympy.Symbol(name) for name in names]
@@ -258,9 +257,40 @@ class _Side:
         name = f"{nest.name}_sum"  # by its buffer: the kernel that it comes from had names of its own
         writer.text |= {t: name for t in loads if t.op == "load" and t.args[0] == nest.name}
         lines.append(f"{name} = tl.sum({own.text[term.args[1]]}, 1)[:, None]")
+        lines += self._to_the_mean(nest.name, name, writer, parts)
         if buffer in self.params:  # the kernel over keys reads it
             lines.append(f"tl.store({buffer}_ptr + {print_index(place)}, {name}{self._row_mask()})")
         return lines
+
+    def _to_the_mean(self, buffer: str, name: str, writer: TermWriter, parts: list[Part]) -> list[str]:
+        """Lines that move the sum to the weighted mean of what it is taken from: p * (x - mean), and mean as x is here.
+
+        Both are the same number, but x comes by one product and the sum by another; where their difference is small,
+        what the two round is most of it, for all of a row. In float32 only: a half is rounded more than that.
+        """
+        found = _centred(self.made[0].term, buffer)
+        if not self.exact or found is None:
+            return []
+        return [
+            *writer.before([*found[:2]]),
+            "above = tl.full([BLOCK_FIXED, 1], 0.0, tl.float32)",
+            "weight = tl.full([BLOCK_FIXED, 1], 0.0, tl.float32)",
+            *(line for part in parts for line in self._mean_loop(part, buffer, writer.copy())),
+            f"{name} += above / weight",
+        ]
+
+    def _mean_loop(self, part: Part, buffer: str, writer: TermWriter) -> list[str]:
+        term = self._terms_of(part)[0]
+        lines, _ = self._moving_block(part, [term], writer)
+        found = _centred(term, buffer)
+        assert found is not None  # conditions that hold change what is around it
+        weights, _, product = found
+        mask = writer.masks[1]
+        for made, total in ((product, "above"), (weights, "weight")):
+            lines += writer.write(made)
+            text = f"tl.where({mask}, {writer.text[made]}, 0.0)" if mask else writer.text[made]
+            lines.append(f"{total} += tl.sum({text}, 1)[:, None]")
+        return [self._head(part), *(INDENT + line for line in lines)]
 
     def _values(self, writer: TermWriter) -> list[str]:
         """The values of rows that the other kernel loads."""
@@ -275,41 +305,56 @@ class _Side:
     def _row_mask(self) -> str:
         return f", {self.fixed_mask}" * bool(self.fixed_mask)
 
-    def _loop(self, part: Part, writer: TermWriter) -> list[str]:
+    def _terms_of(self, part: Part) -> list[Term]:
+        """The matrices of the products in a part of the columns (or rows)."""
+        whole: dict[int, Term] = {}
+        return [m.term if part.masked else assuming(m.term, self.valid, made=whole) for m in self.made]
+
+    def _head(self, part: Part) -> str:
+        stages = self.tiles.stages
+        return f"for start in tl.range({part.start}, {part.end}, BLOCK_MOVING, num_stages={stages}):"
+
+    def _moving_block(
+        self, part: Part, terms: list[Term], writer: TermWriter
+    ) -> tuple[list[str], dict[tuple[str, str, str], str]]:
+        """The lines up to the first two products, and the blocks that are loaded, by where they lie."""
         cut = part.masked and self.cut
         mask = f"{self.moving}_mask" * cut
         writer.masks = (writer.masks[0], mask)
         down, known = f"{self.moving}_down", dict[tuple[str, str, str], str]()
-        whole: dict[int, Term] = {}
-        inside = [
+        lines = [
             f"{self.moving} = start + tl.arange(0, BLOCK_MOVING)[None, :]",
             f"{down} = start + tl.arange(0, BLOCK_MOVING)[:, None]",
             *([f"{mask} = {self.moving} < {self.moving_size}"] if cut else []),
             *(["r0 = column"] if self.rows else moving_rows(self.layout)),
         ]
-        terms = [m.term if part.masked else assuming(m.term, self.valid, made=whole) for m in self.made]
         # what a row or a column has, before the products: a load after them would wait until they are there
-        inside += [line for term in terms for line in writer.loads_of_moving(term)]
-        below = f"{down} < {self.moving_size}" if cut else ""
+        lines += [line for term in terms for line in writer.loads_of_moving(term)]
         for k, name in enumerate(("scores", "gradients")):
             place, width = self._block(k, self.moving, down), self.given[k].reduction_ranges[0]
             if place not in known:
                 known[place] = f"moving_{k}"
-                inside.append(f"moving_{k} = {_load(place, below, width)}")
-            inside.append(f"{name} = tl.dot(fixed_{k}, tl.trans({known[place]}){self.precision(width)})")
+                lines.append(f"moving_{k} = {_load(place, self._below(part), width)}")
+            lines.append(f"{name} = tl.dot(fixed_{k}, tl.trans({known[place]}){self.precision(width)})")
+        return lines, known
+
+    def _below(self, part: Part) -> str:
+        return f"{self.moving}_down < {self.moving_size}" if part.masked and self.cut else ""
+
+    def _loop(self, part: Part, writer: TermWriter) -> list[str]:
+        terms = self._terms_of(part)
+        lines, known = self._moving_block(part, terms, writer)
+        mask = writer.masks[1]
         for k, (made, term) in enumerate(zip(self.made, terms, strict=True)):
-            inside += writer.write(term)
+            lines += writer.write(term)
             text = writer.text[term]
-            text = f"tl.where({mask}, {text}, 0.0)" if cut else text
+            text = f"tl.where({mask}, {text}, 0.0)" if mask else text
             if made.operand not in known:
                 known[made.operand] = f"operand_{k}"
-                inside.append(f"operand_{k} = {_load(made.operand, below, made.width)}")
+                lines.append(f"operand_{k} = {_load(made.operand, self._below(part), made.width)}")
             left, precision = f"({text}).to({self.dtype})", self.precision(self.tiles.columns)
-            inside.append(f"made_{k} = tl.dot({left}, {known[made.operand]}, made_{k}{precision})")
-        head = (
-            f"for start in tl.range({part.start}, {part.end}, BLOCK_MOVING, num_stages={self.tiles.stages}):"
-        )
-        return [head, *(INDENT + line for line in inside)]
+            lines.append(f"made_{k} = tl.dot({left}, {known[made.operand]}, made_{k}{precision})")
+        return [self._head(part), *(INDENT + line for line in lines)]
 
     def _result(self, k: int, made: Made) -> list[str]:
         buffer, at, inner = made.result
@@ -319,6 +364,15 @@ class _Side:
             *comments(made.nest),
             f"tl.store({buffer}_ptr + {at} + {inner}, {scaled}.to({self.dtype}){masks})",
         ]
+
+
+def _centred(term: Term, buffer: str) -> tuple[Term, Term, Term] | None:
+    """(p, x, p * (x - m)) in a term, m the row's value in that buffer."""
+    for part in walk(term):
+        for p, less in (part.operands, part.operands[::-1]) if part.op == "mul" else ():
+            if less.op == "sub" and isinstance(less.args[1], Term) and less.args[1].args[0] == buffer:
+                return p, less.args[0], part
+    return None
 
 
 def batch_variables(layout: Layout) -> list[str]:

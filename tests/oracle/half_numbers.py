@@ -143,7 +143,10 @@ def without_numbers(row: Row) -> Iterator[tuple[str, Case]]:
     for dtype in () if left_out else (d for d in NUMBERS if d in row.dtypes):
         for i, sample in enumerate(row.samples[:2]):
             for size in MANY_SIZES:
-                yield f"{row.name} of {dtype}, sample {i}, times {size:g}", Case(sized(row, sample, size), 0, dtype)
+                yield (
+                    f"{row.name} of {dtype}, sample {i}, times {size:g}",
+                    Case(sized(row, sample, size), 0, dtype),
+                )
 
 
 def eager_is_torch(case: Case) -> None:
