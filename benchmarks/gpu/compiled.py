@@ -26,7 +26,7 @@ import cutaway.nn.functional as F
 import numpy as np
 
 import cutaway as ct
-from benchmarks.gpu import networks
+from benchmarks.gpu import attentions, networks
 from stage0_eager.tensor import Tensor
 from stage_contracts import config, events
 from stage_contracts.errors import BuildError
@@ -87,7 +87,7 @@ def difference(got: list, eager: list, exact: list | None, dtype: str) -> str:
     sizes = [
         np.abs(wide(a)[np.isfinite(wide(a))]).max(initial=0) for a in exact or eager if a.dtype.kind == "f"
     ]
-    rounding = UNITS["float32"] * max(sizes, default=0)
+    rounding = 4 * UNITS["float32"] * max(sizes, default=0)  # of each of many terms
     for k, (a, b) in enumerate(zip(got, eager, strict=True)):
         if (a.dtype, a.shape) != (b.dtype, b.shape):
             return f"result {k} is {a.dtype}{a.shape}, eager's {b.dtype}{b.shape}"
@@ -317,15 +317,16 @@ def run_draw(program: Callable, seed: int, draw: int, device: str) -> str:
     return fell_back(mark) or difference(got, eager, exact, dtype) or by_eager(mark)
 
 
-# ---- convolutional networks -----------------------------------------------------------------------------------------
+# ---- convolutional networks, attention ------------------------------------------------------------------------------
 
 
-def run_network(seed: int, draw: int, device: str) -> str:
-    dtype, function, tensors = networks.given(seed, device, draw)
-    eager = flat(networks.call(function, tensors))
-    exact = flat(networks.call(function, [t.double() for t in tensors]))
+def run_given(module: Any, seed: int, draw: int, device: str) -> str:
+    """A program of networks.py or attentions.py."""
+    dtype, function, tensors = module.given(seed, device, draw)
+    eager = flat(module.call(function, tensors))
+    exact = flat(module.call(function, [t.double() for t in tensors]))
     mark = events.EVENT_LOG.mark()
-    got = flat(networks.call(ct.compile(function, fullgraph=True), tensors))
+    got = flat(module.call(ct.compile(function, fullgraph=True), tensors))
     return fell_back(mark) or difference(got, eager, exact, dtype) or by_eager(mark)
 
 
@@ -386,7 +387,8 @@ RUN: dict[str, Callable[..., str]] = {
     "operators": run_operator,
     "programs": partial(most_of_five, partial(run_draw, random_program)),
     "rows": partial(most_of_five, partial(run_draw, random_long_rows)),
-    "networks": partial(most_of_five, run_network),
+    "networks": partial(most_of_five, partial(run_given, networks)),
+    "attentions": partial(most_of_five, partial(run_given, attentions)),
     "bits": run_bits,
 }
 
@@ -415,22 +417,22 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--programs", type=int, default=1000)
-    parser.add_argument("--networks", type=int, default=100)
+    parser.add_argument("--networks", type=int, default=100, help="and as many attentions")
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--only", nargs="*", default=list(RUN))
     parser.add_argument("--every", type=int, default=1, help="of the operators")
-    parser.add_argument("--seeds", type=int, nargs="*", help="these programs and networks alone")
+    parser.add_argument("--seeds", type=int, nargs="*", help="these programs, networks, attentions alone")
     options = parser.parse_args()
     rows = list(operator_tasks())[:: options.every] if "operators" in options.only else []
     seeds = options.seeds or range(options.first, options.first + options.programs)
     programs: list[Task] = [("programs", s) for s in seeds if "programs" in options.only]
     programs += [("rows", s) for s in options.seeds or seeds[::4] if "rows" in options.only]
     bits = BITS if "bits" in options.only else ()
-    nets = options.seeds or range(options.first, options.first + options.networks)
-    nets = nets if "networks" in options.only else ()
-    many: list[Task] = [*rows, *programs, *(("networks", s) for s in nets)]
+    made = options.seeds or range(options.first, options.first + options.networks)
+    many: list[Task] = [*rows, *programs]
+    many += [(kind, s) for kind in ("networks", "attentions") if kind in options.only for s in made]
     random.Random(0).shuffle(many)  # where the time does not suffice, some of each kind were run
     todo: list[Task] = [*(("bits", b) for b in bits), *many]
     context, begun = multiprocessing.get_context("spawn"), time.time()
