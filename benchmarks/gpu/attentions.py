@@ -1,4 +1,4 @@
-"""Random attention for `make gpu-compiled`: results and gradients of compiled code against eager, where terms cancel too.
+"""Random attention for `make gpu-compiled`: results and gradients against eager, where terms cancel too.
 
 Input: a seed. It draws a dtype, sizes, a function of the scores, and what the values are like: of any sign or of one,
 far from 0, one tensor as queries, keys and values, scores so large that one weight is nearly 1. compiled.py compares;
