@@ -105,9 +105,10 @@ def difference(got: list, eager: list, exact: list | None, dtype: str) -> str:
             return f"result {k}: {int(odd.sum())} of {a.size} are NaN in one only"
         if not finite.any():
             continue
-        scale = max(np.abs(want[finite]).max(), UNITS[dtype] ** 2)
+        scale = np.abs(want[finite]).max()
         if scale <= rounding:  # it cancels: what is left of it is what float32 lost on the way
             scale = rounding / UNITS[dtype]
+        scale = max(scale, UNITS[dtype] ** 2)
         mine, theirs = (np.abs(x - want)[finite].max() / scale for x in (a, b))
         if mine > 2 * theirs + 8 * UNITS[dtype]:
             return f"result {k}: {mine:.1e} from float64, eager {theirs:.1e}"
