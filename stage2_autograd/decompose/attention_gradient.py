@@ -2,11 +2,11 @@
 
 Input: a joint graph of core operators. With p = softmax(s), o = p @ v and g the gradient of o, the gradient of s needs
 sum(p * (g @ v.T)) over each row, which is sum(g * o) (Dao et al., 2022). o is an output, so nothing more is saved, and
-a kernel for the backward goes through the columns once less. In half precision, where products are rounded, and in
-float32 on a GPU, where one kernel does it all. On a GPU also where columns are few, if a kernel takes matrices so wide:
-the kernels of both directions have to agree on the weights. The sum of a row is saved, and weights of scores that are
-rounded anew would not add up to it. Without such a kernel the row's own sum is the better one: where one weight is 1,
-it and that weight's gradient cancel exactly.
+a kernel for the backward goes through the columns once less. In half precision, where products are rounded, if there are
+more columns than v is wide. On a GPU also where columns are few, if a kernel takes matrices so wide: the kernels of both
+directions have to agree on the weights. The sum of a row is saved, and weights of scores that are rounded anew would not
+add up to it. In float32 only for such a kernel, which moves the sum to the mean of what it subtracts it from. Without one
+the row's own sum is better: where one weight is 1, it and that weight's gradient cancel exactly.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from stage0_eager.table.core import core as c
 from stage2_autograd.core_calls import arguments, core_name
 from stage2_autograd.devices import on_gpu
 from stage_contracts import dtype as dt
-from stage_contracts.attention import LARGEST_WIDTH
+from stage_contracts.attention import largest_width
 from stage_contracts.graph import Graph, Node
 from stage_contracts.size_vars import is_open
 from stage_contracts.tensor_meta import TensorMeta
@@ -50,12 +50,15 @@ def _weights_times_gradients(node: Node) -> tuple[Node, Node] | None:
         return None
     for weights, gradients in (product.args, product.args[::-1]):
         found = _product_with(_uncast(weights), _uncast(gradients))
-        width = found[0].val.shape[-1] if found is not None else 0
-        if found is not None and (
-            width < product.val.shape[-1] or (on_gpu(found) and width <= LARGEST_WIDTH)
-        ):
+        if found is not None and _is_better(*found, product.val.shape[-1]):
             return found
     return None
+
+
+def _is_better(result: Node, gradient: Node, columns: int) -> bool:
+    width, dtype = result.val.shape[-1], result.val.dtype
+    taken = on_gpu((result, gradient)) and width <= largest_width(dtype)
+    return taken or (dtype in HALVES and width < columns)
 
 
 def _product_with(weights: Any, gradients: Any) -> tuple[Node, Node] | None:

@@ -18,7 +18,7 @@ from stage3_lowering.lowering.step_uses import StepUses, step_uses
 from stage3_lowering.lowering.terms import Stores, Term, narrowed, stored_terms, walk
 from stage3_lowering.lowering.triton_ops import TRITON_OPS
 from stage_contracts import dtype as dt
-from stage_contracts.attention import FEWEST_ROWS, LARGEST_WIDTH
+from stage_contracts.attention import FEWEST_ROWS, largest_width
 from stage_contracts.blas import Contraction, Matrix, contraction
 from stage_contracts.dtype import DType
 from stage_contracts.index_expr import symbol
@@ -124,7 +124,7 @@ def _kernel(
         or (first.m, first.n) != (last.m, last.k)
         or first.m < FEWEST_ROWS
         or first.n < FEWEST_ROWS
-        or max(first.k, last.n) > LARGEST_WIDTH
+        or max(first.k, last.n) > largest_width(program.buffers[first.c.buffer].meta.dtype)
         or last.a.transposed
         or last.a.offset
     ):

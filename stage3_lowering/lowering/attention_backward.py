@@ -25,7 +25,7 @@ from stage3_lowering.lowering.row_values import moved_to
 from stage3_lowering.lowering.step_uses import StepUses, step_uses
 from stage3_lowering.lowering.terms import Stores, Term, narrowed, stored_terms, walk
 from stage3_lowering.lowering.triton_ops import TRITON_OPS
-from stage_contracts.attention import FEWEST_ROWS, LARGEST_WIDTH
+from stage_contracts.attention import FEWEST_ROWS, largest_width
 from stage_contracts.blas import Contraction, Matrix
 from stage_contracts.index_expr import symbol
 from stage_contracts.loop_ir import LoopNest
@@ -67,7 +67,7 @@ def _match(uses: StepUses, products: Products, number: int, taken: Collection[st
     if kernel.template or kernel.rows or kernel.sizes or step.buffers != kernel.params:
         return None
     given, made = _around(uses, number, products)
-    if len(given) != 2 or not _alike([*given.values()]) or _written_between(uses, [*made], products):
+    if len(given) != 2 or not _alike(program, [*given.values()]) or _written_between(uses, [*made], products):
         return None
     first = next(iter(given.values()))
     nests = by_columns(kernel.nests, first)
@@ -88,10 +88,11 @@ def _around(uses: StepUses, number: int, products: Products) -> tuple[Products, 
     return (given, made) if made and readers == {number, *made} else ({}, {})
 
 
-def _alike(products: list[Contraction]) -> bool:
+def _alike(program: Program, products: list[Contraction]) -> bool:
     one, other = products
     sizes = (one.batch, one.m, one.n) == (other.batch, other.m, other.n)
-    return sizes and min(one.m, one.n) >= FEWEST_ROWS and max(one.k, other.k) <= LARGEST_WIDTH
+    widest = largest_width(program.buffers[one.c.buffer].meta.dtype)
+    return sizes and min(one.m, one.n) >= FEWEST_ROWS and max(one.k, other.k) <= widest
 
 
 def _written_between(uses: StepUses, made: list[int], products: Products) -> bool:
@@ -180,7 +181,7 @@ def _kernels(
     the second; none if a product is neither."""
     writes = {name for n in nests for name in n.writes}
     sides = [by_rows(p, writes, given[0].n) for p in made]
-    if None in sides or not _fit(made, given[0], writes):
+    if None in sides or not _fit(program, made, given[0], writes):
         return (), {}
     own = {side: [p for p, one in zip(made, sides, strict=True) if one is side] for side in (True, False)}
     rows = RowValues(nests, nests, (), {})
@@ -196,9 +197,10 @@ def _kernels(
     return tuple(kernels), rows.buffers
 
 
-def _fit(made: list[Contraction], given: Contraction, written: Collection[str]) -> bool:
+def _fit(program: Program, made: list[Contraction], given: Contraction, written: Collection[str]) -> bool:
     """Whether they are of the given product's batch, and no wider than a kernel takes."""
-    return all(p.batch == given.batch and width_of(p, written) <= LARGEST_WIDTH for p in made)
+    widest = largest_width(program.buffers[given.c.buffer].meta.dtype)
+    return all(p.batch == given.batch and width_of(p, written) <= widest for p in made)
 
 
 def _with_values(kernel: Kernel, values: tuple[LoopNest, ...]) -> Kernel:

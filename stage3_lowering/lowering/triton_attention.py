@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import sympy
@@ -20,7 +19,7 @@ from stage3_lowering.lowering.attention import Softmax, places, softmax_of
 from stage3_lowering.lowering.terms import Term, assuming, walk
 from stage3_lowering.lowering.triton_blocks import is_far, power_of_2
 from stage3_lowering.lowering.triton_ops import POINTERS, TRITON_TYPES
-from stage3_lowering.lowering.triton_precision import Precision, allows_tf32, precision_of
+from stage3_lowering.lowering.triton_precision import allows_tf32, precision_of
 from stage3_lowering.lowering.triton_terms import TermWriter, number
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import DType
@@ -268,7 +267,7 @@ def attention_source(
     depth, width = scores.reduction_ranges[0], product.ranges[-1]
     dtype = metas[kernel.params[0]].dtype
     tiles = tiles or tiles_of(max(block_width(depth), block_width(width)), target.arch, dtype.itemsize)
-    precision = partial(precision_of, dtype, tf32=allows_tf32(target))
+    precision = precision_of(dtype, allows_tf32(target))
     writer = _Writer(kernel, layout, found, tiles, is_far(kernel, metas), precision)
     blocks = -(-layout.rows // tiles.rows)
     body = writer.body(blocks, dtype)
@@ -299,7 +298,7 @@ class _Writer:
     """Writes the body of one kernel."""
 
     def __init__(
-        self, kernel: Kernel, layout: Layout, found: Softmax, tiles: Tiles, far: bool, precision: Precision
+        self, kernel: Kernel, layout: Layout, found: Softmax, tiles: Tiles, far: bool, precision: str
     ) -> None:
         self.precision = precision
         self.kernel, self.layout, self.tiles, self.far = kernel, layout, tiles, far
@@ -361,18 +360,17 @@ class _Writer:
         down, mask = ("column_down < " + str(self.layout.columns), "column_mask") if cut else ("", "")
         values = self._load(f"{v}_ptr + v_at + {v_in}", down, f"width < {self.width}", self.width)
         keys = self._load(f"{k}_ptr + k_at + {k_in}", mask, f"depth_down < {self.depth}", self.depth)
-        precision = self.precision(self.tiles.columns)
         inside = [
             "column = start + tl.arange(0, BLOCK_N)[None, :]",
             "r0 = column",
             *([f"column_mask = column < {self.layout.columns}"] if cut else []),
             f"keys = {keys}",
-            f"scores = tl.dot(queries, keys{self.precision(self.depth)})",
+            f"scores = tl.dot(queries, keys{self.precision})",
             *writer.write(y),
             *self._softmax_lines(writer.text[y], part.masked or not _finite(y), cut),
             "column_down = start + tl.arange(0, BLOCK_N)[:, None]",
             f"values = {values}",
-            f"result = tl.dot(weights.to({TRITON_TYPES[dtype.name]}), values, result * decay{precision})",
+            f"result = tl.dot(weights.to({TRITON_TYPES[dtype.name]}), values, result * decay{self.precision})",
             "top = larger",
         ]
         head = f"for start in tl.range({part.start}, {part.end}, BLOCK_N, num_stages={self.tiles.stages}):"

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import sympy
@@ -124,7 +123,7 @@ class _Side:
     ) -> None:
         self.far, self.rows, self.params = far, kernel.template == BY_ROWS, kernel.params
         tf32 = allows_tf32(target)
-        self.dtype, self.precision = TRITON_TYPES[dtype.name], partial(precision_of, dtype, tf32=tf32)
+        self.dtype, self.precision = TRITON_TYPES[dtype.name], precision_of(dtype, tf32)
         self.exact = dtype.itemsize > 2 and not tf32
         self.given, rest = kernel.nests[:2], kernel.nests[2:]
         values = [n for n in rest if not n.reduction_ranges]
@@ -335,7 +334,7 @@ class _Side:
             if place not in known:
                 known[place] = f"moving_{k}"
                 lines.append(f"moving_{k} = {_load(place, self._below(part), width)}")
-            lines.append(f"{name} = tl.dot(fixed_{k}, tl.trans({known[place]}){self.precision(width)})")
+            lines.append(f"{name} = tl.dot(fixed_{k}, tl.trans({known[place]}){self.precision})")
         return lines, known
 
     def _below(self, part: Part) -> str:
@@ -352,8 +351,8 @@ class _Side:
             if made.operand not in known:
                 known[made.operand] = f"operand_{k}"
                 lines.append(f"operand_{k} = {_load(made.operand, self._below(part), made.width)}")
-            left, precision = f"({text}).to({self.dtype})", self.precision(self.tiles.columns)
-            lines.append(f"made_{k} = tl.dot({left}, {known[made.operand]}, made_{k}{precision})")
+            left = f"({text}).to({self.dtype})"
+            lines.append(f"made_{k} = tl.dot({left}, {known[made.operand]}, made_{k}{self.precision})")
         return [self._head(part), *(INDENT + line for line in lines)]
 
     def _result(self, k: int, made: Made) -> list[str]:

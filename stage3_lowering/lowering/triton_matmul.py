@@ -125,7 +125,7 @@ class _Writer:
         dtype, rounded = self.product.body[0].dtype, self.product.body[-2].dtype
         assert dtype is not None and rounded is not None
         self.dtype, self.rounded = dtype, rounded  # of the operands, and of the result
-        self.precision = precision_of(dtype, self.k, allows_tf32(target))
+        self.precision = precision_of(dtype, allows_tf32(target))
         self.tiles = tiles or tiles_for(self.m, self.n, self.k, self.dtype.itemsize, target.arch)[0]
         self.far = is_far(kernel, metas)
         self.down, self.along = -(-self.m // self.tiles.m), -(-self.n // self.tiles.n)
