@@ -2,11 +2,11 @@
 
 Input: a joint graph of core operators. With p = softmax(s), o = p @ v and g the gradient of o, the gradient of s needs
 sum(p * (g @ v.T)) over each row, which is sum(g * o) (Dao et al., 2022). o is an output, so nothing more is saved, and
-a kernel for the backward goes through the columns once less. In half precision, where products are rounded, if there are
-more columns than v is wide. On a GPU also where columns are few, if a kernel takes matrices so wide: the kernels of both
-directions have to agree on the weights. The sum of a row is saved, and weights of scores that are rounded anew would not
-add up to it. In float32 only for such a kernel, which moves the sum to the mean of what it subtracts it from. Without one
-the row's own sum is better: where one weight is 1, it and that weight's gradient cancel exactly.
+a kernel for the backward goes through the columns once less. In half precision, where products are rounded, if there
+are more columns than v is wide. On a GPU also where columns are few, if a kernel takes matrices so wide: the kernels
+of both directions have to agree on the weights. The sum of a row is saved, and weights of scores that are rounded anew
+would not add up to it. In float32 only for such a kernel, which moves the sum to the mean of what it subtracts it
+from. Without one the row's own sum is better: where one weight is 1, it and that weight's gradient cancel exactly.
 """
 
 from __future__ import annotations
