@@ -20,6 +20,7 @@ from stage3_lowering.lowering.attention import (
     products_of,
     with_kernels,
 )
+from stage3_lowering.lowering.attention_delta import row_sums
 from stage3_lowering.lowering.attention_row_values import RowValues, row_values_of
 from stage3_lowering.lowering.row_values import moved_to
 from stage3_lowering.lowering.step_uses import StepUses, step_uses
@@ -184,8 +185,9 @@ def _kernels(
         return (), {}
     own = {side: [p for p, one in zip(made, sides, strict=True) if one is side] for side in (True, False)}
     rows = RowValues(nests, nests, (), {})
+    sums = row_sums(program, [p.a.buffer for p in given])
     if all(own.values()):
-        rows = row_values_of(nests, given[0].n, {*names, *program.buffers}, program.device)
+        rows = row_values_of(nests, given[0].n, {*names, *program.buffers}, program.device, sums)
     kernels: list[Kernel] = []
     for template, side, between in ((BY_ROWS, True, rows.by_rows), (BY_COLUMNS, False, rows.by_columns)):
         if own[side]:

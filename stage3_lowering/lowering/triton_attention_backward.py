@@ -18,6 +18,7 @@ import sympy
 from stage3_lowering.lowering.affine_masks import Bounds, bounds_of, no_row_is_empty, turned
 from stage3_lowering.lowering.attention import places
 from stage3_lowering.lowering.attention_backward import BY_ROWS
+from stage3_lowering.lowering.attention_delta import Delta, delta_of, slope_of
 from stage3_lowering.lowering.row_values import moved_to
 from stage3_lowering.lowering.terms import Term, assuming, narrowed, stored_terms, walk
 from stage3_lowering.lowering.triton_attention import (
@@ -140,6 +141,7 @@ class _Side:
         self.stores = stored_terms([*between, *values], keep_roundings=False)
         self.values = {key: term for key, term in self.stores.items() if key[0] in {n.name for n in values}}
         self.made = [self._made(nest) for nest in after]
+        self.delta = self._delta()
         self.valid = self._valid()
         self.tiles = tiles or self._tiles_of(target.arch, dtype)
         self.cut = self.moving_size % self.tiles.columns != 0
@@ -163,6 +165,11 @@ class _Side:
         return Made(
             nest, term, scale, width, pointer(nest, 2 if is_left else 0, down), pointer(nest, -1, out)
         )
+
+    def _delta(self) -> Delta | None:
+        """The row's delta that this kernel corrects: a value that is no more than a load."""
+        sums = [term.args[0] for term in self.values.values() if term.op == "load"]
+        return delta_of((m.term for m in self.made), sums) if self.rows else None
 
     def _valid(self) -> dict[Term, bool]:
         """The conditions without which every matrix is zero."""
@@ -191,6 +198,7 @@ class _Side:
             *self._values(writer),
             *lines,
             *(line for part in parts for line in self._loop(part, writer.copy())),
+            *self._shift(writer),
             *(line for k, made in enumerate(self.made) for line in self._result(k, made)),
         ]
 
@@ -236,10 +244,14 @@ class _Side:
         return [*comments(self.given[k]), f"fixed_{k} = {load}"]
 
     def _starts(self) -> list[str]:
-        return [
-            f"made_{k} = tl.full([BLOCK_FIXED, {block_width(m.width)}], 0.0, tl.float32)"
+        names = ["made", *(["slope"] if self.delta else [])]
+        lines = [
+            f"{name}_{k} = tl.full([BLOCK_FIXED, {block_width(m.width)}], 0.0, tl.float32)"
+            for name in names
             for k, m in enumerate(self.made)
         ]
+        sums = ("lacking", "of_weights") if self.delta else ()
+        return [*lines, *(f"{name} = tl.full([BLOCK_FIXED, 1], 0.0, tl.float32)" for name in sums)]
 
     def _sum(self, nest: LoopNest, writer: TermWriter) -> list[str]:
         """A sum over each row's elements, which the terms of `writer` load."""
@@ -259,14 +271,26 @@ class _Side:
         writer.text |= {t: name for t in loads if t.op == "load" and t.args[0] == nest.name}
         return [*lines, f"{name} = tl.sum({own.text[term.args[1]]}, 1)[:, None]"]
 
-    def _values(self, writer: TermWriter) -> list[str]:
+    def _values(self, writer: TermWriter, corrected: bool = False) -> list[str]:
         """The values of rows that the other kernel loads."""
         lines: list[str] = []
         mask = f", {self.fixed_mask}" * bool(self.fixed_mask)
         for (buffer, place), term in self.values.items():
-            lines += writer.write(term)
-            lines.append(f"tl.store({buffer}_ptr + {print_index(place)}, {writer.text[term]}{mask})")
+            if corrected == (self.delta is not None and term is self.delta.load):
+                lines += writer.write(term)
+                shift = " + shift" * corrected
+                lines.append(f"tl.store({buffer}_ptr + {print_index(place)}, {writer.text[term]}{shift}{mask})")
         return lines
+
+    def _shift(self, writer: TermWriter) -> list[str]:
+        """What delta lacks, and the results and the row's value with the right one (attention_delta.py)."""
+        if self.delta is None:
+            return []
+        return [
+            "shift = tl.where(of_weights > 0.0, lacking / of_weights, 0.0)",
+            *(f"made_{k} -= shift * slope_{k}" for k in range(len(self.made))),
+            *self._values(writer, corrected=True),
+        ]
 
     def _loop(self, part: Part, writer: TermWriter) -> list[str]:
         cut = part.masked and self.cut
@@ -299,10 +323,26 @@ class _Side:
                 inside.append(f"operand_{k} = {_load(made.operand, below, made.width)}")
             left, precision = f"({text}).to({self.dtype})", self.precision(self.tiles.columns)
             inside.append(f"made_{k} = tl.dot({left}, {known[made.operand]}, made_{k}{precision})")
+            if self.delta is not None:
+                inside += self._corrected(k, term, known[made.operand], mask if cut else "", writer)
         head = (
             f"for start in tl.range({part.start}, {part.end}, BLOCK_MOVING, num_stages={self.tiles.stages}):"
         )
         return [head, *(INDENT + line for line in inside)]
+
+    def _corrected(self, k: int, term: Term, operand: str, mask: str, writer: TermWriter) -> list[str]:
+        """What delta lacks so far, and what the result changes by with delta: so little that one tf32 is enough."""
+        delta = delta_of([term], [self.delta.load.args[0]]) if self.delta else None
+        assert delta is not None
+        slope = slope_of(term, delta)
+        lines = writer.write(slope)
+        text = {
+            name: f"tl.where({mask}, {writer.text[one]}, 0.0)" if mask else writer.text[one]
+            for name, one in (("slope", slope), ("lacking", delta.product), ("of_weights", delta.weights))
+        }
+        if k == 0:
+            lines += [f"{name} += tl.sum({text[name]}, 1)[:, None]" for name in ("lacking", "of_weights")]
+        return [*lines, f'slope_{k} = tl.dot({text["slope"]}, {operand}, slope_{k}, input_precision="tf32")']
 
     def _result(self, k: int, made: Made) -> list[str]:
         buffer, at, inner = made.result
