@@ -26,6 +26,7 @@ from stage3_lowering.lowering.row_values import moved_to
 from stage3_lowering.lowering.step_uses import StepUses, step_uses
 from stage3_lowering.lowering.terms import Stores, Term, narrowed, stored_terms, walk
 from stage3_lowering.lowering.triton_ops import TRITON_OPS
+from stage_contracts import dtype as dt
 from stage_contracts.attention import FEWEST_ROWS, LARGEST_WIDTH
 from stage_contracts.blas import Contraction, Matrix
 from stage_contracts.index_expr import symbol
@@ -185,7 +186,8 @@ def _kernels(
         return (), {}
     own = {side: [p for p, one in zip(made, sides, strict=True) if one is side] for side in (True, False)}
     rows = RowValues(nests, nests, (), {})
-    sums = row_sums(program, [p.a.buffer for p in given])
+    is_float32 = program.buffers[given[0].c.buffer].meta.dtype is dt.float32
+    sums = row_sums(program, [p.a.buffer for p in given]) if is_float32 else set()
     if all(own.values()):
         rows = row_values_of(nests, given[0].n, {*names, *program.buffers}, program.device, sums)
     kernels: list[Kernel] = []

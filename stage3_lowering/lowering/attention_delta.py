@@ -6,6 +6,10 @@ and delta were rounded on different ways: where they nearly cancel, what is left
 So the kernel over queries adds up p * (dp - delta) and p. Their quotient is what this delta lacks, `shift`. The
 gradients of scores are linear in delta: the kernel's result less shift times the same product with p in the place of
 p * (dp - delta) is its result with the right delta, without a second loop.
+
+Weights are computed again as powers of a score less one number of the row (attention_row_values.py), whose last bit is
+an error of all weights of the row. One over their sum is a factor that makes them add up to 1 again: the kernel over
+queries scales its result by it, the one over keys each weight. In a Program that factor is the constant 1.
 """
 
 from __future__ import annotations

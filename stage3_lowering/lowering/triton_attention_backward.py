@@ -141,7 +141,7 @@ class _Side:
         self.stores = stored_terms([*between, *values], keep_roundings=False)
         self.values = {key: term for key, term in self.stores.items() if key[0] in {n.name for n in values}}
         self.made = [self._made(nest) for nest in after]
-        self.delta = self._delta()
+        self.delta = self._delta() if self.rows and dtype is dt.float32 else None
         self.valid = self._valid()
         self.tiles = tiles or self._tiles_of(target.arch, dtype)
         self.cut = self.moving_size % self.tiles.columns != 0
@@ -167,9 +167,9 @@ class _Side:
         )
 
     def _delta(self) -> Delta | None:
-        """The row's delta that this kernel corrects: a value that is no more than a load."""
-        sums = [term.args[0] for term in self.values.values() if term.op == "load"]
-        return delta_of((m.term for m in self.made), sums) if self.rows else None
+        """The row's delta that this kernel corrects: a value that is no more than a load, or a sum of its own."""
+        sums = {term.args[0] for term in self.values.values() if term.op == "load"}
+        return delta_of((m.term for m in self.made), sums | {n.name for n in self.sums})
 
     def _valid(self) -> dict[Term, bool]:
         """The conditions without which every matrix is zero."""
@@ -276,19 +276,21 @@ class _Side:
         lines: list[str] = []
         mask = f", {self.fixed_mask}" * bool(self.fixed_mask)
         for (buffer, place), term in self.values.items():
-            if corrected == (self.delta is not None and term is self.delta.load):
+            if corrected == (term.op in ("load", "constant")):
                 lines += writer.write(term)
-                shift = " + shift" * corrected
-                lines.append(f"tl.store({buffer}_ptr + {print_index(place)}, {writer.text[term]}{shift}{mask})")
+                text = f"{writer.text[term]} + shift" if term.op == "load" else writer.text[term]
+                text = "factor" if term.op == "constant" else text
+                lines.append(f"tl.store({buffer}_ptr + {print_index(place)}, {text}{mask})")
         return lines
 
     def _shift(self, writer: TermWriter) -> list[str]:
-        """What delta lacks, and the results and the row's value with the right one (attention_delta.py)."""
+        """What delta lacks, the weights' factor, and results and values with both (attention_delta.py)."""
         if self.delta is None:
             return []
         return [
             "shift = tl.where(of_weights > 0.0, lacking / of_weights, 0.0)",
-            *(f"made_{k} -= shift * slope_{k}" for k in range(len(self.made))),
+            "factor = tl.where(of_weights > 0.0, 1.0 / of_weights, 1.0)",
+            *(f"made_{k} = (made_{k} - shift * slope_{k}) * factor" for k in range(len(self.made))),
             *self._values(writer, corrected=True),
         ]
 
