@@ -1,4 +1,4 @@
-"""Products of float32 matrices as a GPU rounds them, in NumPy: what NumPy's own, which adds up in blocks, does not show.
+"""Products of float32 matrices as a GPU rounds them, in NumPy, whose own add up in blocks and show less.
 
 Input: two matrices, and one to add to. A worker process that interprets Triton kernels (triton_worker.py) multiplies
 with one of these, by its name; tests multiply with it what eager would.

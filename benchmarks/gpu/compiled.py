@@ -105,11 +105,12 @@ def difference(got: list, eager: list, exact: list | None, dtype: str) -> str:
             return f"result {k}: {int(odd.sum())} of {a.size} are NaN in one only"
         if not finite.any():
             continue
-        scale = max(np.abs(want[finite]).max(), UNITS[dtype] ** 2)
-        if scale <= rounding:  # it cancels: what is left of it is what float32 lost on the way
-            scale = rounding / UNITS[dtype]
-        mine, theirs = (np.abs(x - want)[finite].max() / scale for x in (a, b))
-        if mine > 2 * theirs + 8 * UNITS[dtype]:
+        largest, allowed = np.abs(want[finite]).max(), 8 * UNITS[dtype]
+        scale = max(largest, UNITS[dtype] ** 2)
+        if largest <= rounding:  # it cancels: what is left of it is what its terms lost on the way, to a half once
+            scale, allowed = rounding / UNITS["float32"], max(8 * UNITS["float32"], UNITS[dtype] / 4)
+        mine, theirs = (np.abs(x - want)[finite].max() / (scale or 1) for x in (a, b))
+        if mine > 2 * theirs + allowed:
             return f"result {k}: {mine:.1e} from float64, eager {theirs:.1e}"
     return ""
 
@@ -236,6 +237,32 @@ def random_long_rows(seed: int) -> tuple[str, list[tuple[str, int]], Callable]:
     return dtype, [("x", rows), ("y", columns)], function
 
 
+SCORES = {
+    "plain": lambda s: s,
+    "causal": lambda s: ct.where(
+        ct.arange(s.shape[0], device=s.device)[:, None] >= ct.arange(s.shape[1], device=s.device), s, -ct.inf
+    ),
+    "soft cap": lambda s: (s / 4).tanh() * 4,
+}
+
+
+def random_attention(seed: int) -> tuple[str, list[tuple[str, int]], Callable]:
+    """Attention of values of one sign, whose gradients are small differences of large sums. The result is scaled."""
+    rng = random.Random(seed)
+    dtype = rng.choice(("float32", *DTYPES))
+    rows, width = rng.choice([33, 64, 100, 257]), rng.choice([32, 64, 100, 128, 130, 200])
+    score, scale, gain = SCORES[rng.choice([*SCORES])], rng.choice([0.02, 0.1, 1.0]), rng.choice([1.0, 10.0])
+    of_itself, shift = rng.random() < 0.5, rng.choice([0.0, 1.0, 4.0])
+
+    def function(x: Any, y: Any) -> Any:
+        value = y.abs() + shift
+        query, key = (value, value) if of_itself else (x, y)
+        result = score((query @ key.transpose(-1, -2)) * scale).softmax(-1) @ value
+        return result * gain, query
+
+    return dtype, [("x", rows), ("y", width)], function
+
+
 def like(value: Any, other: Any) -> Any:
     """`other` brought to where it broadcasts with `value`: its mean where it does not."""
     return other if other.shape == value.shape else other.mean()
@@ -291,11 +318,12 @@ def most_of_five(run: Callable[[int, int, str], str], seed: int, device: str) ->
     return wrong[0] if 2 * len(wrong) > len(found) else ""
 
 
-def run_draw(program: Callable, seed: int, draw: int, device: str) -> str:
+def run_draw(program: Callable, seed: int, draw: int, device: str, always: bool = False) -> str:
+    """What is wrong with one draw of a program; `always`: with gradients, not of every third only."""
     dtype, ((_, rows), (_, columns)), function = program(seed)
     draws = np.random.default_rng([seed, draw] if draw else seed).standard_normal((2, rows, columns))
     given = [Tensor(d.astype(np.float32)).to(device).to(getattr(ct, dtype)) for d in draws]
-    gradients = seed % 3 == 0
+    gradients = always or seed % 3 == 0
 
     def call(run: Callable, tensors: list) -> list[np.ndarray]:
         leaves = [t.detach().clone().requires_grad_(gradients) for t in tensors]
@@ -386,6 +414,7 @@ RUN: dict[str, Callable[..., str]] = {
     "operators": run_operator,
     "programs": partial(most_of_five, partial(run_draw, random_program)),
     "rows": partial(most_of_five, partial(run_draw, random_long_rows)),
+    "attention": partial(most_of_five, partial(run_draw, random_attention, always=True)),
     "networks": partial(most_of_five, run_network),
     "bits": run_bits,
 }
@@ -427,6 +456,7 @@ def main() -> int:
     seeds = options.seeds or range(options.first, options.first + options.programs)
     programs: list[Task] = [("programs", s) for s in seeds if "programs" in options.only]
     programs += [("rows", s) for s in options.seeds or seeds[::4] if "rows" in options.only]
+    programs += [("attention", s) for s in options.seeds or seeds[::4] if "attention" in options.only]
     bits = BITS if "bits" in options.only else ()
     nets = options.seeds or range(options.first, options.first + options.networks)
     nets = nets if "networks" in options.only else ()
