@@ -18,13 +18,12 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from stage3_lowering.lowering.terms import Term, rebuilt, walk
+from stage3_lowering.lowering.terms import Stores, Term, rebuilt, stored_terms, walk
 from stage_contracts import dtype as dt
 from stage_contracts.index_expr import symbol
 from stage_contracts.program import Program
 
 COLUMN = symbol("r0")
-SUM = {"load", "cast", "mul", "reduction", "store"}
 
 
 @dataclass(frozen=True)
@@ -38,13 +37,29 @@ class Delta:
 
 def row_sums(program: Program, of: Collection[str]) -> set[str]:
     """The buffers that are sums over rows of one of these buffers times another, as sum(g * o)."""
-    nests = (nest for kernel in program.kernels.values() for nest in kernel.nests)
+    kernels = (kernel for kernel in program.kernels.values() if not kernel.template)
     return {
         name
-        for nest in nests
-        if "reduction" in nest.ops and {*nest.ops} <= SUM and len(nest.reads) == 2 and {*nest.reads} & {*of}
-        for name in nest.writes
+        for kernel in kernels
+        for nest in kernel.nests
+        if "reduction" in nest.ops
+        for name in _sums_of(stored_terms([nest], keep_roundings=False), of)
     }
+
+
+def _sums_of(stores: Stores, of: Collection[str]) -> list[str]:
+    """The buffers where a nest stores such a sum; it may make the factor itself, and store it, too."""
+    made = {term for (buffer, _), term in stores.items() if buffer in of}
+
+    def is_factor(term: Term) -> bool:
+        return term in made or (term.op == "load" and term.args[0] in of)
+
+    sums = ((buffer, term.args[1]) for (buffer, _), term in stores.items() if _is_sum(term))
+    return [buffer for buffer, inner in sums if inner.op == "mul" and any(map(is_factor, inner.operands))]
+
+
+def _is_sum(term: Term) -> bool:
+    return term.op == "reduction" and term.args[0] == "sum"
 
 
 def delta_of(terms: Iterable[Term], sums: Collection[str]) -> Delta | None:
@@ -65,7 +80,9 @@ def slope_of(term: Term, delta: Delta) -> Term:
     def changed(part: Term, args: tuple[Any, ...]) -> Term:
         if part is delta.product:
             return delta.weights
-        return part if args == part.args else Term(part.op, args, part.dtype, f"{part.name}_slope", part.origins)
+        return (
+            part if args == part.args else Term(part.op, args, part.dtype, f"{part.name}_slope", part.origins)
+        )
 
     return rebuilt(term, changed)
 
