@@ -87,12 +87,13 @@ def run_in_interpreter(
     inputs: Sequence[Any],
     eager: EagerTable | None = None,
     constants: Mapping[str, Any] | None = None,
+    product: str = "",
 ) -> tuple[Any, ...]:
-    """Run an emitted Program on NumPy arrays: kernels in Triton's interpreter, every access checked for
-    bounds."""
+    """Run an emitted Program on NumPy arrays: kernels in Triton's interpreter, every access checked for bounds.
+    `product`: how kernels multiply matrices of float32, as a GPU (gpu_products.py) or, with "", as NumPy."""
     texts, values = _texts(program), sizes_of(program, inputs)
     sizes = {str(name): value for name, value in values.items()}
-    run = lambda step, storage: _interpret(program, step, texts[step.kernel], storage, sizes)  # noqa: E731
+    run = lambda step, storage: _interpret(program, step, texts[step.kernel], storage, sizes, product)  # noqa: E731
     return run_steps(at_sizes(program, values), inputs, run, eager or EAGER, constants)
 
 
@@ -100,7 +101,9 @@ def _texts(program: Program) -> dict[str, str]:
     return {unit.kernels[0]: unit.text for unit in program.units if unit.language == "triton"}
 
 
-def _interpret(program: Program, step: Launch, text: str, storage: Storage, sizes: Mapping[str, int]) -> None:
+def _interpret(
+    program: Program, step: Launch, text: str, storage: Storage, sizes: Mapping[str, int], product: str
+) -> None:
     kernel, interpreter = program.kernels[step.kernel], worker("interpret")
     values = {symbol(name): value for name, value in sizes.items()}
     grid = [
@@ -117,6 +120,7 @@ def _interpret(program: Program, step: Launch, text: str, storage: Storage, size
         constants=kernel.grid["constants"],
         arrays=paths,
         table=[kernel.rows, len(kernel.columns), *kernel.grid["table"]] if kernel.rows else [],
+        product=product,
     )
     for path, name in zip(paths, step.buffers, strict=True):
         storage[name] = np.load(path).view(storage[name].dtype)

@@ -187,15 +187,18 @@ def multiply_bfloat16(interpreter: Any) -> None:
     interpreter.InterpreterBuilder.create_dot = dot
 
 
-def multiply_in_a_chain(interpreter: Any) -> None:
-    """Float32 products as a GPU's cores add them up, one term after another, rounded each time; NumPy's are closer."""
+def multiply_float32(interpreter: Any, chosen: list[str]) -> None:
+    """A product of float32 matrices as the last of `chosen` has it, one of gpu_products.py; NumPy's for ""."""
+    from gpu_products import PRODUCTS, as_tf32
 
-    def dot(self: Any, a: Any, b: Any, total: Any, *_: Any) -> Any:
-        left, right = (x.data.astype(np.float64) for x in (a, b))
-        result = total.data.astype(np.float32)
-        for k in range(left.shape[-1]):
-            result = (result + left[..., :, k, None] * right[..., None, k, :]).astype(np.float32)
-        return interpreter.TensorHandle(result, total.dtype.scalar)
+    create_dot = interpreter.InterpreterBuilder.create_dot
+
+    def dot(self: Any, a: Any, b: Any, d: Any, precision: Any, *rest: Any) -> Any:
+        if not chosen[-1] or a.data.dtype != np.float32:
+            return create_dot(self, a, b, d, precision, *rest)
+        tf32 = "TF32" in str(precision) and "x3" not in str(precision)
+        left, right = (as_tf32(np.ascontiguousarray(x.data)) if tf32 else x.data for x in (a, b))
+        return interpreter.TensorHandle(PRODUCTS[chosen[-1]](left, right, d.data), d.dtype.scalar)
 
     interpreter.InterpreterBuilder.create_dot = dot
 
@@ -263,14 +266,14 @@ class Interpreter:
         from triton.language.extra import libdevice
 
         self.ranges: list[tuple[int, int]] = []
+        self.product = [""]
         give_libdevice_bodies(interpreter, tl, libdevice)
         allow_loops(interpreter)
         repeat_scalars(interpreter)
         reduce_in_pairs(interpreter)
         round_bfloat16(interpreter)
         multiply_bfloat16(interpreter)
-        if os.environ.get("CUTAWAY_INTERPRET_PRODUCTS") == "chain":
-            multiply_in_a_chain(interpreter)
+        multiply_float32(interpreter, self.product)
         check_bounds(interpreter, self.ranges)
 
     def run(
@@ -282,13 +285,15 @@ class Interpreter:
         constants: dict,
         arrays: list[np.ndarray],
         table: list[int],
+        product: str = "",
     ) -> None:
-        """Run the kernel over its grid; `arrays` are one-dimensional and written in place.
+        """Run the kernel over its grid; `arrays` are one-dimensional and written in place. `product`: how it multiplies
+        matrices of float32.
 
         `table`: rows and columns of a kernel that runs over a table, then what stands in it before the pointers; the
         last arrays are the columns, row by row.
         """
-        given = arrays
+        given, self.product[:] = arrays, [product]
         if table:
             rows, columns, *fixed = table
             apart = len(arrays) - rows * columns

@@ -52,7 +52,9 @@ def drawn(seed: int, draw: int = 0) -> tuple[str, list[np.ndarray], Callable[...
     columns = rows if rng.random() < 0.6 else rng.choice([20, 64, 150])
     same = rng.random() < 0.3
     change, like = SCORES[rng.choice([*SCORES])], VALUES[rng.choice([*VALUES][: 2 if same else 3])]
-    scale = rng.choice([1.0, 1.0, 1.0 if same else 3.0]) / width**0.5  # scores of hundreds lose digits in any way
+    scale = (
+        rng.choice([1.0, 1.0, 1.0 if same else 3.0]) / width**0.5
+    )  # scores of hundreds lose digits in any way
     if change is not SCORES["plain"]:
         columns = rows
     shapes = [(heads, rows, width)] if same else [(heads, n, width) for n in (rows, columns, columns)]

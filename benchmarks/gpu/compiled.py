@@ -87,7 +87,7 @@ def difference(got: list, eager: list, exact: list | None, dtype: str) -> str:
     sizes = [
         np.abs(wide(a)[np.isfinite(wide(a))]).max(initial=0) for a in exact or eager if a.dtype.kind == "f"
     ]
-    rounding = 4 * UNITS["float32"] * max(sizes, default=0)  # of each of many terms
+    rounding = UNITS["float32"] * max(sizes, default=0)
     for k, (a, b) in enumerate(zip(got, eager, strict=True)):
         if (a.dtype, a.shape) != (b.dtype, b.shape):
             return f"result {k} is {a.dtype}{a.shape}, eager's {b.dtype}{b.shape}"
@@ -105,12 +105,14 @@ def difference(got: list, eager: list, exact: list | None, dtype: str) -> str:
             return f"result {k}: {int(odd.sum())} of {a.size} are NaN in one only"
         if not finite.any():
             continue
-        scale = np.abs(want[finite]).max()
-        if scale <= rounding:  # it cancels: what is left of it is what float32 lost on the way
-            scale = rounding / UNITS[dtype]
-        scale = max(scale, UNITS[dtype] ** 2)
-        mine, theirs = (np.abs(x - want)[finite].max() / scale for x in (a, b))
-        if mine > 2 * theirs + 8 * UNITS[dtype]:
+        largest, allowed = np.abs(want[finite]).max(), 8 * UNITS[dtype]
+        scale = max(largest, UNITS[dtype] ** 2)
+        if (
+            largest <= rounding
+        ):  # it cancels: what is left of it is what its terms lost on the way, to a half once
+            scale, allowed = rounding / UNITS["float32"], max(8 * UNITS["float32"], UNITS[dtype] / 4)
+        mine, theirs = (np.abs(x - want)[finite].max() / (scale or 1) for x in (a, b))
+        if mine > 2 * theirs + allowed:
             return f"result {k}: {mine:.1e} from float64, eager {theirs:.1e}"
     return ""
 

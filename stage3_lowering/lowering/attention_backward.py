@@ -20,11 +20,13 @@ from stage3_lowering.lowering.attention import (
     products_of,
     with_kernels,
 )
+from stage3_lowering.lowering.attention_delta import row_sums
 from stage3_lowering.lowering.attention_row_values import RowValues, row_values_of
 from stage3_lowering.lowering.row_values import moved_to
 from stage3_lowering.lowering.step_uses import StepUses, step_uses
 from stage3_lowering.lowering.terms import Stores, Term, narrowed, stored_terms, walk
 from stage3_lowering.lowering.triton_ops import TRITON_OPS
+from stage_contracts import dtype as dt
 from stage_contracts.attention import FEWEST_ROWS, largest_width
 from stage_contracts.blas import Contraction, Matrix
 from stage_contracts.index_expr import symbol
@@ -185,8 +187,10 @@ def _kernels(
         return (), {}
     own = {side: [p for p, one in zip(made, sides, strict=True) if one is side] for side in (True, False)}
     rows = RowValues(nests, nests, (), {})
+    is_float32 = program.buffers[given[0].c.buffer].meta.dtype is dt.float32
+    sums = row_sums(program, [p.a.buffer for p in given]) if is_float32 else set()
     if all(own.values()):
-        rows = row_values_of(nests, given[0].n, {*names, *program.buffers}, program.device)
+        rows = row_values_of(nests, given[0].n, {*names, *program.buffers}, program.device, sums)
     kernels: list[Kernel] = []
     for template, side, between in ((BY_ROWS, True, rows.by_rows), (BY_COLUMNS, False, rows.by_columns)):
         if own[side]:

@@ -13,15 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stage3_lowering.lowering.attention import places
+from stage3_lowering.lowering.attention_delta import COLUMN, delta_of
 from stage3_lowering.lowering.terms import Term, rebuilt, stored_terms, walk
 from stage3_lowering.lowering.triton_attention import LOG2_E, pulled
 from stage_contracts import dtype as dt
-from stage_contracts.index_expr import symbol
 from stage_contracts.loop_ir import Instr, LoopNest, Value
 from stage_contracts.program import Buffer
 from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
-
-COLUMN = symbol("r0")
 
 
 @dataclass(frozen=True)
@@ -34,12 +32,19 @@ class RowValues:
     buffers: Mapping[str, Buffer]
 
 
-def row_values_of(nests: Sequence[LoopNest], columns: int, taken: Collection[str], device: Any) -> RowValues:
-    """The nests with each row's values apart. Where there are none, the nests as they are."""
+def row_values_of(
+    nests: Sequence[LoopNest], columns: int, taken: Collection[str], device: Any, sums: Collection[str]
+) -> RowValues:
+    """The nests with each row's values apart. Where there are none, the nests as they are. `sums`: those of which
+    one may be a delta; then that and a factor of the weights are values, too, that the kernel over queries makes as
+    attention_delta.py says."""
     stores = stored_terms(nests, keep_roundings=False)
     made: dict[int, Term] = {}
     weights = {key: rebuilt(term, _weight, made) for key, term in stores.items()}
-    found = list(dict.fromkeys(t for term in weights.values() for t in _of_rows(term)))
+    delta = delta_of(weights.values(), sums)
+    factor = Term("constant", (1.0,), dt.float32, "factor")
+    corrected = [delta.load, factor] if delta else []
+    found = list(dict.fromkeys([*(t for term in weights.values() for t in _of_rows(term)), *corrected]))
     if not found:
         return RowValues((*nests,), (*nests,), (), {})
     ranges = nests[0].ranges
@@ -50,7 +55,15 @@ def row_values_of(nests: Sequence[LoopNest], columns: int, taken: Collection[str
         id(term): Term("load", (name, place), dt.float32, f"{name}_val", term.origins)
         for name, term in zip(names, found, strict=False)
     }
-    moved = {key: rebuilt(term, _same, dict(loads)) for key, term in weights.items()}
+
+    def scaled(part: Term, args: tuple[Any, ...]) -> Term:
+        one = _same(part, args)
+        if delta is None or part is not delta.weights:
+            return one
+        return Term("mul", (one, loads[id(factor)]), dt.float32, f"{part.name}_sure", part.origins)
+
+    known = dict(loads)
+    moved = {key: rebuilt(term, scaled, known) for key, term in weights.items()}
     values = tuple(
         LoopNest(name, ranges, (), _body({(name, place): term}), nests[0].origins)
         for name, term in zip(names, found, strict=False)

@@ -17,6 +17,7 @@ import sympy
 from stage3_lowering.lowering.affine_masks import Bounds, bounds_of, no_row_is_empty, turned
 from stage3_lowering.lowering.attention import places
 from stage3_lowering.lowering.attention_backward import BY_ROWS
+from stage3_lowering.lowering.attention_delta import Delta, delta_of, slope_of
 from stage3_lowering.lowering.row_values import moved_to
 from stage3_lowering.lowering.terms import Term, assuming, narrowed, stored_terms, walk
 from stage3_lowering.lowering.triton_attention import (
@@ -122,9 +123,7 @@ class _Side:
         self, kernel: Kernel, far: bool, target: Target, dtype: DType, tiles: Tiles | None = None
     ) -> None:
         self.far, self.rows, self.params = far, kernel.template == BY_ROWS, kernel.params
-        tf32 = allows_tf32(target)
-        self.dtype, self.precision = TRITON_TYPES[dtype.name], precision_of(dtype, tf32)
-        self.exact = dtype.itemsize > 2 and not tf32
+        self.dtype, self.precision = TRITON_TYPES[dtype.name], precision_of(dtype, allows_tf32(target))
         self.given, rest = kernel.nests[:2], kernel.nests[2:]
         values = [n for n in rest if not n.reduction_ranges]
         between = [n for n in rest if n.reduction_ranges and "reduction" not in n.ops]
@@ -138,6 +137,7 @@ class _Side:
         self.stores = stored_terms([*between, *values], keep_roundings=False)
         self.values = {key: term for key, term in self.stores.items() if key[0] in {n.name for n in values}}
         self.made = [self._made(nest) for nest in after]
+        self.delta = self._delta() if self.rows and dtype is dt.float32 else None
         self.valid = self._valid()
         self.tiles = tiles or self._tiles_of(target.arch, dtype)
         self.cut = self.moving_size % self.tiles.columns != 0
@@ -162,6 +162,11 @@ class _Side:
             nest, term, scale, width, pointer(nest, 2 if is_left else 0, down), pointer(nest, -1, out)
         )
 
+    def _delta(self) -> Delta | None:
+        """The row's delta that this kernel corrects: a value that is no more than a load, or a sum of its own."""
+        sums = {term.args[0] for term in self.values.values() if term.op == "load"}
+        return delta_of((m.term for m in self.made), sums | {n.name for n in self.sums})
+
     def _valid(self) -> dict[Term, bool]:
         """The conditions without which every matrix is zero."""
         each = [valid_conditions(m.term, 0.0) for m in self.made]
@@ -184,11 +189,12 @@ class _Side:
             *self._widths(),
             *(line for k in (0, 1) for line in self._fixed_block(k)),
             *self._starts(),
-            *lines,
-            *(line for nest in self.sums for line in self._sum(nest, writer, parts)),
+            *(line for nest in self.sums for line in self._sum(nest, writer)),
             *writer.before([m.term for m in self.made]),
             *self._values(writer),
+            *lines,
             *(line for part in parts for line in self._loop(part, writer.copy())),
+            *self._shift(writer),
             *(line for k, made in enumerate(self.made) for line in self._result(k, made)),
         ]
 
@@ -234,12 +240,16 @@ class _Side:
         return [*comments(self.given[k]), f"fixed_{k} = {load}"]
 
     def _starts(self) -> list[str]:
-        return [
-            f"made_{k} = tl.full([BLOCK_FIXED, {block_width(m.width)}], 0.0, tl.float32)"
+        names = ["made", *(["slope"] if self.delta else [])]
+        lines = [
+            f"{name}_{k} = tl.full([BLOCK_FIXED, {block_width(m.width)}], 0.0, tl.float32)"
+            for name in names
             for k, m in enumerate(self.made)
         ]
+        sums = ("lacking", "of_weights") if self.delta else ()
+        return [*lines, *(f"{name} = tl.full([BLOCK_FIXED, 1], 0.0, tl.float32)" for name in sums)]
 
-    def _sum(self, nest: LoopNest, writer: TermWriter, parts: list[Part]) -> list[str]:
+    def _sum(self, nest: LoopNest, writer: TermWriter) -> list[str]:
         """A sum over each row's elements, which the terms of `writer` load."""
         names = [*(f"b{k}" for k in range(len(self.layout.batch))), "row"]
         places = [sympy.Symbol(name) for name in names]
@@ -256,104 +266,86 @@ class _Side:
         name = f"{nest.name}_sum"  # by its buffer: the kernel that it comes from had names of its own
         writer.text |= {t: name for t in loads if t.op == "load" and t.args[0] == nest.name}
         lines.append(f"{name} = tl.sum({own.text[term.args[1]]}, 1)[:, None]")
-        lines += self._to_the_mean(nest.name, name, writer, parts)
         if buffer in self.params:  # the kernel over keys reads it
             lines.append(f"tl.store({buffer}_ptr + {print_index(place)}, {name}{self._row_mask()})")
         return lines
 
-    def _to_the_mean(self, buffer: str, name: str, writer: TermWriter, parts: list[Part]) -> list[str]:
-        """Lines that move the sum to the weighted mean of what it is taken from: p * (x - mean), and mean as x is here.
-
-        Both are the same number, but x comes by one product and the sum by another; where their difference is small,
-        what the two round is most of it, for all of a row. In float32 only: a half is rounded more than that.
-        """
-        found = _centred(self.made[0].term, buffer)
-        if not self.exact or found is None:
-            return []
-        return [
-            *writer.before([*found[:2]]),
-            "above = tl.full([BLOCK_FIXED, 1], 0.0, tl.float32)",
-            "weight = tl.full([BLOCK_FIXED, 1], 0.0, tl.float32)",
-            *(line for part in parts for line in self._mean_loop(part, buffer, writer.copy())),
-            f"{name} += above / weight",
-        ]
-
-    def _mean_loop(self, part: Part, buffer: str, writer: TermWriter) -> list[str]:
-        term = self._terms_of(part)[0]
-        lines, _ = self._moving_block(part, [term], writer)
-        found = _centred(term, buffer)
-        assert found is not None  # conditions that hold change what is around it
-        weights, _, product = found
-        mask = writer.masks[1]
-        for made, total in ((product, "above"), (weights, "weight")):
-            lines += writer.write(made)
-            text = f"tl.where({mask}, {writer.text[made]}, 0.0)" if mask else writer.text[made]
-            lines.append(f"{total} += tl.sum({text}, 1)[:, None]")
-        return [self._head(part), *(INDENT + line for line in lines)]
-
-    def _values(self, writer: TermWriter) -> list[str]:
+    def _values(self, writer: TermWriter, corrected: bool = False) -> list[str]:
         """The values of rows that the other kernel loads."""
         lines: list[str] = []
         for (buffer, place), term in self.values.items():
-            lines += writer.write(term)
-            lines.append(
-                f"tl.store({buffer}_ptr + {print_index(place)}, {writer.text[term]}{self._row_mask()})"
-            )
+            if corrected == (term.op in ("load", "constant")):
+                lines += writer.write(term)
+                text = f"{writer.text[term]} + shift" if term.op == "load" else writer.text[term]
+                text = "factor" if term.op == "constant" else text
+                lines.append(f"tl.store({buffer}_ptr + {print_index(place)}, {text}{self._row_mask()})")
         return lines
 
     def _row_mask(self) -> str:
         return f", {self.fixed_mask}" * bool(self.fixed_mask)
 
-    def _terms_of(self, part: Part) -> list[Term]:
-        """The matrices of the products in a part of the columns (or rows)."""
-        whole: dict[int, Term] = {}
-        return [m.term if part.masked else assuming(m.term, self.valid, made=whole) for m in self.made]
+    def _shift(self, writer: TermWriter) -> list[str]:
+        """What delta lacks, the weights' factor, and results and values with both (attention_delta.py)."""
+        if self.delta is None:
+            return []
+        return [
+            "shift = tl.where(of_weights > 0.0, lacking / of_weights, 0.0)",
+            "factor = tl.where(of_weights > 0.0, 1.0 / of_weights, 1.0)",
+            *(f"made_{k} = (made_{k} - shift * slope_{k}) * factor" for k in range(len(self.made))),
+            *self._values(writer, corrected=True),
+        ]
 
-    def _head(self, part: Part) -> str:
-        stages = self.tiles.stages
-        return f"for start in tl.range({part.start}, {part.end}, BLOCK_MOVING, num_stages={stages}):"
-
-    def _moving_block(
-        self, part: Part, terms: list[Term], writer: TermWriter
-    ) -> tuple[list[str], dict[tuple[str, str, str], str]]:
-        """The lines up to the first two products, and the blocks that are loaded, by where they lie."""
+    def _loop(self, part: Part, writer: TermWriter) -> list[str]:
         cut = part.masked and self.cut
         mask = f"{self.moving}_mask" * cut
         writer.masks = (writer.masks[0], mask)
         down, known = f"{self.moving}_down", dict[tuple[str, str, str], str]()
-        lines = [
+        whole: dict[int, Term] = {}
+        inside = [
             f"{self.moving} = start + tl.arange(0, BLOCK_MOVING)[None, :]",
             f"{down} = start + tl.arange(0, BLOCK_MOVING)[:, None]",
             *([f"{mask} = {self.moving} < {self.moving_size}"] if cut else []),
             *(["r0 = column"] if self.rows else moving_rows(self.layout)),
         ]
+        terms = [m.term if part.masked else assuming(m.term, self.valid, made=whole) for m in self.made]
         # what a row or a column has, before the products: a load after them would wait until they are there
-        lines += [line for term in terms for line in writer.loads_of_moving(term)]
+        inside += [line for term in terms for line in writer.loads_of_moving(term)]
+        below = f"{down} < {self.moving_size}" if cut else ""
         for k, name in enumerate(("scores", "gradients")):
             place, width = self._block(k, self.moving, down), self.given[k].reduction_ranges[0]
             if place not in known:
                 known[place] = f"moving_{k}"
-                lines.append(f"moving_{k} = {_load(place, self._below(part), width)}")
-            lines.append(f"{name} = tl.dot(fixed_{k}, tl.trans({known[place]}){self.precision})")
-        return lines, known
-
-    def _below(self, part: Part) -> str:
-        return f"{self.moving}_down < {self.moving_size}" if part.masked and self.cut else ""
-
-    def _loop(self, part: Part, writer: TermWriter) -> list[str]:
-        terms = self._terms_of(part)
-        lines, known = self._moving_block(part, terms, writer)
-        mask = writer.masks[1]
+                inside.append(f"moving_{k} = {_load(place, below, width)}")
+            inside.append(f"{name} = tl.dot(fixed_{k}, tl.trans({known[place]}){self.precision})")
         for k, (made, term) in enumerate(zip(self.made, terms, strict=True)):
-            lines += writer.write(term)
+            inside += writer.write(term)
             text = writer.text[term]
-            text = f"tl.where({mask}, {text}, 0.0)" if mask else text
+            text = f"tl.where({mask}, {text}, 0.0)" if cut else text
             if made.operand not in known:
                 known[made.operand] = f"operand_{k}"
-                lines.append(f"operand_{k} = {_load(made.operand, self._below(part), made.width)}")
+                inside.append(f"operand_{k} = {_load(made.operand, below, made.width)}")
             left = f"({text}).to({self.dtype})"
-            lines.append(f"made_{k} = tl.dot({left}, {known[made.operand]}, made_{k}{self.precision})")
-        return [self._head(part), *(INDENT + line for line in lines)]
+            inside.append(f"made_{k} = tl.dot({left}, {known[made.operand]}, made_{k}{self.precision})")
+            if self.delta is not None:
+                inside += self._corrected(k, term, known[made.operand], mask if cut else "", writer)
+        head = (
+            f"for start in tl.range({part.start}, {part.end}, BLOCK_MOVING, num_stages={self.tiles.stages}):"
+        )
+        return [head, *(INDENT + line for line in inside)]
+
+    def _corrected(self, k: int, term: Term, operand: str, mask: str, writer: TermWriter) -> list[str]:
+        """What delta lacks so far, and what the result changes by with delta: so little that one tf32 is enough."""
+        delta = delta_of([term], [self.delta.load.args[0]]) if self.delta else None
+        assert delta is not None
+        slope = slope_of(term, delta)
+        lines = writer.write(slope)
+        text = {
+            name: f"tl.where({mask}, {writer.text[one]}, 0.0)" if mask else writer.text[one]
+            for name, one in (("slope", slope), ("lacking", delta.product), ("of_weights", delta.weights))
+        }
+        if k == 0:
+            lines += [f"{name} += tl.sum({text[name]}, 1)[:, None]" for name in ("lacking", "of_weights")]
+        return [*lines, f'slope_{k} = tl.dot({text["slope"]}, {operand}, slope_{k}, input_precision="tf32")']
 
     def _result(self, k: int, made: Made) -> list[str]:
         buffer, at, inner = made.result
@@ -363,15 +355,6 @@ class _Side:
             *comments(made.nest),
             f"tl.store({buffer}_ptr + {at} + {inner}, {scaled}.to({self.dtype}){masks})",
         ]
-
-
-def _centred(term: Term, buffer: str) -> tuple[Term, Term, Term] | None:
-    """(p, x, p * (x - m)) in a term, m the row's value in that buffer."""
-    for part in walk(term):
-        for p, less in (part.operands, part.operands[::-1]) if part.op == "mul" else ():
-            if less.op == "sub" and isinstance(less.args[1], Term) and less.args[1].args[0] == buffer:
-                return p, less.args[0], part
-    return None
 
 
 def batch_variables(layout: Layout) -> list[str]:

@@ -146,7 +146,10 @@ def test_gradients_of_float32_multiply_as_the_switch_says(tf32):
     ]  # fmt: skip
     assert len(texts) == 3
     for text in texts:
-        assert text.count(f'input_precision="{"tf32" if tf32 else "tf32x3"}"') == text.count("tl.dot(") > 1
+        # what corrects a row's delta is a millionth of the result: tf32 is enough
+        products = [line for line in text.splitlines() if "tl.dot(" in line and "slope_0 = " not in line]
+        precision = f'input_precision="{"tf32" if tf32 else "tf32x3"}"'
+        assert len(products) > 1 and all(precision in line for line in products)
 
 
 @needs_triton
