@@ -6,6 +6,8 @@ with one of these, by its name; tests multiply with it what eager would.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 Array = np.ndarray
@@ -27,7 +29,9 @@ def as_tf32(a: Array) -> Array:
     return (a.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
-def _in_parts(a: Array, b: Array, start: Array | float, size: int, rounded) -> Array:  # type: ignore[no-untyped-def]
+def _in_parts(
+    a: Array, b: Array, start: Array | float, size: int, rounded: Callable[[Array], Array]
+) -> Array:
     a, b = a.astype(np.float64), b.astype(np.float64)
     shape = np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) + (a.shape[-2], b.shape[-1])
     total = np.broadcast_to(np.asarray(start, np.float32), shape)

@@ -189,7 +189,7 @@ def multiply_bfloat16(interpreter: Any) -> None:
 
 def multiply_float32(interpreter: Any, chosen: list[str]) -> None:
     """A product of float32 matrices as the last of `chosen` has it, one of gpu_products.py; NumPy's for ""."""
-    from gpu_products import PRODUCTS, as_tf32
+    from gpu_products import PRODUCTS, as_tf32  # type: ignore[import-not-found]  # beside this script
 
     create_dot = interpreter.InterpreterBuilder.create_dot
 
