@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from stage3_lowering.interpret import interpret_program
-from stage3_lowering.lowering.matmul_split import MOST_PARTS, MULTIPROCESSORS, parts_of
+from stage3_lowering.lowering.matmul_split import MOST_PARTS, multiprocessors_of, parts_of
 from stage3_lowering.tests.graphs import configured
 from stage3_lowering.tests.test_stage3_matmul_templates import (
     EPILOGUES,
@@ -133,4 +133,4 @@ def sizes(m, n, k, *batch):
 )
 def test_a_sum_has_parts_where_multiprocessors_wait(product, parts):
     assert parts_of(product, dt.bfloat16, "sm_90") == parts
-    assert parts is None or product.k % parts == 0 and parts <= MULTIPROCESSORS
+    assert parts is None or product.k % parts == 0 and parts <= multiprocessors_of("sm_90")
