@@ -18,7 +18,7 @@ from stage3_lowering.lowering.step_uses import OUTSIDE, StepUses
 from stage_contracts.blas import Contraction
 from stage_contracts.loop_ir import LoopNest
 from stage_contracts.program import Kernel, Launch
-from stage_contracts.tensor_meta import contiguous_strides
+from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
 # Operators of a kernel that is not pointwise
 NOT_POINTWISE = ("reduction", "scan", "argsort", "atomic_add", "indirect_index")
@@ -49,7 +49,7 @@ def makers_of(
 
 
 def _makes(uses: StepUses, maker: int, buffer: str) -> bool:
-    """Whether the step is one pointwise nest that stores all elements of the buffer in order, and no other."""
+    """Whether the step is one pointwise nest that stores all elements of the buffer, as they lie, and nothing else."""
     step = uses.program.steps[maker]
     if not isinstance(step, Launch) or not is_pointwise(kernel := uses.program.kernels[step.kernel], step):
         return False
@@ -63,11 +63,15 @@ def _makes(uses: StepUses, maker: int, buffer: str) -> bool:
         stores == [last]
         and "random_bits" not in nest.ops
         and buffer not in nest.reads
-        and meta.is_contiguous
-        and math.prod(nest.ranges) == meta.numel
+        and math.prod(nest.ranges) == meta.numel == _elements(meta)
         and sympy.expand(last.args[1]) == in_order(nest)
         and types[last.args[2]] is meta.dtype
     )
+
+
+def _elements(meta: TensorMeta) -> int:
+    """How many elements of memory a tensor reaches over: as many as it has, in whatever order, if there are no gaps."""
+    return 1 + sum((n - 1) * s for n, s in zip(meta.shape, meta.strides, strict=True))
 
 
 def in_order(nest: LoopNest) -> sympy.Expr:

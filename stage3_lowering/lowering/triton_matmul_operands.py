@@ -97,7 +97,7 @@ class _OfOperand(Statements):
         super().__init__(kernel, Blocks((0,), 1, *side.blocks, False, 4))
         self.axis = dict(zip(side.axes, "xr", strict=True))
         self.masks = dict(zip("xr", side.masks, strict=True))
-        self.sizes |= {f"b{k}" for k in range(batch)}
+        self.sizes = {f"b{k}" for k in range(batch)}  # all else that is no value is an axis
 
     def _mask(self, varies: str) -> str:
         return " & ".join(mask for axis, mask in self.masks.items() if axis in varies and self.partial[axis])

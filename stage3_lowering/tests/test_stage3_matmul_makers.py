@@ -137,7 +137,7 @@ def check(seam, function, arrays, word, seed=0, target=MEASURED):
     for meant, one in zip(interpret_program(after, arrays), want, strict=True):
         assert np.array_equal(meant, one)
     first, *others = configured(seam("emit")(seam("plan_memory")(after), target))
-    for emitted in (first, *others[seed % len(others) :][:1]):
+    for emitted in (first, *others[seed % max(len(others), 1) :][:1]):
         for got, one in zip(run_in_interpreter(emitted, arrays), want, strict=True):
             assert got.dtype == one.dtype and np.array_equal(np.asarray(got), one)
     return after
@@ -297,7 +297,7 @@ def test_rows_of_a_product_are_reduced_with_the_bits_of_the_steps(seam, seed):
     (kernel,) = after.kernels.values()
     assert kernel.template == "matmul" and [type(s) for s in after.steps[:-1]] == [Launch]
     (unit,) = seam("emit")(after, MEASURED).units
-    assert "1)[:, None]" in unit.text and "XBLOCK" not in unit.text
+    assert "r0 = i1  # a tile has whole rows" in unit.text and "XBLOCK" not in unit.text
 
 
 @needs_triton
