@@ -38,7 +38,11 @@ def multiprocessors_of(arch: str) -> int:
 
 
 def split_way(
-    program: Program, product: Contraction, reader: Kernel | None, name: str, target: Target,
+    program: Program,
+    product: Contraction,
+    reader: Kernel | None,
+    name: str,
+    target: Target,
     makers: Makers = MappingProxyType({}),
 ) -> Way | None:
     """None where the product has tiles enough, or no sum long enough. `reader`: the kernel after it; `makers`: the

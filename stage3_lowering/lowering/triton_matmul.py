@@ -1,9 +1,9 @@
 """Triton for the template `matmul`: a product, tile by tile, and what is done to each element while a tile is held.
 
-Input: matmul_templates.py's kernel: nests that make operands, if any, the nest of the product, then pointwise nests over
-the same points, or sections over its rows. A program takes one tile of the result, of whole rows where these are
-reduced; groups of tiles that share operands run at the same time, so that the cache has these. Tensor cores multiply
-halves, or what tf32 keeps of float32; the sum in float32 is rounded once, before what follows.
+Input: matmul_templates.py's kernel: nests that make operands, the nest of the product, then pointwise nests over its
+points, or sections over its rows. A program takes one tile of the result, of whole rows where these are reduced; groups
+of tiles that share operands run at the same time, so that the cache has these. Tensor cores multiply halves, or what tf32
+keeps of float32; the sum in float32 is rounded once, before what follows. triton_matmul_operands.py writes the operands.
 """
 
 from __future__ import annotations
@@ -71,7 +71,13 @@ LONGEST_ROW = 256  # that a tile holds
 
 
 def tiles_for(
-    m: int, n: int, k: int, itemsize: int, arch: str, loaded: tuple[int, int] | None = None, rows: bool = False
+    m: int,
+    n: int,
+    k: int,
+    itemsize: int,
+    arch: str,
+    loaded: tuple[int, int] | None = None,
+    rows: bool = False,
 ) -> list[MatmulTiles]:
     """The tiles to try for a product of m by k and k by n, the rule's first. `loaded`: bytes of an element of each
     operand on its way; `rows`: whether a tile is to have whole rows."""

@@ -113,7 +113,11 @@ def bytes_on_the_way(nests: tuple[LoopNest, ...], product: LoopNest) -> tuple[in
         if maker is None:
             return load.dtype.itemsize
         size = load.dtype.itemsize  # as the product takes it
-        wide = {i.args: i.dtype.itemsize for i in maker.body if i.op == "load" and i.dtype and _every_point(i, maker)}
+        wide = {
+            i.args: i.dtype.itemsize
+            for i in maker.body
+            if i.op == "load" and i.dtype and _every_point(i, maker)
+        }
         return max(size, sum(wide.values()))
 
     return of(product.body[0]), of(product.body[2])

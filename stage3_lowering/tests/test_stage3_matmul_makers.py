@@ -12,8 +12,12 @@ import numpy as np
 import pytest
 
 from stage3_lowering.interpret import interpret_program
+from stage3_lowering.lowering.attention import product_of
+from stage3_lowering.lowering.matmul_makers import makers_of
+from stage3_lowering.lowering.step_uses import step_uses
+from stage3_lowering.lowering.triton_attention import shared_of
 from stage3_lowering.lowering.triton_matmul import matmul_source
-from stage3_lowering.tests.graphs import configured
+from stage3_lowering.tests.graphs import configured, trace
 from stage3_lowering.tests.test_stage3_matmul_split import TF32
 from stage3_lowering.tests.test_stage3_matmul_templates import (
     EPILOGUES,
@@ -27,7 +31,7 @@ from stage3_lowering.tests.test_stage3_matmul_templates import (
 )
 from stage_contracts import dtype as dt
 from stage_contracts.measured import answering
-from stage_contracts.program import Launch
+from stage_contracts.program import Kernel, Launch
 from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
 HALVES = {"bfloat16": dt.bfloat16, "float16": dt.float16}
@@ -123,8 +127,6 @@ def chosen(seam, function, arrays, word, target=MEASURED):
 
 
 def _traced(function, arrays):
-    from stage3_lowering.tests.graphs import trace
-
     return trace(function, *arrays)
 
 
@@ -247,6 +249,30 @@ def test_the_default_mode_asks_nothing(seam):
     assert not ways_of(seam, function, arrays, replace(MEASURED, options={}))
 
 
+def test_an_operand_is_made_before_what_it_is_made_of_changes(seam):
+    """A step between the maker and the product, or one after it, that writes what the maker reads."""
+    function = lambda c, x, y: c.maximum(c.matmul(c.maximum(x, 0.0), y), 0.0)  # noqa: E731
+    program = seam("fuse")(seam("lower")(_traced(function, half_arrays((40, 32), (32, 48)))))
+    maker, product, after = program.steps[:3]
+    renamed = {"buf0": "x", "x": "y"}
+    nests = tuple(
+        replace(nest, body=tuple(i.with_args(tuple(renamed.get(a, a) if type(a) is str else a for a in i.args))
+                                 for i in nest.body))
+        for nest in program.kernels[maker.kernel].nests
+    )  # fmt: skip
+    kernels = {**program.kernels, "writes": Kernel("writes", nests, ("y", "x"))}
+    writes = Launch("writes", ("y", "x"))
+    for steps, last, found in (
+        ((maker, product, after), 2, {"buf0": 0}),
+        ((maker, writes, product, after), 3, {}),
+        ((maker, product, writes, after), 3, {}),
+        ((maker, product, after, writes), 2, {"buf0": 0}),
+    ):
+        uses = step_uses(program.with_(kernels=kernels, steps=(*steps, program.steps[-1])))
+        number = steps.index(product)
+        assert makers_of(uses, number, last, product_of(product, program.buffers), ()) == found
+
+
 # ---- rows -------------------------------------------------------------------------------------------------------
 
 
@@ -300,6 +326,33 @@ def test_rows_of_a_product_are_reduced_with_the_bits_of_the_steps(seam, seed):
     assert "r0 = i1  # a tile has whole rows" in unit.text and "XBLOCK" not in unit.text
 
 
+def softmax(c, y):
+    powers = c.exp(c.sub(y, c.amax(y, (len(y.val.shape) - 1,), True)))
+    return c.div(powers, c.sum(powers, (len(y.val.shape) - 1,), True))
+
+
+def root_mean_square(c, y):
+    mean = c.mul(c.sum(c.mul(y, y), (len(y.val.shape) - 1,), True), 1 / y.val.shape[-1])
+    return c.div(y, c.sqrt(c.add(mean, 1e-5)))
+
+
+@needs_triton
+@pytest.mark.parametrize("ends", [softmax, root_mean_square])
+@pytest.mark.parametrize("shapes", [((33, 24), (24, 40)), ((2, 70, 64), (2, 64, 128))])
+def test_a_softmax_and_a_norm_of_rows_join(seam, ends, shapes):
+    from stage3_lowering.triton_interpreter import run_in_interpreter
+
+    function = lambda c, x, y: ends(c, c.cast(c.matmul(x, y), dt.float32))  # noqa: E731
+    arrays = half_arrays(*shapes)
+    before, after = chosen(seam, function, arrays, "template")
+    (kernel,) = after.kernels.values()
+    assert kernel.template == "matmul" and [type(s) for s in after.steps[:-1]] == [Launch]
+    (want,) = interpret_program(before, arrays)
+    for emitted in configured(seam("emit")(after, MEASURED)):
+        (got,) = run_in_interpreter(emitted, arrays)
+        np.testing.assert_allclose(got, want, rtol=2e-6, atol=1e-7)
+
+
 @needs_triton
 @pytest.mark.parametrize("ends", ROWS)
 def test_parts_of_a_long_sum_are_added_before_rows_are_reduced(seam, ends):
@@ -339,7 +392,7 @@ def test_places_beyond_32_bits_are_64_bit_numbers(seam, shapes):
 def test_each_configuration_compiles(seam, arch, word):
     from stage3_lowering.triton_interpreter import compile_to_ptx
 
-    def made(c, x, y, z):
+    def both(c, x, y, z):
         left = c.cast(c.mul(x, 0.5), dt.bfloat16)
         return c.add(c.matmul(left, c.mul(c.cast(y, dt.bfloat16), 0.25)), z)
 
@@ -351,10 +404,11 @@ def test_each_configuration_compiles(seam, arch, word):
     x, y, z = (quarters(draw, *shape, dtype="bfloat16") for shape in ((m, k), (k, n), (n,)))
     arrays = [x.astype(np.float32), (y * 4).astype(np.int8), z]
     target = replace(MEASURED, arch=f"sm_{arch}")
-    function, way = (rows, "both made") if word == "rows" else (made, word)
+    function, way = (rows, "both made") if word == "rows" else (both, word)
     _, after = chosen(seam, function, arrays, way, target)
-    texts = [
-        compiled["ptx"] for one in configured(seam("emit")(seam("plan_memory")(after), target))
+    made = [
+        compiled for one in configured(seam("emit")(seam("plan_memory")(after), target))
         for compiled in compile_to_ptx(one, arch).values()
     ]  # fmt: skip
-    assert any(found in text for text in texts for found in ("wgmma", "tcgen05", "mma.sync"))
+    assert any(found in one["ptx"] for one in made for found in ("wgmma", "tcgen05", "mma.sync"))
+    assert made[0]["shared"] <= shared_of(f"sm_{arch}"), "the rule's can be launched"
