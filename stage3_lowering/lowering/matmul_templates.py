@@ -1,10 +1,10 @@
 """The pass `matmul_templates`: a product and what is done around it become kernels of our own, where that is faster.
 
 Input: a Program for a GPU whose target asks for `max_autotune`. A product that tensor cores compute (halves, float32
-where the program allows tf32) and the kernel that alone reads it, pointwise (a bias, an activation, a residual, casts) or
-a reduction of its short rows, could be one Triton kernel, or two that divide a long sum (matmul_split.py); so could the
-product alone. Pointwise kernels that make its operands can be part of either (matmul_makers.py). The first way is the
-library's product and the kernels around it. Only a measurement can tell, so the pass asks the function that
+where the program allows tf32) and the kernel that alone reads it, pointwise (a bias, an activation, a residual, casts)
+or a reduction of its short rows, could be one Triton kernel, or two that divide a long sum (matmul_split.py); so could
+the product alone. Pointwise kernels that make its operands can be part of either (matmul_makers.py). The first way is
+the library's product and the kernels around it. Only a measurement can tell, so the pass asks the function that
 `stage_contracts.measured` was given; without one nothing changes. The product is rounded before what follows, as in
 eager. triton_matmul.py writes the kernel.
 """

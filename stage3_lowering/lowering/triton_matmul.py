@@ -1,9 +1,10 @@
 """Triton for the template `matmul`: a product, tile by tile, and what is done to each element while a tile is held.
 
 Input: matmul_templates.py's kernel: nests that make operands, the nest of the product, then pointwise nests over its
-points, or sections over its rows. A program takes one tile of the result, of whole rows where these are reduced; groups
-of tiles that share operands run at the same time, so that the cache has these. Tensor cores multiply halves, or what tf32
-keeps of float32; the sum in float32 is rounded once, before what follows. triton_matmul_operands.py writes the operands.
+points, or sections over its rows. A program takes one tile of the result, of whole rows where these are reduced;
+groups of tiles that share operands run at the same time, so that the cache has these. Tensor cores multiply halves, or
+what tf32 keeps of float32; the sum in float32 is rounded once, before what follows. triton_matmul_operands.py writes
+operands.
 """
 
 from __future__ import annotations
