@@ -30,6 +30,7 @@ from stage3_lowering.tests.test_stage3_matmul_templates import (
     templates,
 )
 from stage_contracts import dtype as dt
+from stage_contracts.device import Device
 from stage_contracts.measured import answering
 from stage_contracts.program import Kernel, Launch
 from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
@@ -208,6 +209,14 @@ def test_float32_is_made_where_tf32_is_allowed(seam):
     check(seam, function, arrays, "both made", target=TF32)
 
 
+@pytest.mark.parametrize("shape", [(64, 64), (512, 512)])
+def test_casts_of_equal_shapes_stay_two_kernels_on_a_gpu(seam, shape):
+    metas = [TensorMeta(shape, dt.float32, contiguous_strides(shape), Device("cuda", 0))] * 2
+    function = lambda c, x, y: c.matmul(c.cast(x, dt.bfloat16), c.cast(y, dt.bfloat16))  # noqa: E731
+    (names,) = ways_of(seam, function, metas)
+    assert {"template, left made", "template, right made", "template, both made"} <= {*names}
+
+
 # ---- what does not join -----------------------------------------------------------------------------------------
 
 
@@ -267,6 +276,7 @@ def test_an_operand_is_made_before_what_it_is_made_of_changes(seam):
         ((maker, writes, product, after), 3, {}),
         ((maker, product, writes, after), 3, {}),
         ((maker, product, after, writes), 2, {"buf0": 0}),
+        ((maker, product, after, writes), 3, {}),  # the last one itself
     ):
         uses = step_uses(program.with_(kernels=kernels, steps=(*steps, program.steps[-1])))
         number = steps.index(product)
