@@ -62,6 +62,22 @@ def narrowed(m: Any, f: Any, x: Any, w: Any) -> Any:
     return x.to(m.bfloat16) @ w.to(m.bfloat16)
 
 
+def shifted_relu(m: Any, f: Any, x: Any, scale: Any, w: Any) -> Any:
+    return m.relu(x * scale) @ w
+
+
+def dequantised(m: Any, f: Any, x: Any, w: Any, scale: Any) -> Any:
+    return x @ ((w - 8).to(x.dtype) * scale)
+
+
+def routed(m: Any, f: Any, x: Any, w: Any) -> Any:
+    return f.softmax((x @ w).to(m.float32), -1)
+
+
+def scored(m: Any, f: Any, x: Any, w: Any) -> Any:
+    return m.relu(x @ w).amax(-1)
+
+
 def product(m: Any, f: Any, a: Any, b: Any) -> Any:
     return a @ b
 
@@ -74,6 +90,16 @@ def _epilogue(rows: int, depth: int, columns: int) -> Row:
 def _split(rows: int, depth: int, columns: int) -> Row:
     shapes = ((rows, depth), (depth, columns), (columns,))
     return Row(f"long sum, linear relu {rows}x{depth}x{columns}", bias_relu, shapes, "bfloat16", scale=0.2)
+
+
+def _made(rows: int, depth: int, columns: int) -> Row:
+    shapes = ((rows, depth), (depth,), (depth, columns))
+    return Row(f"relu(x * scale) @ w {rows}x{depth}x{columns}", shifted_relu, shapes, "bfloat16", scale=0.2)
+
+
+def _dequantised(rows: int, depth: int, columns: int) -> Row:
+    shapes = ((rows, depth), ((depth, columns), 16, "int8"), (columns,))
+    return Row(f"x @ dequantised w {rows}x{depth}x{columns}", dequantised, shapes, "bfloat16", scale=0.2)
 
 
 def _tf32(rows: int, depth: int, columns: int) -> Row:
@@ -103,6 +129,13 @@ PROGRAMS = (
     _split(256, 16384, 256),
     Row("gelu(x) @ w 4096x4096x4096", activated, ((4096, 4096), (4096, 4096)), "bfloat16", scale=0.2),
     Row("x.to(bfloat16) @ w.to(bfloat16) 4096x4096x1024", narrowed, ((4096, 4096), (4096, 1024)), "float32", scale=0.2),
+    _made(8192, 4096, 512),
+    _made(64, 8192, 64),
+    _dequantised(16, 4096, 4096),
+    _dequantised(2048, 4096, 4096),
+    Row("softmax of rows 16384x1024x64", routed, ((16384, 1024), (1024, 64)), "bfloat16", scale=0.2),
+    Row("largest of rows 65536x512x128", scored, ((65536, 512), (512, 128)), "bfloat16", scale=0.2),
+    Row("largest of rows 16384x512x256", scored, ((16384, 512), (512, 256)), "bfloat16", scale=0.2),
     _tf32(4096, 4096, 4096),
     _tf32(64, 8192, 64),
     Row(f"{TF32}attention 16x1024x64", attention, ((16, 1024, 64),) * 3, "float32", scale=0.2),

@@ -90,7 +90,8 @@ def inputs(m: Any, row: Row) -> list[Any]:
     made = []
     for k, one in enumerate(row.inputs):
         if isinstance(one[0], tuple):
-            made.append(m.randint(0, one[1], one[0], device="cuda"))
+            numbers = m.randint(0, one[1], one[0], device="cuda")
+            made.append(numbers.to(getattr(m, one[2])) if one[2:] else numbers)
         else:
             tensor = (row.scale * m.randn(*one, device="cuda")).to(getattr(m, row.dtype))
             made.append(tensor.requires_grad_() if k < row.gradients else tensor)

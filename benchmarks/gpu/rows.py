@@ -1,7 +1,7 @@
 """The programs that `make gpu-speed` measures, as data: a name, inputs, one text for torch and for Cutaway.
 
 Input: none. A function takes (m, f, *tensors): m and f are `torch` and `torch.nn.functional`, or `cutaway` and its own.
-An input is a shape, of the row's dtype, or (shape, high) for integers below `high`.
+An input is a shape, of the row's dtype, or (shape, high) for integers below `high`, or (shape, high, dtype).
 """
 
 from __future__ import annotations

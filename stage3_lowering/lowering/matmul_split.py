@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from types import MappingProxyType
 
 import sympy
 
 from stage3_lowering.lowering.attention import product_nest
+from stage3_lowering.lowering.matmul_makers import Makers
 from stage3_lowering.lowering.matmul_ways import Way, launches, params_of
 from stage3_lowering.lowering.triton_matmul import TEMPLATE, tiles_for
 from stage_contracts import dtype as dt
@@ -23,15 +25,28 @@ from stage_contracts.loop_ir import Instr, LoopNest, Value
 from stage_contracts.program import Buffer, Kernel, Program, Target
 from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
-MULTIPROCESSORS = 132
+# Of an architecture's largest accelerator; of one that is not here, a round number between
+MULTIPROCESSORS = {80: 108, 89: 142, 90: 132, 100: 148}
+OTHERWISE = 128
 SHORTEST_PART = 256  # terms that are worth a program of their own
 MOST_PARTS = 32
 
 
+def multiprocessors_of(arch: str) -> int:
+    digits = arch.removeprefix("sm_")
+    return MULTIPROCESSORS.get(int(digits), OTHERWISE) if digits.isdigit() else OTHERWISE
+
+
 def split_way(
-    program: Program, product: Contraction, reader: Kernel | None, name: str, target: Target
+    program: Program,
+    product: Contraction,
+    reader: Kernel | None,
+    name: str,
+    target: Target,
+    makers: Makers = MappingProxyType({}),
 ) -> Way | None:
-    """None where the product has tiles enough, or no sum long enough. `reader`: the kernel after it."""
+    """None where the product has tiles enough, or no sum long enough. `reader`: the kernel after it; `makers`: the
+    kernels of the operands that the first kernel makes."""
     dtype = program.buffers[product.c.buffer].meta.dtype
     parts = parts_of(product, dtype, target.arch)
     if parts is None:
@@ -42,7 +57,9 @@ def split_way(
         f"{name}_parts", TensorMeta(shape, dt.float32, contiguous_strides(shape), meta.device), "temporary"
     )
     nest = _parts_nest(program, product, dtype, parts, made.name)
-    first = Kernel(f"{name}_in_parts", (nest,), params_of((nest,)), template=TEMPLATE)
+    summed = (*(n for maker in makers.values() for n in maker.nests), nest)
+    made_here = tuple(makers)
+    first = Kernel(f"{name}_in_parts", summed, params_of(summed, made_here), made_here, template=TEMPLATE)
     after = reader.nests if reader is not None else (_copy(product, dtype, nest),)
     nests = tuple(_adding(n, product.c.buffer, made.name, parts, meta.numel, dtype) for n in after)
     inner = reader.internal if reader is not None else ()
@@ -55,7 +72,7 @@ def parts_of(product: Contraction, dtype: DType, arch: str) -> int | None:
     m, n, k = int(product.m), int(product.n), int(product.k)
     tiles = tiles_for(m, n, k, dtype.itemsize, arch)[0]
     programs = -(-m // tiles.m) * -(-n // tiles.n) * math.prod(product.batch)
-    wanted = min(MULTIPROCESSORS // programs, k // SHORTEST_PART, MOST_PARTS)
+    wanted = min(multiprocessors_of(arch) // programs, k // SHORTEST_PART, MOST_PARTS)
     if wanted < 2:
         return None
     return next((parts for parts in range(wanted, 1, -1) if k % parts == 0), None)

@@ -140,10 +140,28 @@ def split(sizes: Sizes, inner: Any) -> tuple[Sizes, Sizes] | None:
 
 def over_matrix(nest: LoopNest, rows: int, columns: int) -> LoopNest:
     """A pointwise nest with one loop over `rows` and one over `columns`, which together have its points in order."""
-    flat = columns * symbol("i0") + symbol("i1")
-    old_to_new, step = {}, math.prod(nest.ranges)
-    for k, (variable, size) in enumerate(zip(nest.loop_variables, nest.ranges, strict=True)):
+    return over_places(nest, columns * symbol("i0") + symbol("i1"), (rows, columns), ())
+
+
+def over_places(nest: LoopNest, place: Any, ranges: Sizes, reduction_ranges: Sizes) -> LoopNest:
+    """A pointwise nest at the point of number `place`, an expression of these loops, for each of their points."""
+    return _substitute(nest, ranges, reduction_ranges, _digits(nest.loop_variables, nest.ranges, place))
+
+
+def over_rows(nest: LoopNest, rows: int, columns: int) -> LoopNest:
+    """A nest with one loop over rows and one inside over columns, if it has one: each has its points in order."""
+    inner = (columns,) if nest.reduction_ranges else ()
+    outer = _digits(nest.loop_variables, nest.ranges, symbol("i0"))
+    return _substitute(
+        nest, (rows,), inner, outer | _digits(nest.reduction_variables, nest.reduction_ranges, symbol("r0"))
+    )
+
+
+def _digits(variables: Sequence[Any], sizes: Sizes, place: Any) -> dict[Any, Any]:
+    """Each loop variable at the point of number `place`."""
+    found, step = {}, math.prod(sizes)
+    for k, (variable, size) in enumerate(zip(variables, sizes, strict=True)):
         step //= size
-        digit = FloorDiv(flat, sympy.Integer(step))
-        old_to_new[variable] = Mod(digit, sympy.Integer(size)) if k else digit
-    return _substitute(nest, (rows, columns), (), old_to_new)
+        digit = FloorDiv(place, sympy.Integer(step))
+        found[variable] = Mod(digit, sympy.Integer(size)) if k else digit
+    return found

@@ -1,8 +1,10 @@
 """Triton for the template `matmul`: a product, tile by tile, and what is done to each element while a tile is held.
 
-Input: matmul_templates.py's kernel: the nest of the product, then pointwise nests over the same points. A program takes
-one tile of the result; groups of tiles that share operands run at the same time, so that the cache has these. Tensor
-cores multiply halves, or what tf32 keeps of float32; the sum in float32 is rounded once, before what follows.
+Input: matmul_templates.py's kernel: nests that make operands, the nest of the product, then pointwise nests over its
+points, or sections over its rows. A program takes one tile of the result, of whole rows where these are reduced;
+groups of tiles that share operands run at the same time, so that the cache has these. Tensor cores multiply halves, or
+what tf32 keeps of float32; the sum in float32 is rounded once, before what follows. triton_matmul_operands.py writes
+operands.
 """
 
 from __future__ import annotations
@@ -14,10 +16,11 @@ from typing import Any
 
 import sympy
 
-from stage3_lowering.lowering.spaces import over_matrix
-from stage3_lowering.lowering.triton_attention import pointer, shared_of
-from stage3_lowering.lowering.triton_blocks import Blocks, is_far, power_of_2
+from stage3_lowering.lowering.spaces import over_matrix, over_rows
+from stage3_lowering.lowering.triton_attention import block_width, pointer, shared_of
+from stage3_lowering.lowering.triton_blocks import Blocks, is_far
 from stage3_lowering.lowering.triton_loops import INDENT, section
+from stage3_lowering.lowering.triton_matmul_operands import Side, bytes_on_the_way, operand
 from stage3_lowering.lowering.triton_ops import POINTERS, TRITON_TYPES
 from stage3_lowering.lowering.triton_precision import allows_tf32, precision_of
 from stage3_lowering.lowering.triton_statements import Statements
@@ -63,18 +66,42 @@ SOME_ROWS = (
 )  # fmt: skip
 
 
-def tiles_for(m: int, n: int, k: int, itemsize: int, arch: str) -> list[MatmulTiles]:
-    """The tiles to try for a product of m by k and k by n, the rule's first."""
+# Whose columns are as many as a row has: (rows, sum, warps, blocks on the way)
+WHOLE_ROWS = ((64, 64, 4, 3), (128, 64, 8, 3), (64, 64, 8, 3), (32, 64, 4, 4), (64, 32, 4, 4), (16, 64, 4, 3))
+LONGEST_ROW = 256  # that a tile holds
+
+
+def tiles_for(
+    m: int,
+    n: int,
+    k: int,
+    itemsize: int,
+    arch: str,
+    loaded: tuple[int, int] | None = None,
+    rows: bool = False,
+) -> list[MatmulTiles]:
+    """The tiles to try for a product of m by k and k by n, the rule's first. `loaded`: bytes of an element of each
+    operand on its way; `rows`: whether a tile is to have whole rows."""
     tried: tuple[MatmulTiles, ...] = (
         FEW_ROWS if m <= 16 else FEW_COLUMNS if n <= 32 else SOME_ROWS if m <= 64 else LARGE
     )
+    left, right = loaded or (itemsize, itemsize)
+    if rows:
+        width = block_width(n)
+        tried = tuple(MatmulTiles(high, width, deep, warps, stages) for high, deep, warps, stages in WHOLE_ROWS
+                      if high <= block_width(m))  # fmt: skip
     if itemsize > 2:  # as many bytes at once
         tried = tuple(replace(t, k=t.k // 2) for t in tried)
     fit = [
         t for t in tried
-        if itemsize * t.k * (t.m + t.n) * t.stages <= shared_of(arch) and t.n <= max(16, power_of_2(n))
+        if t.k * (left * t.m + right * t.n) * t.stages <= shared_of(arch) and t.n <= block_width(n)
     ]  # fmt: skip
-    return fit or [MatmulTiles(16, 16, 64, 4, 2)]
+    return fit or [MatmulTiles(16, block_width(n) if rows else 16, 64 if not rows else 16, 4, 2)]
+
+
+def product_in(kernel: Kernel) -> int:
+    """Which of the kernel's nests is the product: the first that adds up."""
+    return next(k for k, nest in enumerate(kernel.nests) if nest.reduction_ranges)
 
 
 def matmul_source(
@@ -100,13 +127,20 @@ def other_matmul_sources(
     kernel: Kernel, metas: Mapping[str, TensorMeta], target: Target
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The same kernel with the other tiles."""
-    product = kernel.nests[0]
-    *_, m, n = product.ranges
-    dtype = product.body[0].dtype
-    assert dtype is not None
-    itemsize = dtype.itemsize
-    for tiles in tiles_for(m, n, product.reduction_ranges[0], itemsize, target.arch)[1:]:
+    for tiles in tiles_of(kernel, target.arch)[1:]:
         yield matmul_source(kernel, metas, target, tiles)
+
+
+def tiles_of(kernel: Kernel, arch: str) -> list[MatmulTiles]:
+    """The tiles to try for a kernel, the rule's first."""
+    number = product_in(kernel)
+    product, after = kernel.nests[number], kernel.nests[number + 1 :]
+    *_, m, n = product.ranges
+    (k,), dtype = product.reduction_ranges, product.body[0].dtype
+    assert dtype is not None
+    rows = any(nest.reduction_ranges for nest in after)
+    loaded = bytes_on_the_way(kernel.nests[:number], product)
+    return tiles_for(m, n, k, dtype.itemsize, arch, loaded, rows)
 
 
 class _Writer:
@@ -116,18 +150,18 @@ class _Writer:
         self, kernel: Kernel, metas: Mapping[str, TensorMeta], target: Target, tiles: MatmulTiles | None
     ) -> None:
         self.names = {name: f"{name}_ptr" for name in (*kernel.params, *kernel.internal)}
-        self.kernel, (self.product, *self.after) = (
-            kernel,
-            (_renamed(nest, self.names) for nest in kernel.nests),
-        )
+        number, nests = product_in(kernel), [_renamed(nest, self.names) for nest in kernel.nests]
+        self.kernel, self.product, self.after = kernel, nests[number], nests[number + 1 :]
+        self.makers = {nest.writes[0]: nest for nest in nests[:number]}
+        self.of_rows = any(nest.reduction_ranges for nest in self.after)
         *self.batch, self.m, self.n = self.product.ranges
         (self.k,) = self.product.reduction_ranges
         dtype, rounded = self.product.body[0].dtype, self.product.body[-2].dtype
         assert dtype is not None and rounded is not None
         self.dtype, self.rounded = dtype, rounded  # of the operands, and of the result
         self.precision = precision_of(dtype, allows_tf32(target))
-        self.tiles = tiles or tiles_for(self.m, self.n, self.k, self.dtype.itemsize, target.arch)[0]
-        self.far = is_far(kernel, metas)
+        self.tiles = tiles or tiles_of(kernel, target.arch)[0]
+        self.far = is_far(kernel, metas) or _reaches_far(self.product)
         self.down, self.along = -(-self.m // self.tiles.m), -(-self.n // self.tiles.n)
         self.programs = self.down * self.along * math.prod(self.batch)
 
@@ -156,25 +190,31 @@ class _Writer:
             ]
         return [
             *lines,
-            "i0 = tile_m * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]",
-            "i1 = tile_n * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]",
+            f"i0 = {self._wide('tile_m * BLOCK_M + tl.arange(0, BLOCK_M)[:, None]')}",
+            f"i1 = {self._wide('tile_n * BLOCK_N + tl.arange(0, BLOCK_N)[None, :]')}",
             *[f"xmask = i0 < {self.m}"] * bool(self.m % self.tiles.m),
             *[f"rmask = i1 < {self.n}"] * bool(self.n % self.tiles.n),
             *["mask = xmask & rmask"] * bool(self.m % self.tiles.m and self.n % self.tiles.n),
         ]
 
+    def _wide(self, places: str) -> str:
+        """Places as numbers that can be multiplied by any stride."""
+        return f"({places}).to(tl.int64)" if self.far else places
+
     def _product(self) -> list[str]:
-        first = len(self.batch)
-        a, a_at, a_in = pointer(self.product, 0, {f"i{first}": "i0", "r0": "k_along"})
-        b, b_at, b_in = pointer(self.product, 2, {f"i{first + 1}": "i1", "r0": "k_down"})
-        cut = bool(self.k % self.tiles.k)
-        left = [*["xmask"] * bool(self.m % self.tiles.m), *[f"(k_along < {self.k})"] * cut]
-        right = [*["rmask"] * bool(self.n % self.tiles.n), *[f"(k_down < {self.k})"] * cut]
+        row, column, tiles = f"i{len(self.batch)}", f"i{len(self.batch) + 1}", self.tiles
+        left = Side(
+            "left", 0, ("i0", "k_along"), (self.m, self.k), (tiles.m, tiles.k), ("BLOCK_M", "BLOCK_K"),
+            ("xmask", f"(k_along < {self.k})"), 1, {row: "i0", "r0": "k_along"},
+        )  # fmt: skip
+        right = Side(
+            "right", 2, ("k_down", "i1"), (self.k, self.n), (tiles.k, tiles.n), ("BLOCK_K", "BLOCK_N"),
+            (f"(k_down < {self.k})", "rmask"), 0, {column: "i1", "r0": "k_down"},
+        )  # fmt: skip
         inside = [
-            "k_along = start + tl.arange(0, BLOCK_K)[None, :]",
-            "k_down = start + tl.arange(0, BLOCK_K)[:, None]",
-            f"left = tl.load({a} + ({a_at}) + {a_in}{_masked(left)})",
-            f"right = tl.load({b} + ({b_at}) + {b_in}{_masked(right)})",
+            f"k_along = {self._wide('start + tl.arange(0, BLOCK_K)[None, :]')}",
+            f"k_down = {self._wide('start + tl.arange(0, BLOCK_K)[:, None]')}",
+            *(line for side in (left, right) for line in operand(self.product, side, self.makers)),
             f"total = tl.dot(left, right, total{self.precision})",
         ]
         return [
@@ -193,8 +233,10 @@ class _Writer:
                      if size % tile]  # fmt: skip
             mask = {0: "", 1: f", {''.join(masks[:1])}", 2: ", mask"}[len(masks)]
             return [f"tl.store({out} + ({at}) + {inner}, product{mask})"]
-        nests = [self._as_matrix(nest) for nest in self.after]
-        blocks = Blocks((0,), 1, self.tiles.m, self.tiles.n, False, self.tiles.warps)
+        nests = [self._as_rows(nest) if self.of_rows else self._as_matrix(nest) for nest in self.after]
+        blocks = Blocks(
+            (0,), None if self.of_rows else 1, self.tiles.m, self.tiles.n, self.of_rows, self.tiles.warps
+        )
         params, held = (tuple(self.names[n] for n in of) for of in (self.kernel.params, self.kernel.internal))
         tile = Kernel(self.kernel.name, tuple(nests), params, held)
         writer = Statements(tile, blocks)
@@ -202,7 +244,20 @@ class _Writer:
         made = self.product.body[-1].args[0]
         for instr in (i for nest in nests for i in nest.body if i.op == "load" and i.args[0] == made):
             writer.held[made, instr.args[1]] = "product"
-        return [line for nest in nests for line in section(nest, writer, (), loop=False)]
+        lines = [line for nest in nests for line in section(nest, writer, (), loop=False)]
+        if not self.of_rows:
+            return lines
+        words = {"[XBLOCK, RBLOCK]": "[BLOCK_M, BLOCK_N]", "[XBLOCK, 1]": "[BLOCK_M, 1]"}
+        for old, new in words.items():
+            lines = [line.replace(old, new) for line in lines]
+        return ["r0 = i1  # a tile has whole rows", *lines]
+
+    def _as_rows(self, nest: LoopNest) -> LoopNest:
+        """The nest with a loop over the rows of one batch point's matrix, and one over the columns inside."""
+        moved = over_rows(nest, math.prod(self.batch) * self.m, self.n)
+        row = symbol("batch") * self.m + symbol("i0") if self.batch else symbol("i0")
+        body = tuple(_with_row(instr, row) for instr in moved.body)
+        return LoopNest(moved.name, (self.m,), moved.reduction_ranges, body, moved.origins)
 
     def _as_matrix(self, nest: LoopNest) -> LoopNest:
         """The nest with loops over rows and columns of one batch point's matrix."""
@@ -227,5 +282,9 @@ def _with_row(instr: Any, row: Any) -> Any:
     return replace(instr, args=args)
 
 
-def _masked(masks: list[str]) -> str:
-    return f", {' & '.join(masks)}, 0.0" if masks else ""
+def _reaches_far(product: LoopNest) -> bool:
+    """Whether the product loads or stores a place beyond what 32 bits can address."""
+    loops = (*product.loop_variables, *product.reduction_variables)
+    last = {v: n - 1 for v, n in zip(loops, (*product.ranges, *product.reduction_ranges), strict=True)}
+    places = (sympy.sympify(i.args[1]).subs(last) for i in product.body if i.op in ("load", "store"))
+    return any(place + 1 >= 1 << 31 for place in places)

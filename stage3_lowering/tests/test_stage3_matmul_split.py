@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from stage3_lowering.interpret import interpret_program
-from stage3_lowering.lowering.matmul_split import MOST_PARTS, MULTIPROCESSORS, parts_of
+from stage3_lowering.lowering.matmul_split import MOST_PARTS, multiprocessors_of, parts_of
 from stage3_lowering.tests.graphs import configured
 from stage3_lowering.tests.test_stage3_matmul_templates import (
     EPILOGUES,
@@ -133,4 +133,12 @@ def sizes(m, n, k, *batch):
 )
 def test_a_sum_has_parts_where_multiprocessors_wait(product, parts):
     assert parts_of(product, dt.bfloat16, "sm_90") == parts
-    assert parts is None or product.k % parts == 0 and parts <= MULTIPROCESSORS
+    assert parts is None or product.k % parts == 0 and parts <= multiprocessors_of("sm_90")
+
+
+@pytest.mark.parametrize(
+    ("arch", "parts"), [("sm_80", 8), ("sm_90", 16), ("sm_100", 16), ("sm_75", 16), ("", 16)]
+)
+def test_parts_follow_the_targets_multiprocessors(arch, parts):
+    """Eight tiles: 13 parts for 108 multiprocessors, of which 8 divide the sum."""
+    assert parts_of(sizes(16, 512, 16384), dt.bfloat16, arch) == parts
