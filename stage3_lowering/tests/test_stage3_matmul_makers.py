@@ -61,8 +61,9 @@ def inverse(c, t, row, dtype):
 
 
 def rounded_twice(c, t, row, dtype):
-    wide = c.add(c.cast(t, dt.float32), 2.0**-14)
-    return c.cast(c.mul(c.cast(c.cast(wide, dtype), dt.float32), 2.0 + 2.0**-14), dtype)
+    """t: each factor is rounded away, but not both at once."""
+    once = c.cast(c.mul(c.cast(t, dt.float32), 1.0 + 2.0**-12), dtype)
+    return c.cast(c.mul(c.cast(once, dt.float32), 1.0 + 2.0**-12), dtype)
 
 
 def by_place(c, t, row, dtype):
