@@ -13,7 +13,7 @@ from typing import Any
 
 from stage_contracts.graph_text import print_graph
 from stage_contracts.graph_verify import verify_graph
-from stage_contracts.node import OPS, GraphError, Node, map_args, meta_of, metas_of, nodes_in
+from stage_contracts.node import OPS, GraphError, Node, map_args, meta_of, metas_of, nodes_in, reads_of
 from stage_contracts.origin import Origin
 from stage_contracts.symbol_bindings import makers_read
 from stage_contracts.unbacked import has_effect, makers
@@ -123,7 +123,7 @@ class Graph:
             used.users.pop(node, None)
         node.args = tuple(args)
         node.kwargs = dict(node.kwargs if kwargs is None else kwargs)
-        node._inputs = list(dict.fromkeys(nodes_in((node.args, node.kwargs))))
+        node._inputs = list(reads_of(node.args, node.kwargs))
         for used in node.all_input_nodes:
             used.users[node] = None
 
@@ -233,7 +233,7 @@ class Graph:
             if self._insert_at is not None and at <= self._insert_at:
                 self._insert_at += 1
         self._inputs += node.op == "placeholder"
-        for used in node.all_input_nodes:
+        for used in node._inputs:
             used.users[node] = None
         return node
 

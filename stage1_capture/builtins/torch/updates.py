@@ -8,7 +8,7 @@ nodes that it came to. The graph and the guards are those that following each of
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,9 +38,10 @@ _PLAIN = (int, float, bool, str, type(None))
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a call came to: its nodes in order, which of its arguments a node is, its result, its instructions."""
+    """What a call came to: its nodes in order, with their marks, which of its arguments a node is, its result, its
+    instructions."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[tuple[Node, dict[str, Any]], ...]
     arguments: dict[Node, int]
     result: _Make
     steps: int
@@ -139,7 +140,8 @@ def _recipe(output: OutputGraph, last: Node, args: Args, result: Variable, steps
             raise _Differs
     if scalars & given.keys():
         raise _Differs  # a number, or the argument that is it? The next call may have another
-    return Recipe(made, given, _maker(result, args, set(made)), steps)
+    marks = [{key: mark for key, mark in n.meta.items() if key not in ("val", "origins")} for n in made]
+    return Recipe(tuple(zip(made, marks, strict=True)), given, _maker(result, args, set(made)), steps)
 
 
 def _maker(result: Variable, args: Args, made: set[Node]) -> _Make:
@@ -160,23 +162,24 @@ def _maker(result: Variable, args: Args, made: set[Node]) -> _Make:
 def _written_again(output: OutputGraph, recipe: Recipe, args: Args) -> Variable:
     output.steps += recipe.steps - 1
     output.count_step()
-    origins: Sequence[Any] | None = (output.origin(),) if _by_user(output) else None
+    origins = (output.origin(),) if _by_user(output) else None
+    call_function = output.graph.call_function
     images: dict[Node, Node] = {}
     values: dict[Node, Variable] = {}
 
     def image(node: Node) -> Node:
-        if node in recipe.arguments:
-            return output.node_of(args[recipe.arguments[node]])  # type: ignore[arg-type]
-        return images.get(node, node)  # a number that is an input: the same for all
+        found = images.get(node)
+        if found is None:  # an argument, or a number that is an input: the same for all
+            place = recipe.arguments.get(node)
+            found = images[node] = node if place is None else output.node_of(args[place])  # type: ignore[arg-type]
+        return found
 
     def value(node: Node) -> Variable:
         return values.setdefault(node, TensorVariable(node.val, images[node]))
 
-    for node in recipe.nodes:
-        given, named = map_args((node.args, node.kwargs), image)
-        marks = {key: mark for key, mark in node.meta.items() if key not in ("val", "origins")}
-        where = node.origins if origins is None else tuple(origins)
-        images[node] = output.graph.call_function(
-            node.target, given, named, val=node.val, origins=where, **marks
-        )
+    for node, marks in recipe.nodes:
+        given = [image(a) if type(a) is Node else map_args(a, image) for a in node.args]
+        named = map_args(node.kwargs, image)
+        where = node.origins if origins is None else origins
+        images[node] = call_function(node.target, given, named, val=node.val, origins=where, **marks)
     return recipe.result(args, value)
