@@ -103,10 +103,19 @@ class Graph:
         **meta: Any,
     ) -> Node:
         """Append a call of `target` (an operator, or operator.getitem) at the insertion point."""
-        base = str(name or getattr(target, "name", None) or getattr(target, "__name__", "call"))
-        node = Node(self, "call_function", self._fresh(base), target, tuple(args), dict(kwargs or {}))
+        base = self._fresh(str(name) if name else _call_name(target))
+        node = Node(self, "call_function", base, target, tuple(args), dict(kwargs or {}))
         node.meta.update({"val": val, "origins": tuple(origins), **meta})
         return self._insert(node)
+
+    def call_again(
+        self, node: Node, args: Sequence[Any], kwargs: Mapping[str, Any], origins: tuple[Origin, ...]
+    ) -> Node:
+        """Append the call that `node` is, of other arguments and for another line."""
+        name = self._fresh(_call_name(node.target))
+        made = Node(self, "call_function", name, node.target, tuple(args), dict(kwargs))
+        made.meta = {**node.meta, "origins": origins}
+        return self._insert(made)
 
     def output(self, values: Sequence[Any]) -> Node:
         """Add the output node: the graph returns the tuple `values`."""
@@ -244,6 +253,10 @@ class Graph:
             name = f"{base}_{self._suffix[base]}"
         self._names.add(name)
         return name
+
+
+def _call_name(target: Any) -> str:
+    return str(getattr(target, "name", None) or getattr(target, "__name__", "call"))
 
 
 @cache

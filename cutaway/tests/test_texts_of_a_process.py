@@ -23,3 +23,15 @@ def test_no_text_has_a_number_of_the_register(monkeypatch) -> None:
     first, second = _texts_of_a_step(monkeypatch), _texts_of_a_step(monkeypatch)
     assert first == second and any("state" in text for text in first)
     assert any("__registered_0" in text for text in first)
+
+
+SCALES = {"registered(5)": 2.0}
+
+
+def test_a_key_that_reads_as_a_number_of_the_register_stays() -> None:
+    def scaled(x):
+        return x * SCALES["registered(5)"]
+
+    compiled = cutaway.compile(scaled, backend="eager", fullgraph=True)
+    x = cutaway.ones(3)
+    assert compiled(x).tolist() == [2, 2, 2] and compiled.has_entry(x)

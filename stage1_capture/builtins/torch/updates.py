@@ -38,10 +38,9 @@ _PLAIN = (int, float, bool, str, type(None))
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a call came to: its nodes in order, with their marks, which of its arguments a node is, its result, its
-    instructions."""
+    """What a call came to: its nodes in order, which of its arguments a node is, its result, its instructions."""
 
-    nodes: tuple[tuple[Node, dict[str, Any]], ...]
+    nodes: tuple[Node, ...]
     arguments: dict[Node, int]
     result: _Make
     steps: int
@@ -140,8 +139,7 @@ def _recipe(output: OutputGraph, last: Node, args: Args, result: Variable, steps
             raise _Differs
     if scalars & given.keys():
         raise _Differs  # a number, or the argument that is it? The next call may have another
-    marks = [{key: mark for key, mark in n.meta.items() if key not in ("val", "origins")} for n in made]
-    return Recipe(tuple(zip(made, marks, strict=True)), given, _maker(result, args, set(made)), steps)
+    return Recipe(made, given, _maker(result, args, set(made)), steps)
 
 
 def _maker(result: Variable, args: Args, made: set[Node]) -> _Make:
@@ -163,7 +161,7 @@ def _written_again(output: OutputGraph, recipe: Recipe, args: Args) -> Variable:
     output.steps += recipe.steps - 1
     output.count_step()
     origins = (output.origin(),) if _by_user(output) else None
-    call_function = output.graph.call_function
+    call_again = output.graph.call_again
     images: dict[Node, Node] = {}
     values: dict[Node, Variable] = {}
 
@@ -177,9 +175,8 @@ def _written_again(output: OutputGraph, recipe: Recipe, args: Args) -> Variable:
     def value(node: Node) -> Variable:
         return values.setdefault(node, TensorVariable(node.val, images[node]))
 
-    for node, marks in recipe.nodes:
+    for node in recipe.nodes:
         given = [image(a) if type(a) is Node else map_args(a, image) for a in node.args]
-        named = map_args(node.kwargs, image)
         where = node.origins if origins is None else origins
-        images[node] = call_function(node.target, given, named, val=node.val, origins=where, **marks)
+        images[node] = call_again(node, given, map_args(node.kwargs, image), where)
     return recipe.result(args, value)
