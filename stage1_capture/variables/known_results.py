@@ -38,9 +38,12 @@ def meta_and_returned(known: Known, op: Operator, arguments: tuple) -> tuple[Any
 
 def viewed_once(known: Known, graph: Graph, node: Node) -> Node | None:
     """The operand that `node` is a view of (shadow_tape.py), or what the same call said before."""
-    places = {n: place for place, n in enumerate(node.all_input_nodes)}
-    if node.op != "call_function" or node.target is operator.getitem:
+    one_of_several = node.target is operator.getitem
+    called, which = node.args if one_of_several else (node, None)
+    if not isinstance(called, Node) or called.op != "call_function" or called.target is operator.getitem:
         return viewed(graph, node)
+    operands = called.all_input_nodes
+    places = {n: place for place, n in enumerate(operands)}
 
     def spelled(value: Node) -> tuple:
         if type(value.val) is not TensorMeta:  # a constant may be anything
@@ -48,15 +51,17 @@ def viewed_once(known: Known, graph: Graph, node: Node) -> Node | None:
         return "operand", places[value], value.val
 
     try:
-        told = _told(tuple(map_args((node.args, tuple(node.kwargs.items())), spelled)))
-        key = ("viewed", node.target, is_grad_enabled(), modes(), told)
+        told = _told(tuple(map_args((called.args, tuple(called.kwargs.items())), spelled)))
+        key = ("viewed", called.target, _told(which), is_grad_enabled(), modes(), told)
     except _NotTold:
         return viewed(graph, node)
     if key not in known:
         found = viewed(graph, node)
+        if found is not None and found not in places:
+            return found
         known[key] = None, None if found is None else places[found]
     place = known[key][1]
-    return None if place is None else node.all_input_nodes[place]
+    return None if place is None else operands[place]
 
 
 class _NotTold(Exception):
