@@ -23,6 +23,7 @@ from cutaway.internal_errors import Failures, Fault, reaches_the_user, run_eager
 from cutaway.policies import on_trial
 from cutaway.recompilation import count_compile, forget_counts, within_limits
 from cutaway.residual import guard_names, rebound
+from cutaway.room_for_frames import call_with_room
 from cutaway.stances import ELSEWHERE, RUNS_COMPILED, STANCE, may_compile_now, set_stance
 from stage0_eager.matmul_precision import compile_settings
 from stage0_eager.state import STATE
@@ -253,7 +254,7 @@ class CompiledFunction:
             mark = events.EVENT_LOG.mark()
             try:
                 with put_off():
-                    made = self._compile(args, kwargs)
+                    made = call_with_room(self._compile, (args, kwargs))
             except Exception as error:
                 stage = stage_of(mark)
                 raised = reaches_the_user(error, stage, self.name, self.fullgraph, self._pipeline)

@@ -24,7 +24,7 @@ from stage_contracts.origin import Origin
 from stage_contracts.tensor_meta import TensorMeta
 
 MOST_CONSTANTS = 4 << 20  # bytes: more takes longer to digest than stage 2 takes
-ELSEWHERE = ("val", "origins", "source")  # keys of a node's meta: said apart, or read by capture alone
+ELSEWHERE = {"val", "origins", "source"}  # keys of a node's meta: said apart, or read by capture alone
 
 
 class NotSaid(Exception):
@@ -34,15 +34,30 @@ class NotSaid(Exception):
 def identity(graph: Graph) -> str:
     """The text. Raises NotSaid."""
     lines = [f"graph {graph.name}", *_constants(graph)]
-    origins: dict[int, str] = {}  # most nodes share theirs
+    # most nodes share their operators, their metas and their origins, which the graph keeps alive
+    operators, vals, origins = _Once(_operator), _Once(said), _Once(_lines)
     for node in graph.nodes:
-        marks = [(key, said(value)) for key, value in sorted(node.meta.items()) if key not in ELSEWHERE]
-        target = _operator(node.target) if node.op == "call_function" else ""
+        more = node.meta.keys() - ELSEWHERE
+        marks = [(key, said(node.meta[key])) for key in sorted(more)]
+        target = operators(node.target) if node.op == "call_function" else ""
         target = node.target if node.op == "get_attr" else target
-        where = origins.get(id(node.origins)) or origins.setdefault(id(node.origins), _lines(node.origins))
         args, kwargs = said(node.args), said(node.kwargs)
-        lines.append(f"{node.op} {node.name} {target} {args} {kwargs} {said(node.val)} {marks} {where}")
+        val, where = vals(node.val), origins(node.origins)
+        lines.append(f"{node.op} {node.name} {target} {args} {kwargs} {val} {marks} {where}")
     return "\n".join(lines)
+
+
+class _Once:
+    """`say`, called once for each object."""
+
+    def __init__(self, say: Callable[[Any], str]) -> None:
+        self.say, self.known = say, dict[int, str]()
+
+    def __call__(self, value: Any) -> str:
+        text = self.known.get(id(value))
+        if text is None:
+            text = self.known[id(value)] = self.say(value)
+        return text
 
 
 def said(value: Any) -> str:
@@ -98,7 +113,7 @@ def _meta(meta: TensorMeta) -> str:
 
 
 def _items(items: Any) -> str:
-    return ", ".join([said(item) for item in items])
+    return ", ".join([f"%{item.name}" if type(item) is Node else said(item) for item in items])
 
 
 WORDS: dict[type, Callable[[Any], str]] = {

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 
 def device_of_graph(graph: Graph) -> Device:
     """The device of a graph's tensors: a GPU if any tensor is on one."""
-    devices = {n.val.device for n in graph.nodes if isinstance(n.val, TensorMeta)}
-    return next((d for d in sorted(devices, key=str) if d.type != "cpu"), CPU)
+    metas = (n.meta.get("val") for n in graph.nodes)
+    devices = {
+        id(m.device): m.device for m in metas if isinstance(m, TensorMeta)
+    }  # by identity: there are thousands
+    return next((d for d in sorted(devices.values(), key=str) if d.type != "cpu"), CPU)
 
 
 def target_for(device: Device) -> Target:

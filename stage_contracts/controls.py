@@ -110,6 +110,11 @@ def registered(number: int) -> Any:
     return _REGISTERED[number]()
 
 
+def is_registered(number: int) -> bool:
+    """Whether it is the number of an object that is still there."""
+    return number in _REGISTERED
+
+
 def reference(number: int) -> Callable[[], Any]:
     """As `registered`, for what asks again and again: a function that gives the object, or None when it is gone."""
     return _REGISTERED[number]

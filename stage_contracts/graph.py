@@ -13,7 +13,7 @@ from typing import Any
 
 from stage_contracts.graph_text import print_graph
 from stage_contracts.graph_verify import verify_graph
-from stage_contracts.node import OPS, GraphError, Node, map_args, meta_of, metas_of, nodes_in
+from stage_contracts.node import OPS, GraphError, Node, map_args, meta_of, metas_of, nodes_in, reads_of
 from stage_contracts.origin import Origin
 from stage_contracts.symbol_bindings import makers_read
 from stage_contracts.unbacked import has_effect, makers
@@ -103,10 +103,19 @@ class Graph:
         **meta: Any,
     ) -> Node:
         """Append a call of `target` (an operator, or operator.getitem) at the insertion point."""
-        base = str(name or getattr(target, "name", None) or getattr(target, "__name__", "call"))
-        node = Node(self, "call_function", self._fresh(base), target, tuple(args), dict(kwargs or {}))
+        base = self._fresh(str(name) if name else _call_name(target))
+        node = Node(self, "call_function", base, target, tuple(args), dict(kwargs or {}))
         node.meta.update({"val": val, "origins": tuple(origins), **meta})
         return self._insert(node)
+
+    def call_again(
+        self, node: Node, args: Sequence[Any], kwargs: Mapping[str, Any], origins: tuple[Origin, ...]
+    ) -> Node:
+        """Append the call that `node` is, of other arguments and for another line."""
+        name = self._fresh(_call_name(node.target))
+        made = Node(self, "call_function", name, node.target, tuple(args), dict(kwargs))
+        made.meta = {**node.meta, "origins": origins}
+        return self._insert(made)
 
     def output(self, values: Sequence[Any]) -> Node:
         """Add the output node: the graph returns the tuple `values`."""
@@ -123,7 +132,7 @@ class Graph:
             used.users.pop(node, None)
         node.args = tuple(args)
         node.kwargs = dict(node.kwargs if kwargs is None else kwargs)
-        node._inputs = list(dict.fromkeys(nodes_in((node.args, node.kwargs))))
+        node._inputs = list(reads_of(node.args, node.kwargs))
         for used in node.all_input_nodes:
             used.users[node] = None
 
@@ -233,7 +242,7 @@ class Graph:
             if self._insert_at is not None and at <= self._insert_at:
                 self._insert_at += 1
         self._inputs += node.op == "placeholder"
-        for used in node.all_input_nodes:
+        for used in node._inputs:
             used.users[node] = None
         return node
 
@@ -244,6 +253,10 @@ class Graph:
             name = f"{base}_{self._suffix[base]}"
         self._names.add(name)
         return name
+
+
+def _call_name(target: Any) -> str:
+    return str(getattr(target, "name", None) or getattr(target, "__name__", "call"))
 
 
 @cache

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from stage_contracts import config
 from stage_contracts.breaks import Unsupported
-from stage_contracts.node import OPS, GraphError, Node, map_args, nodes_in
+from stage_contracts.node import OPS, GraphError, Node, map_args, reads_of
 from stage_contracts.node_meta import META_KEYS
 from stage_contracts.symbolic import DataDependentError, ShapeEnv, SymInt, hinted
 from stage_contracts.tensor_meta import TensorMeta
@@ -72,7 +72,7 @@ def _verify_target(graph: Graph, node: Node, allowed: Callable[[Any], bool] | No
 
 def _verify_reads(node: Node, before: Collection[Node]) -> dict[Node, None]:
     """The values that the node reads. Check that they are computed before it, and that it is among their `users`."""
-    read = dict.fromkeys(nodes_in((node.args, node.kwargs)))
+    read = reads_of(node.args, node.kwargs)
     for used in read:
         if used not in before:
             raise GraphError(f"{node.name} reads {used.name}, which is not computed before it")

@@ -12,11 +12,11 @@ import io
 import re
 import tokenize
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from stage_contracts.controls import reference
+from stage_contracts.controls import is_registered, reference
 from stage_contracts.source import (
     AttrSource,
     ExpressionSource,
@@ -41,7 +41,10 @@ class PathNames:
         self.name_of = name_of
         self.count: Counter[str] = Counter()
         for guard in guards:
-            self.count.update({p for s in (guard.source, guard.expected) for p in _paths(s)})
+            if isinstance(guard.expected, Source):
+                self.count.update({p for s in (guard.source, guard.expected) for p in _paths(s)})
+            else:
+                self.count.update(_paths(guard.source))
             # it reads the type, then the value
             if guard.kind == "EQUALS" and guard.source is not None:
                 self.count[guard.source.expression()] += 1
@@ -111,15 +114,20 @@ class PathNames:
         return f"({again}[{name}] if {name} in {first} else {again}[{registry}][{name}])"
 
 
-def _paths(source: Any) -> Iterator[str]:
-    """The paths of the values that are read on the way to a source, and its own path."""
+def _paths(source: Any) -> tuple[str, ...]:
+    """The paths of the values that are read on the way to a source, and its own path, each once."""
     if isinstance(source, RowSource):
-        yield source.expression()
-        for one in source.sources:
-            yield from _paths(one)
-    while isinstance(source, _READS):
-        yield source.expression()
-        source = source.base
+        inside = (path for one in source.sources for path in _paths(one))
+        return tuple(dict.fromkeys((source.expression(), *inside)))
+    if not isinstance(source, _READS):
+        return ()
+    kept = source.__dict__  # of a source, as its text
+    if "_paths" not in kept:
+        kept["_paths"] = (
+            source.expression(),
+            *(_paths(source.base) if isinstance(source.base, _READS) else ()),
+        )
+    return kept["_paths"]
 
 
 def past_parameters(text: str, signature: str, namespace: dict[str, Any]) -> str:
@@ -142,12 +150,20 @@ def past_parameters(text: str, signature: str, namespace: dict[str, Any]) -> str
 _NAME = re.compile(r"(?<![\w=.])[^\W\d]\w*")
 
 
-_REGISTERED = re.compile(r"\bregistered\((\d+)\)")
+_REGISTERED = "registered("
 
 
 def without_numbers(text: str) -> tuple[str, dict[str, int]]:
-    """The text with names for the numbers of registered objects, which are others in each process; and their values."""
-    numbers = dict.fromkeys(_REGISTERED.findall(text))
-    names = {number: f"__registered_{k}" for k, number in enumerate(numbers)}
-    said = _REGISTERED.sub(lambda found: f"registered({names[found[1]]})", text) if names else text
-    return said, {name: int(number) for number, name in names.items()}
+    """The text with names for the numbers of registered objects, which are others in each process; and their values.
+
+    What is no such number, in a string of the user's, stays. (Texts are long: a pattern takes ten times as long.)
+    """
+    first, *parts = text.split(_REGISTERED)
+    names: dict[int, str] = {}
+    said = [first]
+    for part in parts:
+        digits, closed, rest = part.partition(")")
+        if closed and digits.isdecimal() and is_registered(int(digits)):
+            digits = names.setdefault(int(digits), f"__registered_{len(names)}")
+        said.append(f"{digits}{closed}{rest}")
+    return _REGISTERED.join(said), {name: number for number, name in names.items()}

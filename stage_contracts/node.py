@@ -30,7 +30,7 @@ class Node:
     def __init__(self, graph: Graph, op: str, name: str, target: Any, args: tuple, kwargs: dict) -> None:
         self.graph, self.op, self.name, self.target = graph, op, name, target
         self.args, self.kwargs = args, kwargs
-        self._inputs = list(dict.fromkeys(nodes_in((args, kwargs))))
+        self._inputs = list(reads_of(args, kwargs))
         self.users: dict[Node, None] = {}  # an ordered set
         self.meta: dict[str, Any] = {}
 
@@ -66,6 +66,15 @@ def map_args(tree: Any, function: Callable[[Node], Any]) -> Any:
     if isinstance(tree, slice):
         return slice(*(map_args(t, function) for t in (tree.start, tree.stop, tree.step)))
     return tree
+
+
+def reads_of(args: tuple, kwargs: dict) -> dict[Node, None]:
+    """The nodes in a node's arguments, each once, in order."""
+    found: list[Node] = []
+    _collect(args, found)
+    if kwargs:
+        _collect(kwargs.values(), found)
+    return dict.fromkeys(found)
 
 
 def nodes_in(tree: Any) -> list[Node]:

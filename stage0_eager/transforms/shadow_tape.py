@@ -7,6 +7,7 @@ questions to the tape; here the tape answers them, so that capture, which asks, 
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from stage0_eager.state import STATE, enable_grad, interpreting
@@ -103,15 +104,17 @@ class ShadowTape:
         return node.target(*args, **kwargs)
 
 
-def whole_of(graph: Graph, node: Node) -> Node:
-    """The node whose storage `node` is a view of, by way of other views; itself when it is none."""
+def whole_of(graph: Graph, node: Node, asked: Callable[[Graph, Node], Node | None] | None = None) -> Node:
+    """The node whose storage `node` is a view of, by way of other views; itself when it is none. asked: `viewed`, or
+    who remembers what it said."""
+    asked = asked or viewed
     step: Node | None = node
     while step is not None:
-        node, step = step, _viewed(graph, step)
+        node, step = step, asked(graph, step)
     return node
 
 
-def _viewed(graph: Graph, node: Node) -> Node | None:
+def viewed(graph: Graph, node: Node) -> Node | None:
     """The operand that `node` is a view of: the operator is asked, on shadows of its operands alone."""
     called = node.args[0] if node.target is operator.getitem else node  # one result of several
     if node.op != "call_function" or not isinstance(called, Node):

@@ -19,6 +19,7 @@ from stage1_capture.state.side_effects import DELETED
 from stage1_capture.variables.arithmetic import compare, fold
 from stage1_capture.variables.base import (
     NULL,
+    LazyVariable,
     NotConstant,
     Variable,
     as_constant,
@@ -195,7 +196,7 @@ class InstructionTranslator:
         return wrap(self.output, real, source)
 
     def push(self, value: Variable) -> None:
-        self.stack.append(realize(value))
+        self.stack.append(realize(value) if type(value) is LazyVariable else value)
 
     def pop(self) -> Variable:
         return self.stack.pop()

@@ -28,6 +28,7 @@ from stage1_capture.variables.base import Variable
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.controls import registered
 from stage_contracts.generated_code import code_of
+from stage_contracts.guard_text import without_numbers
 from stage_contracts.signature import fresh_name, signature_text
 from stage_contracts.source import AttrSource, CallSource, ClosureSource, ItemSource, Source, WatchedSource
 
@@ -96,7 +97,9 @@ class PyCodegen:
         name = self.function.__name__ if self.function.__name__.isidentifier() else "residual"
         written = [f"def {name}({signature}):", *self.reads, *body, *rebuilder.lines, *lines, last]
         text = "\n    ".join(written) + "\n"
-        return text, _compile(text, name, self.function, bound)
+        same_everywhere, numbers = without_numbers(text)
+        self.globals |= numbers
+        return text, _compile(same_everywhere, name, self.function, bound)
 
     def _draw(self) -> None:
         """Random numbers, in the program's order, before anything that is made of them is read."""

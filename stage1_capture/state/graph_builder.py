@@ -122,7 +122,8 @@ class OutputGraph:
         self.optimizer_sources: set[Source] = set()
         self.epoch_sources: set[Source] = set()  # what cannot change unless the structure epoch does
         self.mutated: dict[TensorVariable, None] = {}
-        self.keys: dict[Variable, None] = {}  # objects from outside, each guarded to be no other
+        # objects from outside that are keys, each guarded to be no other: by their numbers in the register, or None
+        self.keys: dict[Source | None, dict[Variable, None]] = {}
         # detached -> the input it is a view of
         self.mutable_through: dict[TensorVariable, TensorVariable] = {}
         self.detached_inside: set[Node] = set()  # by no_grad blocks

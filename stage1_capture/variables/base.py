@@ -351,7 +351,7 @@ class NotConstant(Exception):
 
 def realize(variable: Variable) -> Variable:
     """The value itself; a lazy one is looked at now, and guarded."""
-    if isinstance(variable, LazyVariable):
+    if type(variable) is LazyVariable:
         if variable.value is None:
             variable.value = variable.build()
         return variable.value

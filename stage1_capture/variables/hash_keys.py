@@ -6,6 +6,7 @@ Input: abstract values that the program uses as keys; each says by `hash_key` wh
 from __future__ import annotations
 
 from dataclasses import field
+from itertools import chain
 from typing import Any
 
 from stage1_capture.state.machine import Tx
@@ -48,14 +49,17 @@ def hashable(tx: Tx, key: Variable) -> Any:
 
 def by_identity(tx: Tx, key: Variable) -> ObjectKey:
     """Objects from outside that are different keys here must be different ones at every call."""
-    if key.source is not None and key not in tx.output.keys:
-        for other in tx.output.keys:
-            apart = isinstance(key.source, RegisteredSource) and isinstance(other.source, RegisteredSource)
-            if type(other) is type(key) and (
-                not apart or key.source == other.source
-            ):  # numbers of the register
-                tx.output.guard("NOT_ALIASED", key.source, other.source)
-        tx.output.keys[key] = None
+    if key.source is not None:
+        keys = tx.output.keys
+        numbered = isinstance(key.source, RegisteredSource)
+        place = key.source if numbered else None
+        if key not in keys.get(place, ()):
+            # two numbers of the register are two objects
+            beside = (keys.get(None, {}), keys.get(place, {})) if numbered else keys.values()
+            for other in chain.from_iterable(beside):
+                if type(other) is type(key):
+                    tx.output.guard("NOT_ALIASED", key.source, other.source)
+            keys.setdefault(place, {})[key] = None
     return ObjectKey(key, id(key))
 
 

@@ -6,13 +6,16 @@ value and type, grad mode, and the modes that a program can change (default dtyp
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from stage0_eager import is_grad_enabled
 from stage0_eager.state import modes
 from stage0_eager.table.operator import Operator
+from stage0_eager.transforms.shadow_tape import viewed
 from stage_contracts.device import Device
 from stage_contracts.dtype import DType
+from stage_contracts.graph import Graph, Node, map_args
 from stage_contracts.tensor_meta import TensorMeta
 
 Known = dict[tuple, tuple[Any, int | None]]
@@ -31,6 +34,34 @@ def meta_and_returned(known: Known, op: Operator, arguments: tuple) -> tuple[Any
         if _is_told(found[0]):  # not a size that only the data knows, which is a new one in each call
             known[key] = found
     return found
+
+
+def viewed_once(known: Known, graph: Graph, node: Node) -> Node | None:
+    """The operand that `node` is a view of (shadow_tape.py), or what the same call said before."""
+    one_of_several = node.target is operator.getitem
+    called, which = node.args if one_of_several else (node, None)
+    if not isinstance(called, Node) or called.op != "call_function" or called.target is operator.getitem:
+        return viewed(graph, node)
+    operands = called.all_input_nodes
+    places = {n: place for place, n in enumerate(operands)}
+
+    def spelled(value: Node) -> tuple:
+        if type(value.val) is not TensorMeta:  # a constant may be anything
+            raise _NotTold
+        return "operand", places[value], value.val
+
+    try:
+        told = _told(tuple(map_args((called.args, tuple(called.kwargs.items())), spelled)))
+        key = ("viewed", called.target, _told(which), is_grad_enabled(), modes(), told)
+    except _NotTold:
+        return viewed(graph, node)
+    if key not in known:
+        found = viewed(graph, node)
+        if found is not None and found not in places:
+            return found
+        known[key] = None, None if found is None else places[found]
+    place = known[key][1]
+    return None if place is None else operands[place]
 
 
 class _NotTold(Exception):

@@ -6,6 +6,7 @@ computed. An operator that writes records a node too, and yields the tensor it w
 
 from __future__ import annotations
 
+import functools
 import operator as python
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,7 +24,7 @@ from stage1_capture.state.machine import CALLED_BY_CLASS, Args, Kwargs, Tx
 from stage1_capture.variables import autocast
 from stage1_capture.variables.base import SEQUENCES, Variable, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
-from stage1_capture.variables.known_results import meta_and_returned
+from stage1_capture.variables.known_results import meta_and_returned, viewed_once
 from stage1_capture.variables.ndarray import NumpyNdarrayVariable
 from stage1_capture.variables.number import scalars_as_inputs
 from stage1_capture.variables.sequence import ListVariable, TupleVariable
@@ -218,7 +219,7 @@ def _check_write(tx: Tx, op: Operator, target: TensorVariable) -> None:
     if target.source is not None and target.real._base is not None:
         _check_view(tx, op, target)
     inside = tx.output.detached_inside
-    if inside and is_grad_enabled() and whole_of(tx.output.graph, tx.output.node_of(target)) in inside:
+    if inside and is_grad_enabled() and _whole_of(tx, tx.output.node_of(target)) in inside:
         reason = f"{op.name} writes to a view that was made under no_grad"
         raise SkipFrame(reason, tx.output.origin(), code="GB0090")  # eager raises its error
 
@@ -235,19 +236,25 @@ def _check_view(tx: Tx, op: Operator, target: TensorVariable) -> None:
     tx.output.guard("IDENTITY", AttrSource(base, "requires_grad"), False)
 
 
+def _whole_of(tx: Tx, node: Node) -> Node:
+    """The node whose memory this one's is."""
+    return whole_of(tx.output.graph, node, functools.partial(viewed_once, tx.output.known_results))
+
+
 def _check_leaf(tx: Tx, op: Operator, target: TensorVariable) -> None:
     """Break where eager would refuse to write through a view of a leaf: what came before must have happened."""
-    node = whole_of(tx.output.graph, tx.output.node_of(target))
-    known = (t for t in tx.output.known.values() if t.is_tensor() and t.node is node)
-    bases = [root(t.real) for t in known]
+    node = _whole_of(tx, tx.output.node_of(target))
+    if node.op == "call_function" and getattr(node.target, "name", "") != "hook":
+        return  # no input: of these, only one with a hook is what a call gives
+    bases = [root(t.real) for t in tx.output.known.values() if t.is_tensor() and t.node is node]
     if any(base.requires_grad and base.is_leaf for base in bases):
         tx.unsupported("GB0090", f"{op.name} writes to a view of a leaf that requires grad")
 
 
 def _check_alone(tx: Tx, op: Operator, node: Node) -> None:
     """Break where a write puts other tensors on the tape too: what they are views of, or what is a view of them."""
-    others = [whole_of(tx.output.graph, n) for n in node.users if n.op == "call_function"]
-    whole, reason = whole_of(tx.output.graph, node), f"{op.name} puts a tensor and its views on the tape"
+    others = [_whole_of(tx, n) for n in node.users if n.op == "call_function"]
+    whole, reason = _whole_of(tx, node), f"{op.name} puts a tensor and its views on the tape"
     if whole is not node and getattr(whole.target, "name", "") == "detach":
         # after a break each of them would be made anew from what was detached, and be no view of the other
         raise SkipFrame(reason, tx.output.origin(), code="GB0090")

@@ -8,7 +8,7 @@ nodes that it came to. The graph and the guards are those that following each of
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -160,23 +160,23 @@ def _maker(result: Variable, args: Args, made: set[Node]) -> _Make:
 def _written_again(output: OutputGraph, recipe: Recipe, args: Args) -> Variable:
     output.steps += recipe.steps - 1
     output.count_step()
-    origins: Sequence[Any] | None = (output.origin(),) if _by_user(output) else None
+    origins = (output.origin(),) if _by_user(output) else None
+    call_again = output.graph.call_again
     images: dict[Node, Node] = {}
     values: dict[Node, Variable] = {}
 
     def image(node: Node) -> Node:
-        if node in recipe.arguments:
-            return output.node_of(args[recipe.arguments[node]])  # type: ignore[arg-type]
-        return images.get(node, node)  # a number that is an input: the same for all
+        found = images.get(node)
+        if found is None:  # an argument, or a number that is an input: the same for all
+            place = recipe.arguments.get(node)
+            found = images[node] = node if place is None else output.node_of(args[place])  # type: ignore[arg-type]
+        return found
 
     def value(node: Node) -> Variable:
         return values.setdefault(node, TensorVariable(node.val, images[node]))
 
     for node in recipe.nodes:
-        given, named = map_args((node.args, node.kwargs), image)
-        marks = {key: mark for key, mark in node.meta.items() if key not in ("val", "origins")}
-        where = node.origins if origins is None else tuple(origins)
-        images[node] = output.graph.call_function(
-            node.target, given, named, val=node.val, origins=where, **marks
-        )
+        given = [image(a) if type(a) is Node else map_args(a, image) for a in node.args]
+        where = node.origins if origins is None else origins
+        images[node] = call_again(node, given, map_args(node.kwargs, image), where)
     return recipe.result(args, value)

@@ -19,7 +19,15 @@ from stage1_capture.frame.translator import Handler, InstructionTranslator, unas
 from stage1_capture.state.graph_builder import is_library
 from stage1_capture.state.side_effects import DELETED
 from stage1_capture.variables.arithmetic import UNARY, binary, compare, unary
-from stage1_capture.variables.base import NULL, Variable, from_constant, is_same, load_attribute
+from stage1_capture.variables.base import (
+    NULL,
+    LazyVariable,
+    Variable,
+    from_constant,
+    is_same,
+    load_attribute,
+    realize,
+)
 from stage1_capture.variables.builder import wrap
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.function import CellVariable
@@ -49,9 +57,15 @@ def operations(rows: dict[str, tuple[int, Callable[..., Any]]], table: dict[str,
 
 
 def operation(count: int, compute: Callable[..., Any], tx: Tx, i: Instruction) -> None:
-    made = compute(tx, i, *tx.popn(count))
+    stack = tx.stack
+    if count:
+        values = stack[-count:]
+        del stack[-count:]
+        made = compute(tx, i, *values)
+    else:
+        made = compute(tx, i)
     if made is not None:
-        tx.push(made)
+        tx.stack.append(realize(made) if type(made) is LazyVariable else made)
 
 
 def known(answer: object) -> Variable:
@@ -96,9 +110,10 @@ def load_fast(tx: Tx, i: Instruction) -> None:
 
 
 def load_local(tx: Tx, name: str) -> None:
-    if name not in tx.locals:
+    value = tx.locals.get(name)
+    if value is None:
         tx.throw(UnboundLocalError, unassigned(name))
-    tx.push(tx.locals[name])
+    tx.stack.append(realize(value) if type(value) is LazyVariable else value)
 
 
 @handles("STORE_FAST")
