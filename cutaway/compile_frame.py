@@ -228,8 +228,7 @@ def _captured_and_compiled(
         f"Step 1: torchdynamo done tracing {fn.__qualname__} ({'; '.join(b.code for b in frame.breaks) or 'return'})"
     )
     if frame.graph is not None and frame.residual is not None:
-        if pipeline.capture is not default_pipeline().capture:  # stage 1 has verified this very graph
-            frame.graph.verify()
+        _verify_of_others(frame.graph, pipeline)
         try:
             inputs = example_inputs(frame, fn, args, kwargs)
             _phase(f"Step 2: calling compiler function {backend.name}")
@@ -250,6 +249,12 @@ def _captured_and_compiled(
                 raise
             made.breaks.append(_backend_failed(backend, error))
     return made
+
+
+def _verify_of_others(graph: Graph, pipeline: Pipeline) -> None:
+    """Check what another stage 1 captured; ours has verified this very graph."""
+    if pipeline.capture is not default_pipeline().capture:
+        graph.verify()
 
 
 def _backend_failed(backend: Backend, error: Exception) -> GraphBreak:

@@ -194,20 +194,20 @@ def _over_rows(kernel: Kernel, step: Launch, product: Contraction, made: str) ->
     over the points, or over the rows."""
     if kernel.template or kernel.rows or kernel.sizes or step.buffers != kernel.params:
         return False
-    rows, columns = math.prod((*product.batch, product.m)), product.n
     kinds = {i.args[0] for nest in kernel.nests for i in nest.body if i.op == "reduction"}
     ops = {op for nest in kernel.nests for op in nest.ops} - {"reduction"}
     return (
-        columns <= LONGEST_ROW
+        product.n <= LONGEST_ROW
         and kinds <= {*ROW_KINDS}
         and not ops & {*NOT_POINTWISE, "random_bits"}
-        and all(
-            math.prod(nest.ranges) == rows
-            and (not nest.reduction_ranges or math.prod(nest.reduction_ranges) == columns)
-            and _in_place(nest, made)
-            for nest in kernel.nests
-        )
+        and all(_of_rows(nest, product) and _in_place(nest, made) for nest in kernel.nests)
     )
+
+
+def _of_rows(nest: LoopNest, product: Contraction) -> bool:
+    """Whether the nest's loops are over the product's rows, and its inner ones over their columns."""
+    rows, inner = math.prod((*product.batch, product.m)), nest.reduction_ranges
+    return math.prod(nest.ranges) == rows and (not inner or math.prod(inner) == product.n)
 
 
 def _in_place(nest: LoopNest, made: str) -> bool:

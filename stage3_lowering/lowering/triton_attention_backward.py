@@ -116,6 +116,18 @@ def other_attention_backward_sources(
             yield text, {**grid, "num_stages": tiles.stages}
 
 
+def _kinds(kernel: Kernel) -> tuple[list[LoopNest], list[LoopNest], list[LoopNest], list[LoopNest]]:
+    """The nests after the first two products: values of rows, what is between, products of that, sums over rows."""
+    rest, points = kernel.nests[2:], len(kernel.nests[0].ranges)
+    reductions = [n for n in rest if "reduction" in n.ops]
+    return (
+        [n for n in rest if not n.reduction_ranges],
+        [n for n in rest if n.reduction_ranges and n not in reductions],
+        [n for n in reductions if len(n.ranges) == points],
+        [n for n in reductions if len(n.ranges) != points],
+    )
+
+
 class _Side:
     """Writes one of the two kernels. `fixed` and `moving` are "row" and "column", or the other way round."""
 
@@ -124,11 +136,7 @@ class _Side:
     ) -> None:
         self.far, self.rows, self.params = far, kernel.template == BY_ROWS, kernel.params
         self.dtype, self.precision = TRITON_TYPES[dtype.name], precision_of(dtype, allows_tf32(target))
-        self.given, rest = kernel.nests[:2], kernel.nests[2:]
-        values = [n for n in rest if not n.reduction_ranges]
-        between = [n for n in rest if n.reduction_ranges and "reduction" not in n.ops]
-        after = [n for n in rest if "reduction" in n.ops and len(n.ranges) == len(self.given[0].ranges)]
-        self.sums = [n for n in rest if "reduction" in n.ops and n not in after]
+        self.given, (values, between, after, self.sums) = kernel.nests[:2], _kinds(kernel)
         self.layout: Layout = layout_of(self.given[0], between[0])
         self.fixed, self.moving = ("row", "column") if self.rows else ("column", "row")
         sizes = {"row": self.layout.rows, "column": self.layout.columns}
@@ -295,22 +303,25 @@ class _Side:
             *self._values(writer, corrected=True),
         ]
 
+    def _moving_places(self, mask: str) -> list[str]:
+        """The numbers of the rows or columns of a block, and which of them there are, where it is cut."""
+        return [
+            f"{self.moving} = start + tl.arange(0, BLOCK_MOVING)[None, :]",
+            f"{self.moving}_down = start + tl.arange(0, BLOCK_MOVING)[:, None]",
+            *([f"{mask} = {self.moving} < {self.moving_size}"] if mask else []),
+            *(["r0 = column"] if self.rows else moving_rows(self.layout)),
+        ]
+
     def _loop(self, part: Part, writer: TermWriter) -> list[str]:
-        cut = part.masked and self.cut
-        mask = f"{self.moving}_mask" * cut
+        mask = f"{self.moving}_mask" * (part.masked and self.cut)
         writer.masks = (writer.masks[0], mask)
         down, known = f"{self.moving}_down", dict[tuple[str, str, str], str]()
         whole: dict[int, Term] = {}
-        inside = [
-            f"{self.moving} = start + tl.arange(0, BLOCK_MOVING)[None, :]",
-            f"{down} = start + tl.arange(0, BLOCK_MOVING)[:, None]",
-            *([f"{mask} = {self.moving} < {self.moving_size}"] if cut else []),
-            *(["r0 = column"] if self.rows else moving_rows(self.layout)),
-        ]
+        inside = self._moving_places(mask)
         terms = [m.term if part.masked else assuming(m.term, self.valid, made=whole) for m in self.made]
         # what a row or a column has, before the products: a load after them would wait until they are there
         inside += [line for term in terms for line in writer.loads_of_moving(term)]
-        below = f"{down} < {self.moving_size}" if cut else ""
+        below = f"{down} < {self.moving_size}" if mask else ""
         for k, name in enumerate(("scores", "gradients")):
             place, width = self._block(k, self.moving, down), self.given[k].reduction_ranges[0]
             if place not in known:
@@ -320,14 +331,14 @@ class _Side:
         for k, (made, term) in enumerate(zip(self.made, terms, strict=True)):
             inside += writer.write(term)
             text = writer.text[term]
-            text = f"tl.where({mask}, {text}, 0.0)" if cut else text
+            text = f"tl.where({mask}, {text}, 0.0)" if mask else text
             if made.operand not in known:
                 known[made.operand] = f"operand_{k}"
                 inside.append(f"operand_{k} = {_load(made.operand, below, made.width)}")
             left = f"({text}).to({self.dtype})"
             inside.append(f"made_{k} = tl.dot({left}, {known[made.operand]}, made_{k}{self.precision})")
             if self.delta is not None:
-                inside += self._corrected(k, term, known[made.operand], mask if cut else "", writer)
+                inside += self._corrected(k, term, known[made.operand], mask, writer)
         head = (
             f"for start in tl.range({part.start}, {part.end}, BLOCK_MOVING, num_stages={self.tiles.stages}):"
         )

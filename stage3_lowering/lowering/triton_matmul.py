@@ -227,12 +227,7 @@ class _Writer:
     def _rest(self) -> list[str]:
         """What is done to the product, and the stores."""
         if not self.after:
-            first = len(self.batch)
-            out, at, inner = pointer(self.product, -1, {f"i{first}": "i0", f"i{first + 1}": "i1"})
-            masks = [name for name, size, tile in (("xmask", self.m, self.tiles.m), ("rmask", self.n, self.tiles.n))
-                     if size % tile]  # fmt: skip
-            mask = {0: "", 1: f", {''.join(masks[:1])}", 2: ", mask"}[len(masks)]
-            return [f"tl.store({out} + ({at}) + {inner}, product{mask})"]
+            return [self._store()]
         nests = [self._as_rows(nest) if self.of_rows else self._as_matrix(nest) for nest in self.after]
         blocks = Blocks(
             (0,), None if self.of_rows else 1, self.tiles.m, self.tiles.n, self.of_rows, self.tiles.warps
@@ -245,12 +240,16 @@ class _Writer:
         for instr in (i for nest in nests for i in nest.body if i.op == "load" and i.args[0] == made):
             writer.held[made, instr.args[1]] = "product"
         lines = [line for nest in nests for line in section(nest, writer, (), loop=False)]
-        if not self.of_rows:
-            return lines
-        words = {"[XBLOCK, RBLOCK]": "[BLOCK_M, BLOCK_N]", "[XBLOCK, 1]": "[BLOCK_M, 1]"}
-        for old, new in words.items():
-            lines = [line.replace(old, new) for line in lines]
-        return ["r0 = i1  # a tile has whole rows", *lines]
+        return ["r0 = i1  # a tile has whole rows", *map(_of_tiles, lines)] if self.of_rows else lines
+
+    def _store(self) -> str:
+        """The store of the product as it is."""
+        first = len(self.batch)
+        out, at, inner = pointer(self.product, -1, {f"i{first}": "i0", f"i{first + 1}": "i1"})
+        masks = [name for name, size, tile in (("xmask", self.m, self.tiles.m), ("rmask", self.n, self.tiles.n))
+                 if size % tile]  # fmt: skip
+        mask = {0: "", 1: f", {''.join(masks[:1])}", 2: ", mask"}[len(masks)]
+        return f"tl.store({out} + ({at}) + {inner}, product{mask})"
 
     def _as_rows(self, nest: LoopNest) -> LoopNest:
         """The nest with a loop over the rows of one batch point's matrix, and one over the columns inside."""
@@ -268,6 +267,11 @@ class _Writer:
         row = symbol("batch") * self.m + symbol("i0")
         body = tuple(_with_row(instr, row) for instr in moved.body)
         return LoopNest(moved.name, (self.m, self.n), (), body, moved.origins)
+
+
+def _of_tiles(line: str) -> str:
+    """A line of a reduction over rows, with the tile's names of blocks."""
+    return line.replace("[XBLOCK, RBLOCK]", "[BLOCK_M, BLOCK_N]").replace("[XBLOCK, 1]", "[BLOCK_M, 1]")
 
 
 def _renamed(nest: LoopNest, names: Mapping[str, str]) -> LoopNest:
