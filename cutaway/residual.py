@@ -21,6 +21,8 @@ from stage0_eager.state import modes
 from stage0_eager.tensor_checks import check_tensor, check_tensors
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.controls import registered
+from stage_contracts.generated_code import code_of
+from stage_contracts.guard_text import without_numbers
 from stage_contracts.guards import Guard, compile_guards
 from stage_contracts.pipeline import Entry
 from stage_contracts.signature import signature_text
@@ -158,5 +160,7 @@ def example_inputs(
     signature, names = guard_names(fn)
     words = ", ".join(source.expression() for source in frame.inputs)
     namespace = {**names, **frame.drawn}
-    exec(f"def gather({signature}): return [{words}]", namespace)
+    text, numbers = without_numbers(f"def gather({signature}): return [{words}]")
+    namespace |= numbers
+    exec(code_of(text, "<cutaway inputs>"), namespace)
     return namespace["gather"](*args, **kwargs)

@@ -13,7 +13,6 @@ import re
 import tokenize
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from stage_contracts.controls import is_registered, reference
@@ -63,7 +62,8 @@ class PathNames:
             ExpressionSource(self.text(s, naming)) if isinstance(s, Source) else s
             for s in (guard.source, guard.expected)
         )
-        check = replace(guard, source=source, expected=expected).expression(name_of)
+        # what replace() does, which looks at each field
+        check = type(guard)(guard.kind, source, expected, guard.origin).expression(name_of)
         for part in (source, expected):
             if isinstance(part, ExpressionSource) and (named := _NAMED.match(part.text)):
                 first, given, rest = check.partition(part.text)

@@ -467,7 +467,9 @@ def _turn(guard: Guard) -> tuple[int, int]:
     if guard.kind == "SHAPE" or isinstance(guard.source, ExpressionSource):
         steps = DEEPEST  # its text may have any path
     else:
-        steps = max(map(depth, (guard.source, guard.expected)))
+        steps = depth(guard.source)
+        if isinstance(guard.expected, Source):
+            steps = max(steps, depth(guard.expected))
         steps -= isinstance(guard.source, AttrSource) and guard.source.name == _BEFORE_READS.get(guard.kind)
     return steps + (guard.kind == "ABSENT"), GUARD_KINDS[guard.kind].rank
 
