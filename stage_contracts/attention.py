@@ -13,6 +13,6 @@ def largest_width(dtype: DType) -> int:
 
     Tensor cores multiply float32 in three products of tf32 and cut their sum off after each few terms. Measured on an
     H200, the mean error is .5 to 1.5 times eager's for widths up to 128, 2.0 for 130 and 2.2 for 256. Multiplied in
-    float32, such a kernel takes ptxas and LLVM a minute, and is slower than products by the library.
+    float32, such a kernel takes a minute to build.
     """
     return 256 if dtype.itemsize <= 2 else 128
