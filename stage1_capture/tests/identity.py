@@ -58,7 +58,10 @@ def frame_text(frame):
     guards = [f"{g.expression()}  # {g.origin and g.origin.text} {g.under_epoch}" for g in frame.guards]
     graph = re.sub(r"# \S+:\d+", "#", str(frame.graph))  # a line of the corpus may move
     inputs = [source.expression() for source in frame.inputs]
-    names = [f"{name} = {named(value)}" for name, value in frame.residual_globals.items()]
+    # a number of the register, which its code has under a name, is said by the residual source already
+    told = lambda v: type(v) is int and f"registered({v})" in frame.residual_source  # noqa: E731
+    words = {name: value for name, value in frame.residual_globals.items() if not told(value)}
+    names = [f"{name} = {named(value)}" for name, value in words.items()]
     facts = [frame.graph_grad_mode, len(frame.breaks), len(frame.resumes), *frame.drawn, *frame.closed]
     parts = [frame.function_name, *guards, graph, *inputs, frame.residual_source, *names, facts]
     return "\n".join(map(str, parts))
