@@ -107,9 +107,7 @@ def difference(got: list, eager: list, exact: list | None, dtype: str) -> str:
             continue
         largest, allowed = np.abs(want[finite]).max(), 8 * UNITS[dtype]
         scale = max(largest, UNITS[dtype] ** 2)
-        if (
-            largest <= rounding
-        ):  # it cancels: what is left of it is what its terms lost on the way, to a half once
+        if largest <= rounding:  # it cancels: what is left is what its terms lost on the way, to a half once
             scale, allowed = rounding / UNITS["float32"], max(8 * UNITS["float32"], UNITS[dtype] / 4)
         mine, theirs = (np.abs(x - want)[finite].max() / (scale or 1) for x in (a, b))
         if mine > 2 * theirs + allowed:

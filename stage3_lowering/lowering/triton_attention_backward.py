@@ -279,13 +279,15 @@ class _Side:
         return lines
 
     def _values(self, writer: TermWriter, corrected: bool = False) -> list[str]:
-        """The values of rows that the other kernel loads."""
+        """The values of rows that the other kernel loads; `corrected`: delta (a load) and the factor (the constant 1),
+        which the loops correct, so that they come after them."""
         lines: list[str] = []
         for (buffer, place), term in self.values.items():
-            if corrected == (term.op in ("load", "constant")):
+            if corrected == (self.delta is not None and term.op in ("load", "constant")):
                 lines += writer.write(term)
-                text = f"{writer.text[term]} + shift" if term.op == "load" else writer.text[term]
-                text = "factor" if term.op == "constant" else text
+                text = writer.text[term]
+                if corrected:
+                    text = f"{text} + shift" if term.op == "load" else "factor"
                 lines.append(f"tl.store({buffer}_ptr + {print_index(place)}, {text}{self._row_mask()})")
         return lines
 

@@ -115,3 +115,10 @@ def test_errors_are_no_larger_than_eagers(name, rows, width, product):
 def test_gradients_of_queries_alone(product):
     templates, ratios = check("positive", 300, 32, product, wanted=(0,))
     assert "attention_by_rows" in templates and max(ratios) <= 2, ratios
+
+
+def test_without_a_correction_the_values_are_written_as_they_are(monkeypatch):
+    """The kernel over keys loads delta and the factor; what the kernel over queries does not correct it still stores."""
+    monkeypatch.setattr("stage3_lowering.lowering.triton_attention_backward._Side._delta", lambda side: None)
+    templates, ratios = check("positive", 33, 32, "fma_chain")
+    assert "attention_by_columns" in templates and max(ratios) < 10, ratios
