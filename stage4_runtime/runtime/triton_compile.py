@@ -8,6 +8,7 @@ and .json beside it. `serve N ARCH`: a process that forks such a child for each 
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import json
 import os
@@ -21,6 +22,10 @@ from typing import Any
 # Launch code only passes pointers that are multiples of this (cuda.KERNEL_ALIGNMENT), so loads may be wide.
 POINTER_ALIGNMENT = 16
 
+# ptxas 12.8, Triton 3.6's for all but the newest GPUs, makes y + |y| of |y| + |y| where two halves share a register and
+# the other one is a constant 0: its machine code says so, at each level of optimisation. 12.9 keeps both.
+SOUND_ASSEMBLER = (12, 9)
+
 
 def compile_kernel(function: Any, request: dict[str, Any]) -> tuple[dict[str, bytes], dict[str, Any]]:
     """(files by suffix, facts a launcher needs) of a `@triton.jit` function, specialised as requested."""
@@ -28,6 +33,7 @@ def compile_kernel(function: Any, request: dict[str, Any]) -> tuple[dict[str, by
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
+    choose_assembler()
     constants = {k: v for k, v in request["constants"].items() if k in function.arg_names}
     run_time = [name for name in function.arg_names if name not in constants]
     signature = _by_name(request["signature"], run_time)
@@ -51,6 +57,23 @@ def compile_kernel(function: Any, request: dict[str, Any]) -> tuple[dict[str, by
         "types": [types[name] for name in run_time],
     }
     return {"cubin": compiled.asm["cubin"], "ptx": compiled.asm["ptx"].encode()}, facts
+
+
+@functools.cache
+def choose_assembler() -> None:
+    """Have Triton assemble by its second ptxas where its first is too old; not where TRITON_PTXAS_PATH names one."""
+    from triton import knobs
+
+    if "TRITON_PTXAS_PATH" in os.environ:
+        return
+    with contextlib.suppress(Exception):  # a later Triton may keep its tools otherwise: then as it chooses
+        first, second = knobs.nvidia.ptxas, knobs.nvidia.ptxas_blackwell
+        if _version(first) < SOUND_ASSEMBLER <= _version(second):
+            knobs.nvidia.ptxas = second.path
+
+
+def _version(tool: Any) -> tuple[int, ...]:
+    return tuple(int(part) for part in tool.version.split("."))
 
 
 def _by_name(signature: dict[str, str], run_time: list[str]) -> dict[str, str]:
@@ -98,6 +121,7 @@ def know_triton(arch: int) -> None:
     from triton.compiler import compiler, make_backend
     from triton.runtime import cache
 
+    choose_assembler()
     with contextlib.suppress(Exception):  # a later Triton may call these otherwise: then each child does it
         (cache if hasattr(cache, "triton_key") else compiler).triton_key()
         make_backend(GPUTarget("cuda", arch, 32)).hash()

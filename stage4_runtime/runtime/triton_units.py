@@ -7,6 +7,7 @@ triton_server.py has one that need not import Triton first.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import importlib.util
 import json
@@ -66,7 +67,7 @@ def key(unit: SourceUnit) -> Key:
         "source": unit.text,
         "specialisation": json.dumps({name: _request(unit, name) for name in unit.kernels}, sort_keys=True),
         "architecture": unit.target.arch,
-        "compiler": f"triton {version}",
+        "compiler": f"triton {version}, asked by {_how_asked()} {os.environ.get('TRITON_PTXAS_PATH', '')}".rstrip(),
     }
     return Key(unit.name, parts)
 
@@ -75,6 +76,12 @@ def key(unit: SourceUnit) -> Key:
 def triton_version() -> str:
     """Raises PackageNotFoundError. To ask parses the package's metadata, and a model has a hundred kernels."""
     return importlib.metadata.version("triton")
+
+
+@cache
+def _how_asked() -> str:
+    """Which program of ours asks Triton: it chooses the assembler."""
+    return hashlib.sha256(triton_server.SCRIPT.read_bytes()).hexdigest()[:16]
 
 
 def make(unit: SourceUnit) -> Mapping[str, bytes]:

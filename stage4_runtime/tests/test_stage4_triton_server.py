@@ -8,10 +8,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from stage4_runtime.runtime import triton_server, triton_units
+from stage4_runtime.runtime import triton_compile, triton_server, triton_units
 from stage4_runtime.tests.test_stage4_cuda import SIN_COS, needs_triton, triton_unit
 from stage_contracts.errors import BuildError
 
@@ -139,3 +140,54 @@ def test_what_takes_long_is_done_before_the_fork():
         [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["1", "1"], "the key is not known, or a thread runs, so it may not fork"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "named", "chosen"),
+    [
+        ("12.8", "12.9", {}, "12.9"),  # Triton 3.6
+        ("12.9", "13.4", {}, "12.9"),  # Triton 3.9
+        ("12.10", "13.4", {}, "12.10"),
+        ("12.4", "12.8", {}, "12.4"),  # neither is sound: Triton's choice
+        ("12.8", "12.9", {"TRITON_PTXAS_PATH": "/opt/ptxas"}, "12.8"),  # the user's
+    ],
+)
+def test_kernels_are_assembled_by_the_first_sound_ptxas(monkeypatch, first, second, named, chosen):
+    """12.8 gave y + |y| for |y| + |y| of halves (random program 60346 on an H200)."""
+    knobs = pytest.importorskip("triton").knobs
+    monkeypatch.delenv("TRITON_PTXAS_PATH", raising=False)
+    for name, value in named.items():
+        monkeypatch.setenv(name, value)
+    tools = SimpleNamespace(ptxas=tool(first), ptxas_blackwell=tool(second))
+    monkeypatch.setattr(knobs, "nvidia", tools)
+    triton_compile.choose_assembler.__wrapped__()
+    assert tools.ptxas in (chosen, tool(chosen))
+
+
+def tool(version):
+    return SimpleNamespace(version=version, path=version)
+
+
+def test_triton_takes_the_assembler_that_it_is_given():
+    program = (
+        "import sys; sys.path.insert(0, 'stage4_runtime/runtime'); import triton_compile\n"
+        "from triton import knobs\n"
+        "triton_compile.SOUND_ASSEMBLER = triton_compile._version(knobs.nvidia.ptxas_blackwell)\n"
+        "triton_compile.know_triton(90)\n"
+        "from triton.backends.nvidia.compiler import get_ptxas\n"
+        "print(get_ptxas(90).version == knobs.nvidia.ptxas_blackwell.version)"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_PTXAS_PATH"}
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=root, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["True"]
+
+
+def test_an_assembler_of_the_users_is_another_key(monkeypatch):
+    unit = triton_unit()
+    monkeypatch.delenv("TRITON_PTXAS_PATH", raising=False)
+    before = triton_units.key(unit)
+    monkeypatch.setenv("TRITON_PTXAS_PATH", "/opt/ptxas")
+    assert triton_units.key(unit) != before
