@@ -90,7 +90,9 @@ def measured(rows: list[Row], peers: list[str], options: argparse.Namespace) -> 
         for worker in workers:
             worker.close()
     if options.again:
-        once_more([w for row in rows for w in fastest([w for w in workers if w.row is row], "cutaway")], options)
+        once_more(
+            [w for row in rows for w in fastest([w for w in workers if w.row is row], "cutaway")], options
+        )
     return workers
 
 
