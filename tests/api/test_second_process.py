@@ -14,8 +14,11 @@ import sys
 import numpy as np
 import cutaway
 import cutaway.nn.functional as F
+from cutaway import subjects
 from stage_contracts.events import EVENT_LOG
 
+asked, near = [], subjects.near
+subjects.near = lambda name, known: asked.append(name) or near(name, known)
 rng = np.random.default_rng(0)
 q, k, v = (cutaway.from_numpy(rng.standard_normal((2, 3, 256, 64), np.float32)) for _ in range(3))
 with cutaway.no_grad():
@@ -24,7 +27,7 @@ with cutaway.no_grad():
 expected = F.softmax(q @ k.transpose(-1, -2) * 0.125, -1) @ v
 np.testing.assert_allclose(out.numpy(), expected.numpy(), rtol=1e-4, atol=1e-5)
 missed = [e.details["unit"] for e in EVENT_LOG.since(0, "cache") if e.name == "miss"]
-print(len(missed), "misses;", "sums" if "sympy.tensor.tensor" in sys.modules else "no sums")
+print(len(missed), "misses;", "sums" if "sympy.tensor.tensor" in sys.modules else "no sums", asked)
 """
 
 
@@ -39,5 +42,10 @@ def said(folder):
 
 def test_a_second_process_makes_no_sum_of_symbols(tmp_path):
     """sympy's first sum imports its tensors and combinatorics: a third of attention's first call from the cache."""
-    assert said(tmp_path).endswith("; sums")
-    assert said(tmp_path) == "0 misses; no sums"
+    assert "; sums" in said(tmp_path)
+    assert said(tmp_path).startswith("0 misses; no sums")
+
+
+def test_a_compile_looks_for_no_name_that_is_spelt_alike(tmp_path):
+    """Python asks a package for a submodule as an attribute first: the answer to a mistake took 1.3 ms."""
+    assert said(tmp_path).endswith(" []")
