@@ -7,6 +7,7 @@ packages add theirs under the entry point `cutaway_backends`. Each result of a b
 from __future__ import annotations
 
 import functools
+import importlib
 import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -156,8 +157,9 @@ def built_in(name: str) -> Backend:
     """The built-in backend whose function in inductor.py has that name."""
 
     def run(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
-        from cutaway import inductor  # the first compile loads the stages, not `import cutaway`
-
+        # The first compile loads the stages, not `import cutaway`. (`from cutaway import` would ask the package for an
+        # attribute first, and have it look for a name that is spelt alike.)
+        inductor = importlib.import_module("cutaway.inductor")
         return getattr(inductor, name)(graph, inputs, pipeline, artifacts)
 
     return Backend(name, run)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable
 
-LONG = 30_000  # characters: shorter texts take less time to compile than to find
+LONG = 8_000  # characters: 1.4 ms to compile, 0.2 ms to find; 30,000 take 5 ms and 0.4 ms
 _KEPT = "<cutaway>"
 Keeper = Callable[[str, Callable[[], types.CodeType]], types.CodeType]
 _KEEPER: list[Keeper] = []

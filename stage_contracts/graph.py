@@ -7,6 +7,7 @@ graph_text.py prints it as Python, graph_reader.py reads that back.
 from __future__ import annotations
 
 import keyword
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -261,7 +262,7 @@ def _call_name(target: Any) -> str:
 
 @cache
 def _identifier(text: str) -> str:
-    base = "".join(c if c.isascii() and c.isalnum() else "_" for c in text).strip("_") or "value"
+    base = re.sub(r"\W", "_", text, flags=re.ASCII).strip("_") or "value"
     return f"_{base}" if base[0].isdigit() else f"{base}_" if keyword.iskeyword(base) else base
 
 

@@ -48,7 +48,6 @@ _RECORDS: dict[str, type] = {
         Target,
         Origin,
         FusionDecision,
-        BufferRef,
         SizeVar,
         SubgraphRef,
         Configuration,
@@ -182,10 +181,10 @@ def _decoded(items: list, symbols: dict[str, Any] | None) -> list:
     return [v if type(v) in _PLAIN else decode(v, symbols) for v in items]
 
 
-def _once_read(method: Any) -> Any:
-    def read(nest: LoopNest, *others: Any) -> Any:
-        nest.body  # noqa: B018 - it is a LoopNest from here on
-        return method(nest, *others)
+def _once_read(method: Any, field: str = "body") -> Any:
+    def read(stored: Any, *others: Any) -> Any:
+        getattr(stored, field)  # from here on it is what it was before it was written
+        return method(stored, *others)
 
     return read
 
@@ -218,6 +217,35 @@ class _StoredNest(LoopNest):
     __repr__ = _once_read(LoopNest.__repr__)
 
 
+class _StoredView(BufferRef):
+    """A view that stays JSON until its place is asked for: the products of row blocks, whose places only C++ reads. The
+    first sum of sympy imports its tensors and combinatorics, 25 ms of a language model's first call."""
+
+    def __init__(self, record: dict[str, Any]) -> None:
+        self.__dict__.update(name=record["name"], _record=record)
+
+    # fields with defaults, as a nest's origins are
+    shape = property(lambda self: _place(self)["shape"])
+    strides = property(lambda self: _place(self)["strides"])
+    offset = property(lambda self: _place(self)["offset"])
+    __eq__ = _once_read(BufferRef.__eq__, "shape")
+    __hash__ = _once_read(BufferRef.__hash__, "shape")
+    __repr__ = _once_read(BufferRef.__repr__, "shape")
+
+
+def _place(view: BufferRef) -> dict[str, Any]:
+    """The fields of a view that may be stored; now it is a BufferRef."""
+    if (record := view.__dict__.get("_record")) is not None:  # otherwise another thread has read it
+        view.__dict__.update({name: decode(v) for name, v in record.items()})
+        object.__setattr__(view, "__class__", BufferRef)
+        view.__dict__.pop("_record", None)
+    return view.__dict__
+
+
+def _buffer_ref(record: dict[str, Any], symbols: dict[str, Any] | None) -> BufferRef:
+    return BufferRef(**record) if record["shape"] is None else _StoredView(record)
+
+
 def _stored(nest: LoopNest) -> dict[str, Any]:  # because the text has no columns
     asked = {name: list(getattr(nest, name)) for name in ("reads", "writes", "sizes", "ops")}
     return {"text": print_nest(nest).splitlines(), "origins": [encode(o) for o in nest.origins], **asked}
@@ -237,6 +265,12 @@ _WORDS: tuple[tuple[str, type, Callable[[Any], Any], Callable[[Any, Any], Any]],
     ("device", Device, str, lambda word, symbols: device_of(word)),
     ("size", sympy.Basic, print_index, lambda word, symbols: plain(parse_index(word))),
     ("meta", TensorMeta, str, lambda word, symbols: parse_meta(word, symbols) if symbols else _meta(word)),
+    (
+        "BufferRef",
+        BufferRef,
+        lambda ref: {name: encode(getattr(ref, name)) for name in _fields(BufferRef)},
+        _buffer_ref,
+    ),
     ("nest", LoopNest, _stored, lambda record, symbols: _StoredNest(record)),
     (
         "slice",

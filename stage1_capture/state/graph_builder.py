@@ -416,6 +416,7 @@ def _may_change(cls: type) -> bool:
 # The number of an object is another in each process: a name with it would hide that a graph is known to the cache.
 _NUMBERED = re.compile(r"registered\(\d+\)")
 _ARITHMETIC = re.compile(r" [-+*/]+ ")  # a number that Python computes before the graph
+_NO_WORD = re.compile(r"[\W_]+")
 _PATH = re.compile(r"[A-Za-z_]\w*(?:\.\w+|\[[^\]]*\])+")
 
 
@@ -428,7 +429,7 @@ def _placeholder_name(source: Source) -> str:
     """`self.fc.weight` -> `fc_weight`, `1 - opt.defaults['lr']` -> `number_1_lr`: short, readable in the graph."""
     text = _NUMBERED.sub("tensor", str(source)).replace("._modules[", "[")
     text = _PATH.sub(_last_word, text) if _ARITHMETIC.search(text) else text
-    parts = "".join(c if c.isalnum() else " " for c in text).split()
+    parts = _NO_WORD.sub(" ", text).split()
     short = parts[1:] if parts[0] == "self" else parts
     name = "_".join(short if short and not short[0].isdigit() else parts)
     return name if name.isidentifier() else f"number_{name}"

@@ -22,7 +22,13 @@ VARIABLES = ("GLIBC_TUNABLES", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_
 
 
 def keep_freed_memory() -> None:
-    """Tell the C library, the first time a program is made ready to run."""
+    """Tell the C library, the first time a program is made ready to run.
+
+    Huge pages for that part of the heap were tried. The second process of a language model's training takes 5,000 page
+    faults instead of 38,000, and 0.70 s instead of 0.76 s. Where the host of a virtual machine takes free huge pages
+    back ("page reporting"), it takes 0.81 s instead of 0.73 s: the small pages that were freed last are still there, a
+    huge one has to be given again, 4 ms for 2 MiB. No process can ask which machine it is on.
+    """
     if kept := may_keep():
         _tell(kept)
 

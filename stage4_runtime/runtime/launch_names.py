@@ -6,6 +6,7 @@ Input: a Program. Its buffers often have the names of your parameters: `view`, `
 from __future__ import annotations
 
 import keyword
+import re
 from collections.abc import Sequence
 
 from stage_contracts.dtype import DTYPES
@@ -31,7 +32,7 @@ EXTERNAL_PREFIX, INTO_PREFIX, SUBGRAPH_PREFIX, PREPARED_PREFIX, NEW_PREFIX, ISSU
 
 
 def identifier(name: str) -> str:
-    text = "".join(c if c.isalnum() else "_" for c in name)
+    text = re.sub(r"\W", "_", name)
     return text if text.isidentifier() and not keyword.iskeyword(text) else f"program_{text}"
 
 

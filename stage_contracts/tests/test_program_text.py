@@ -278,6 +278,41 @@ def test_a_stored_nest_knows_its_lines_before_anything_else_is_read():
         assert stored.kernels[name].origins == kernel.origins
 
 
+VIEW = BufferRef("buf0", (symbol("rows"), 64), (64, 1), 64 * symbol("first_row") + 8192 * symbol("batch0"))
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda view: view.shape == VIEW.shape,
+        lambda view: view.strides == VIEW.strides,
+        lambda view: view.offset == VIEW.offset,
+        lambda view: view == VIEW,
+        lambda view: VIEW == view,  # noqa: SIM300 - the other side asks
+        lambda view: view == decode(json.loads(json.dumps(encode(VIEW)))),
+        lambda view: hash(view) == hash(VIEW),
+        lambda view: dataclasses.replace(view, name="other") == dataclasses.replace(VIEW, name="other"),
+        lambda view: copy.copy(view) == VIEW,
+        lambda view: copy.deepcopy(view) == VIEW,
+        lambda view: pickle.loads(pickle.dumps(view)) == VIEW,
+        lambda view: repr(view) == repr(VIEW) and str(view) == str(VIEW),
+        lambda view: encode(view) == encode(VIEW),
+    ],
+)
+def test_a_record_s_views_are_read_when_something_asks_for_their_place(ask):
+    """Only C++ reads the places of row blocks' products. The first sum that sympy makes imports a part of it."""
+    view = decode(json.loads(json.dumps(encode(VIEW))))
+    assert view.name == "buf0" and isinstance(view, BufferRef) and type(view) is not BufferRef
+    assert ask(view)
+    assert decode(encode(view)) == VIEW
+
+
+def test_a_stored_view_is_a_buffer_ref_once_it_is_read():
+    view = decode(encode(VIEW))
+    assert view.offset == VIEW.offset and type(view) is BufferRef and vars(view) == vars(VIEW)
+    assert type(decode(encode(BufferRef("buf0")))) is BufferRef
+
+
 def test_a_stored_nest_knows_its_open_sizes_without_its_text():
     """A launch asks each kernel for them, and to read the text took longer than all the rest of it."""
     n = symbol("n")
