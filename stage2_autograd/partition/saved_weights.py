@@ -68,7 +68,9 @@ def _delta(weights: Node, difference: Node, forward: dict[str, Node]) -> _Delta 
     for one, result in (factors, factors[::-1]):
         if one is gradient and isinstance(result, Node) and core_name(turned) == "permute":
             made, names = forward.get(result.name), (weights.name, turned.args[0].name)
-            if core_name(made) == "matmul" and all(map(_alike, made.args, map(forward.get, names))):
+            if made is None or core_name(made) != "matmul":
+                continue
+            if all(map(_alike, made.args, map(forward.get, names))):
                 return _Delta(total, weights, slopes, result)
     return None
 

@@ -13,6 +13,8 @@ import pytest
 import cutaway
 from benchmarks.gpu import attentions
 from stage3_lowering.gpu_products import PRODUCTS
+from stage_contracts import config
+from tests.kernels.gpu_programs import training_graphs
 from tests.kernels.test_attention_float32 import compiled_gradients, error
 
 pytestmark = pytest.mark.skipif(
@@ -57,3 +59,15 @@ def test_errors_are_no_larger_than_eagers(seed, wanted, product):
     _, got = compiled_gradients(function, arrays, g, product, wanted)
     ratios = [error(ours, e) / error(theirs, e) for ours, theirs, e in zip(got, eager, exact, strict=True)]
     assert max(ratios) <= 2, ratios
+
+
+def test_saved_weights_have_their_own_row_sums():
+    """A partitioner that saves everything saves weights; the result is saved for nothing then, and is not."""
+    _, arrays, function = attentions.drawn(117)
+    leaves = [cutaway.tensor(a.astype(np.float32)).requires_grad_() for a in arrays]
+    with config.patch({"autograd.partitioner": "save_everything"}):
+        cut, _ = training_graphs(function, leaves)
+    sums = [n for n in cut.backward.calls if n.target.name == "sum"]
+    factors = {n.name for total in sums for n in total.args[0].args}
+    saved = {s.name for s in cut.saved}
+    assert len(sums) == 1 and len(factors & saved) == 1 and cut.forward.outputs[0].name not in saved
