@@ -6,7 +6,8 @@ a kernel for the backward goes through the columns once less. In half precision,
 are more columns than v is wide. On a GPU also where columns are few, if a kernel takes matrices so wide: the kernels
 of both directions have to agree on the weights. The sum of a row is saved, and weights of scores that are rounded anew
 would not add up to it. In float32 only for such a kernel, which moves the sum to the mean of what it subtracts it
-from. Without one the row's own sum is better: where one weight is 1, it and that weight's gradient cancel exactly.
+from. Without one the row's own sum is better: where one weight is 1, it and that weight's gradient cancel exactly. Only
+the partition knows whether weights are saved; then it takes the row's own sum (partition/saved_weights.py).
 """
 
 from __future__ import annotations

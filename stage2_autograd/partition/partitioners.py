@@ -12,6 +12,7 @@ from stage2_autograd.core_calls import kind_of
 from stage2_autograd.partition.channels_innermost import save_channels_innermost
 from stage2_autograd.partition.checkpoints import checkpointed
 from stage2_autograd.partition.rematerialization import min_cut
+from stage2_autograd.partition.saved_weights import sums_of_saved_weights
 from stage2_autograd.partition.split import split
 from stage2_autograd.verify import verify_partition
 from stage_contracts import config
@@ -38,7 +39,7 @@ def partition(joint: JointGraph) -> Partition:
     halves = PARTITIONERS[name](joint)
     if options.verify_passes:
         verify_partition(name, joint, halves)
-    return save_channels_innermost(halves)
+    return save_channels_innermost(sums_of_saved_weights(halves))
 
 
 def save_everything(joint: JointGraph) -> Partition:

@@ -180,20 +180,22 @@ def _kernels(
     names: Collection[str],
 ) -> tuple[tuple[Kernel, ...], Mapping[str, Buffer]]:
     """One kernel for the products by rows and one for those by columns, and the buffers of what the first computes for
-    the second; none if a product is neither."""
+    the second; none if a product is neither. Where queries need no gradient and delta is corrected, the first makes the
+    values of rows alone."""
     writes = {name for n in nests for name in n.writes}
     sides = [by_rows(p, writes, given[0].n) for p in made]
     if None in sides or not _fit(program, made, given[0], writes):
         return (), {}
     own = {side: [p for p, one in zip(made, sides, strict=True) if one is side] for side in (True, False)}
-    rows = RowValues(nests, nests, (), {})
+    rows = plain = RowValues(nests, nests, (), {})
     is_float32 = program.buffers[given[0].c.buffer].meta.dtype is dt.float32
     sums = row_sums(program, [p.a.buffer for p in given]) if is_float32 else set()
-    if all(own.values()):
+    if own[False] and (own[True] or sums):
         rows = row_values_of(nests, given[0].n, {*names, *program.buffers}, program.device, sums)
+        rows = rows if own[True] or rows.corrected else plain
     kernels: list[Kernel] = []
     for template, side, between in ((BY_ROWS, True, rows.by_rows), (BY_COLUMNS, False, rows.by_columns)):
-        if own[side]:
+        if own[side] or (side and rows.corrected):
             taken = {*names, *(k.name for k in kernels)}
             kernels.append(_kernel(program, template, between, given, own[side], taken))
     if rows.values:
@@ -227,7 +229,8 @@ def _kernel(
     dtype = program.buffers[given[0].c.buffer].meta.dtype
     before = tuple(product_nest(p, dtype, program) for p in given)
     after = tuple(product_nest(p, dtype, program) for p in own)
-    between = _needed(nests, {name for p in own for name in (p.a.buffer, p.b.buffer)})
+    stored = {name for n in nests for name in n.writes}
+    between = _needed(nests, {name for p in own for name in (p.a.buffer, p.b.buffer)} if own else stored)
     inside = {name for n in (*before, *between) for name in n.writes}
     reads = [name for n in (*before, *between, *after) for name in n.reads if name not in inside]
     params = tuple(dict.fromkeys((*reads, *(p.c.buffer for p in own))))

@@ -9,7 +9,8 @@ p * (dp - delta) is its result with the right delta, without a second loop.
 
 Weights are computed again as powers of a score less one number of the row (attention_row_values.py), whose last bit is
 an error of all weights of the row. One over their sum is a factor that makes them add up to 1 again: the kernel over
-queries scales its result by it, the one over keys each weight. In a Program that factor is the constant 1.
+queries scales its result by it, the one over keys each weight. In a Program that factor is the constant 1. Where only
+keys and values need gradients, the kernel over queries makes no product and runs for the two numbers of a row alone.
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ class RowValues:
     by_columns: tuple[LoopNest, ...]
     values: tuple[LoopNest, ...]
     buffers: Mapping[str, Buffer]
+    corrected: bool = False  # whether a delta and a factor are among the values
 
 
 def row_values_of(
@@ -73,6 +74,7 @@ def row_values_of(
         (_nest(nests, moved),),
         values,
         {nest.name: Buffer(nest.name, meta, "temporary") for nest in values},
+        delta is not None,
     )
 
 

@@ -145,6 +145,7 @@ class _Side:
         self.stores = stored_terms([*between, *values], keep_roundings=False)
         self.values = {key: term for key, term in self.stores.items() if key[0] in {n.name for n in values}}
         self.made = [self._made(nest) for nest in after]
+        self.terms = [m.term for m in self.made] or self._corrects()
         self.delta = self._delta() if self.rows and dtype is dt.float32 else None
         self.valid = self._valid()
         self.tiles = tiles or self._tiles_of(target.arch, dtype)
@@ -170,14 +171,24 @@ class _Side:
             nest, term, scale, width, pointer(nest, 2 if is_left else 0, down), pointer(nest, -1, out)
         )
 
+    def _corrects(self) -> list[Term]:
+        """The gradient of scores of a kernel that makes no product of it and only corrects delta."""
+        terms = [narrowed(t) for (_, place), t in self.stores.items() if place == self.at]
+        found = [term for term in terms if delta_of([term], self._row_sums())]
+        return (found or terms)[:1]
+
+    def _row_sums(self) -> set[str]:
+        """Where a delta may lie: a value that is no more than a load, or a sum of its own."""
+        loads = {term.args[0] for term in self.values.values() if term.op == "load"}
+        return loads | {n.name for n in self.sums}
+
     def _delta(self) -> Delta | None:
-        """The row's delta that this kernel corrects: a value that is no more than a load, or a sum of its own."""
-        sums = {term.args[0] for term in self.values.values() if term.op == "load"}
-        return delta_of((m.term for m in self.made), sums | {n.name for n in self.sums})
+        """The row's delta that this kernel corrects."""
+        return delta_of(self.terms, self._row_sums())
 
     def _valid(self) -> dict[Term, bool]:
         """The conditions without which every matrix is zero."""
-        each = [valid_conditions(m.term, 0.0) for m in self.made]
+        each = [valid_conditions(term, 0.0) for term in self.terms]
         return {c: holds for c, holds in each[0].items() if all(one.get(c) is holds for one in each)}
 
     # ---- text ----------------------------------------------------------------------------------------------
@@ -198,7 +209,7 @@ class _Side:
             *(line for k in (0, 1) for line in self._fixed_block(k)),
             *self._starts(),
             *(line for nest in self.sums for line in self._sum(nest, writer)),
-            *writer.before([m.term for m in self.made]),
+            *writer.before(self.terms),
             *self._values(writer),
             *lines,
             *(line for part in parts for line in self._loop(part, writer.copy())),
@@ -224,9 +235,9 @@ class _Side:
     def _terms(self) -> TermWriter:
         given: dict[Term, str] = {}
         for nest, name in zip(self.given, ("scores", "gradients"), strict=True):
-            for made in self.made:
-                loads = [t for t in walk(made.term) if t.op == "load" and t.args[:2] == (nest.name, self.at)]
-                wide = [t for t in walk(made.term)
+            for term in self.terms:
+                loads = [t for t in walk(term) if t.op == "load" and t.args[:2] == (nest.name, self.at)]
+                wide = [t for t in walk(term)
                         if t.op == "cast" and t.args[0] in loads and t.dtype is dt.float32]  # fmt: skip
                 given |= dict.fromkeys((*loads, *wide), name)
         rows = {self.layout.row} if self.layout.row else {f"i{k}" for k in range(len(self.layout.ranges))}
@@ -270,7 +281,7 @@ class _Side:
         (((buffer, place), term),) = stored_terms([inside], keep_roundings=False).items()
         own = TermWriter({}, (inner,), self.fixed_mask, padded, ("row",))
         lines = [*comments(nest), *own.write(term.args[1])]
-        loads = (t for one in (*(m.term for m in self.made), *self.values.values()) for t in walk(one))
+        loads = (t for one in (*self.terms, *self.values.values()) for t in walk(one))
         name = f"{nest.name}_sum"  # by its buffer: the kernel that it comes from had names of its own
         writer.text |= {t: name for t in loads if t.op == "load" and t.args[0] == nest.name}
         lines.append(f"{name} = tl.sum({own.text[term.args[1]]}, 1)[:, None]")
@@ -320,7 +331,7 @@ class _Side:
         down, known = f"{self.moving}_down", dict[tuple[str, str, str], str]()
         whole: dict[int, Term] = {}
         inside = self._moving_places(mask)
-        terms = [m.term if part.masked else assuming(m.term, self.valid, made=whole) for m in self.made]
+        terms = [t if part.masked else assuming(t, self.valid, made=whole) for t in self.terms]
         # what a row or a column has, before the products: a load after them would wait until they are there
         inside += [line for term in terms for line in writer.loads_of_moving(term)]
         below = f"{down} < {self.moving_size}" if mask else ""
@@ -330,10 +341,11 @@ class _Side:
                 known[place] = f"moving_{k}"
                 inside.append(f"moving_{k} = {_load(place, below, width)}")
             inside.append(f"{name} = tl.dot(fixed_{k}, tl.trans({known[place]}){self.precision})")
-        for k, (made, term) in enumerate(zip(self.made, terms, strict=True)):
+        if self.delta is not None and not self.made:
+            inside += self._lacking(terms[0], mask, writer)
+        for k, (made, term) in enumerate(zip(self.made, terms, strict=False)):
             inside += writer.write(term)
-            text = writer.text[term]
-            text = f"tl.where({mask}, {text}, 0.0)" if mask else text
+            text = _masked(writer.text[term], mask)
             if made.operand not in known:
                 known[made.operand] = f"operand_{k}"
                 inside.append(f"operand_{k} = {_load(made.operand, below, made.width)}")
@@ -346,19 +358,27 @@ class _Side:
         )
         return [head, *(INDENT + line for line in inside)]
 
+    def _lacking(self, term: Term, mask: str, writer: TermWriter) -> list[str]:
+        """What delta lacks so far, and the weights that it lacks it of."""
+        delta = self._delta_in(term)
+        lines = [*writer.write(delta.product), *writer.write(delta.weights)]
+        sums = {"lacking": delta.product, "of_weights": delta.weights}
+        added = (
+            f"{name} += tl.sum({_masked(writer.text[one], mask)}, 1)[:, None]" for name, one in sums.items()
+        )
+        return [*lines, *added]
+
     def _corrected(self, k: int, term: Term, operand: str, mask: str, writer: TermWriter) -> list[str]:
-        """What delta lacks so far, and what the result changes by with delta: so little that one tf32 is enough."""
+        """What the result changes by with delta: so little that one tf32 is enough."""
+        slope = slope_of(term, self._delta_in(term))
+        lines, text = writer.write(slope), _masked(writer.text[slope], mask)
+        lines += self._lacking(term, mask, writer) if k == 0 else []
+        return [*lines, f'slope_{k} = tl.dot({text}, {operand}, slope_{k}, input_precision="tf32")']
+
+    def _delta_in(self, term: Term) -> Delta:
         delta = delta_of([term], [self.delta.load.args[0]]) if self.delta else None
         assert delta is not None
-        slope = slope_of(term, delta)
-        lines = writer.write(slope)
-        text = {
-            name: f"tl.where({mask}, {writer.text[one]}, 0.0)" if mask else writer.text[one]
-            for name, one in (("slope", slope), ("lacking", delta.product), ("of_weights", delta.weights))
-        }
-        if k == 0:
-            lines += [f"{name} += tl.sum({text[name]}, 1)[:, None]" for name in ("lacking", "of_weights")]
-        return [*lines, f'slope_{k} = tl.dot({text["slope"]}, {operand}, slope_{k}, input_precision="tf32")']
+        return delta
 
     def _result(self, k: int, made: Made) -> list[str]:
         buffer, at, inner = made.result
@@ -384,6 +404,10 @@ def _load(place: tuple[str, str, str], mask: str, width: int) -> str:
     buffer, at, inner = place
     masks = _masks(mask, width)
     return f"tl.load({buffer}_ptr + {at} + {inner}{masks}{', 0.0' if masks else ''})"
+
+
+def _masked(text: str, mask: str) -> str:
+    return f"tl.where({mask}, {text}, 0.0)" if mask else text
 
 
 def _masks(mask: str, width: int) -> str:
