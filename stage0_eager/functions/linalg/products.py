@@ -6,7 +6,7 @@ Input: tensors of one dtype. A 1-D operand gets a dimension that is removed agai
 from __future__ import annotations
 
 from stage0_eager.derivatives.rules import conjugate, transpose_last
-from stage0_eager.functions.in_float32 import in_float32
+from stage0_eager.functions.in_float32 import in_float32, is_half_on_cpu
 from stage0_eager.functions.numbers import known, scaled
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
@@ -93,12 +93,12 @@ def addmm(input, mat1, mat2, *, beta=1, alpha=1):
 def blend(multiply, input, left, right, beta, alpha):
     """beta * input + alpha * multiply(left, right); for beta 0 the input is not read, NaN and infinities in it neither.
 
-    Halves with numbers are blended in float32, and rounded once; the product, too, where alpha may make it smaller.
+    Halves are blended in float32, and rounded once. So is their product on the CPU, and where alpha may make it smaller.
     """
+    if is_half_on_cpu(left) or (left.dtype is dt.float16 and not (known(alpha) and alpha == 1)):
+        return _in_one_piece(multiply, input, left, right, beta, alpha)
     if known(beta) and known(alpha) and beta == alpha == 1:
         return c.add(multiply(left, right), input)
-    if left.dtype is dt.float16 and not (known(alpha) and alpha == 1):
-        return _in_one_piece(multiply, input, left, right, beta, alpha)
     return _blended(input, multiply(left, right), beta, alpha)
 
 
@@ -113,12 +113,20 @@ _blended = in_float32(_sum)
 
 @in_float32
 def _in_one_piece(multiply, input, left, right, beta, alpha):
+    if known(beta) and known(alpha) and beta == alpha == 1:
+        return c.add(multiply(left, right), input)
     return _sum(input, multiply(left, right), beta, alpha)
 
 
 @operator
 def linear(input, weight, bias=None):
     """input @ weight.T + bias, with weight of shape (out_features, in_features)."""
+    if bias is not None and is_half_on_cpu(input):
+        return _linear_in_float32(input, weight, bias)
+    return _linear(input, weight, bias)
+
+
+def _linear(input, weight, bias):
     if input.ndim == 1:
         out = c.reshape(
             c.matmul(c.reshape(input, (1, *input.shape)), transpose_last(weight)), (weight.shape[0],)
@@ -128,6 +136,9 @@ def linear(input, weight, bias=None):
     else:
         out = _flat_product(input, transpose_last(weight))
     return out if bias is None else c.add(out, bias)
+
+
+_linear_in_float32 = in_float32(_linear)
 
 
 def _flat_product(batches, matrix):
