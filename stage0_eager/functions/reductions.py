@@ -81,14 +81,14 @@ def prod(input, dim=None, keepdim=False, *, dtype=None):
 @method
 @operator
 def mean(input, dim=None, keepdim=False, *, dtype=None):
-    """Arithmetic mean over `dim`; floating dtypes only. Of float16 in float32: a sum may be larger than any half."""
+    """Arithmetic mean over `dim`; floating dtypes only. Of halves in float32: a sum may be larger than any half."""
     if dtype is not None and dtype is not input.dtype:
         input = c.cast(input, dtype)
     if not input.dtype.is_differentiable:
         raise RuntimeError(f"mean(): Input dtype must be floating, got {input.dtype.name}")
     dims = all_dims(input, dim)
-    if input.dtype is dt.float16:
-        return c.cast(mean(c.cast(input, dt.float32), dims, keepdim), dt.float16)
+    if input.dtype in HALVES:
+        return c.cast(mean(c.cast(input, dt.float32), dims, keepdim), input.dtype)
     return c.div(c.sum(input, dims, keepdim), count(input, dims))
 
 

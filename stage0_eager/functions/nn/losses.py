@@ -26,6 +26,7 @@ from stage0_eager.table.operator import operator
 from stage_contracts import dtype as dt
 from stage_contracts.breaks import Unsupported
 from stage_contracts.core_metas import broadcast_shapes, promoted_dtype
+from stage_contracts.half_numbers import HALVES
 from stage_contracts.messages import say
 
 
@@ -306,12 +307,12 @@ def _nll(logp, target, weight, ignore_index, reduction, smoothing):
     if reduction != "mean":
         return _reduce(loss, reduction)
     narrow = loss.dtype
-    if narrow is dt.float16:  # a sum, or a count, may be larger than any half
+    if narrow in HALVES:  # a sum, or a count, may be larger than any half
         loss = c.cast(loss, dt.float32)
     if weight is None:
         share = c.cast(c.sum(kept, tuple(range(kept.ndim)), False), loss.dtype)
     else:
-        weight = c.cast(weight, loss.dtype) if weight.dtype is dt.float16 else weight
+        weight = c.cast(weight, loss.dtype) if weight.dtype in HALVES else weight
         chosen = c.sum(c.where(hit, weight, 0), (dim,), False)
         share = c.sum(c.where(kept, chosen, 0), tuple(range(kept.ndim)), False)
     out = c.div(c.sum(loss, tuple(range(loss.ndim)), False), share)
