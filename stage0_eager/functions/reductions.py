@@ -10,6 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from stage0_eager.derivatives.rules import spread
 from stage0_eager.functions.in_float32 import in_float32, narrowed, widened
 from stage0_eager.table.core import core as c
 from stage0_eager.table.evaluation import on_array
@@ -88,8 +89,20 @@ def mean(input, dim=None, keepdim=False, *, dtype=None):
         raise RuntimeError(f"mean(): Input dtype must be floating, got {input.dtype.name}")
     dims = all_dims(input, dim)
     if input.dtype in HALVES:
-        return c.cast(mean(c.cast(input, dt.float32), dims, keepdim), input.dtype)
+        return c.cast(c.div(wide_sum(input, dims, keepdim), count(input, dims)), input.dtype)
     return c.div(c.sum(input, dims, keepdim), count(input, dims))
+
+
+@operator
+def wide_sum(input, dims, keepdim):
+    """The sum over `dims`; of halves the float32, not rounded."""
+    return c.sum(widened(input)[0], dims, keepdim)
+
+
+# rounded before it is spread: the body's would round each element
+wide_sum.derivative(
+    input=lambda g, input_meta, dims, keepdim: spread(c.cast(g, input_meta.dtype), input_meta, dims, keepdim)
+)
 
 
 @operator

@@ -94,13 +94,15 @@ def _add_at(x: np.ndarray, places: np.ndarray, added: np.ndarray) -> None:
     if x.dtype not in _HALVES:
         np.add.at(x, places, added)
         return
-    found, at = np.unique(places, return_inverse=True)
+    few = len(places) * _MANY_TO_ONE < len(x)
+    found, at = np.unique(places, return_inverse=True) if few else (slice(None), places)
     wide = x[found].astype(np.float32)
     np.add.at(wide, at, added.astype(np.float32))
     x[found] = wide.astype(x.dtype)
 
 
 _HALVES = (np.dtype(np.float16), bfloat16.numpy)
+_MANY_TO_ONE = 16  # to sort a place takes as long as to convert so many elements
 
 
 _REDUCE_AT = {"prod": "multiply", "amax": "maximum", "amin": "minimum"}

@@ -272,7 +272,9 @@ def rounding_each_step(q, k, v):
     return F.softmax(cutaway.where(seen, scores, float("-inf")), -1) @ v
 
 
-def projected(heads, width, attention=lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)):
+def projected(
+    heads, width, attention=lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True)
+):
     """Attention of one projection, its result joined again: queries, keys and values are views of one tensor."""
 
     def run(x, w):

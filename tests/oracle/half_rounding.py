@@ -103,7 +103,10 @@ def measured(name: str) -> Iterator[tuple[str, Errors]]:
         for index in range(len(row.samples)):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                yield f"sample {index}, {dtype}", _errors([Case(row, index, dtype, draw=d) for d in range(DRAWS)])
+                yield (
+                    f"sample {index}, {dtype}",
+                    _errors([Case(row, index, dtype, draw=d) for d in range(DRAWS)]),
+                )
 
 
 def _errors(draws: list[Case]) -> Errors:

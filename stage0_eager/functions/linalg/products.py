@@ -12,6 +12,7 @@ from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage0_eager.tensor import method
 from stage_contracts import dtype as dt
+from stage_contracts.half_numbers import HALVES
 
 
 @method
@@ -93,9 +94,11 @@ def addmm(input, mat1, mat2, *, beta=1, alpha=1):
 def blend(multiply, input, left, right, beta, alpha):
     """beta * input + alpha * multiply(left, right); for beta 0 the input is not read, NaN and infinities in it neither.
 
-    Halves are blended in float32, and rounded once. So is their product on the CPU, and where alpha may make it smaller.
+    Halves are blended in float32 and rounded once; with their product on the CPU, and where alpha may make it smaller.
     """
-    if is_half_on_cpu(left) or (left.dtype is dt.float16 and not (known(alpha) and alpha == 1)):
+    if left.dtype in HALVES and (
+        is_half_on_cpu(left) or (left.dtype is dt.float16 and not (known(alpha) and alpha == 1))
+    ):
         return _in_one_piece(multiply, input, left, right, beta, alpha)
     if known(beta) and known(alpha) and beta == alpha == 1:
         return c.add(multiply(left, right), input)
@@ -121,7 +124,7 @@ def _in_one_piece(multiply, input, left, right, beta, alpha):
 @operator
 def linear(input, weight, bias=None):
     """input @ weight.T + bias, with weight of shape (out_features, in_features)."""
-    if bias is not None and is_half_on_cpu(input):
+    if bias is not None and input.dtype in HALVES and is_half_on_cpu(input):
         return _linear_in_float32(input, weight, bias)
     return _linear(input, weight, bias)
 

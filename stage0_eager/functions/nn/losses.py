@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 
+from stage0_eager.functions.in_float32 import in_float32
 from stage0_eager.functions.index_checks import (
     NAMES,
     check_classes,
@@ -17,7 +18,6 @@ from stage0_eager.functions.index_checks import (
     warn_of_broadcast,
     within,
 )
-from stage0_eager.functions.in_float32 import in_float32
 from stage0_eager.functions.nn.normalization import vector_norm
 from stage0_eager.functions.numbers import known
 from stage0_eager.functions.reductions import log_softmax, mean
