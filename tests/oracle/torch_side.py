@@ -6,7 +6,6 @@ Input: cases. Strides survive the way into torch, but for negative ones, which t
 from __future__ import annotations
 
 import warnings
-from contextlib import nullcontext
 from typing import Any
 
 import ml_dtypes
@@ -76,13 +75,13 @@ def own_kernels() -> Any:
     return torch.backends.mkldnn.flags(enabled=False)
 
 
-def run(case: Case, arrays: tuple | None = None, own: bool = True) -> list:
-    """torch's results on the case, as arrays; what is a view of an operand shares its memory. `own`: by own_kernels."""
+def run(case: Case, arrays: tuple | None = None) -> list:
+    """torch's results on the case, as arrays; what is a view of an operand shares its memory."""
     function = function_of(case.row)
     args, kwargs = words(map_leaves(arrays or case.arrays(), to_torch, np.ndarray))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with own_kernels() if own else nullcontext():
+        with own_kernels():
             out = function(*args, **kwargs)
     return [to_array(x) for x in flat_results(args[0] if out is None else out)]
 

@@ -75,10 +75,14 @@ def binary_cross_entropy(input, target, weight=None, reduction="mean"):
     for name, numbers in (("input", input), ("target", target)):
         if not within(numbers, 0, 1):
             raise RuntimeError(say("probability_expected", name=name))
+    return _reduce(_of_probabilities(input, target, weight), reduction)
+
+
+@in_float32
+def _of_probabilities(input, target, weight):
     yes = c.maximum(c.log(input), -100.0)
     no = c.maximum(c.log1p(c.neg(input)), -100.0)
-    loss = c.sub(c.mul(c.sub(target, 1), no), c.mul(target, yes))
-    return _reduce(_weighted(loss, weight), reduction)
+    return _weighted(c.sub(c.mul(c.sub(target, 1), no), c.mul(target, yes)), weight)
 
 
 @operator
