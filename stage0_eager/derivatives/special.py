@@ -11,6 +11,8 @@ from typing import Any
 
 from stage0_eager.derivatives.rules import fit, reverse_cumsum, zeros
 from stage0_eager.table.core import core as c
+from stage_contracts import dtype as dt
+from stage_contracts.half_numbers import HALVES
 
 
 def _polygamma(n: int, x: Any) -> Any:
@@ -91,7 +93,13 @@ def _cumprod_input(g: Any, input: Any, out: Any, dim: int, input_meta: Any) -> A
 
 
 def _logcumsumexp_input(g: Any, input: Any, out: Any, dim: int) -> Any:
-    """sum over later j of g[j] * exp(x - out[j]), in logarithms, for positive and negative g apart."""
+    """sum over later j of g[j] * exp(x - out[j]), in logarithms, for positive and negative g apart.
+
+    Halves are computed in float32, and rounded once.
+    """
+    half = input.dtype if input.dtype in HALVES else None
+    if half is not None:
+        g, input, out = (c.cast(x, dt.float32) for x in (g, input, out))
 
     def part(side: Any) -> Any:
         none = c.le(side, 0)  # minus infinity after the subtraction: out may be minus infinity too
@@ -99,7 +107,8 @@ def _logcumsumexp_input(g: Any, input: Any, out: Any, dim: int) -> Any:
         late = c.flip(c.logcumsumexp(c.flip(log, (dim,)), dim), (dim,))
         return c.exp(c.add(late, input))
 
-    return c.sub(part(g), part(c.neg(g)))
+    total = c.sub(part(g), part(c.neg(g)))
+    return total if half is None else c.cast(total, half)
 
 
 c.cumprod.derivative(input=_cumprod_input)

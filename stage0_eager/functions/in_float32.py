@@ -18,6 +18,7 @@ from stage0_eager.state import STATE
 from stage0_eager.table.core import core as c
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
+from stage_contracts.device import CPU
 from stage_contracts.dtype import DType
 from stage_contracts.half_numbers import HALVES
 
@@ -37,6 +38,12 @@ def in_float32(body: Callable[..., Any]) -> Callable[..., Any]:
         return c.cast(out, half)
 
     return call
+
+
+def is_half_on_cpu(x: Tensor) -> bool:
+    """Whether what follows a product of such is best in float32, too: there, a product of halves is one of float32
+    that is rounded. A GPU multiplies halves themselves, and its library rounds once what it adds."""
+    return x.dtype in HALVES and x.device == CPU
 
 
 def _half_of(values: Iterable[Any]) -> DType | None:

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from stage0_eager.derivatives.rules import spread
 from stage0_eager.functions.in_float32 import in_float32, narrowed, widened
 from stage0_eager.table.core import core as c
 from stage0_eager.table.evaluation import on_array
@@ -81,15 +82,27 @@ def prod(input, dim=None, keepdim=False, *, dtype=None):
 @method
 @operator
 def mean(input, dim=None, keepdim=False, *, dtype=None):
-    """Arithmetic mean over `dim`; floating dtypes only. Of float16 in float32: a sum may be larger than any half."""
+    """Arithmetic mean over `dim`; floating dtypes only. Of halves in float32: a sum may be larger than any half."""
     if dtype is not None and dtype is not input.dtype:
         input = c.cast(input, dtype)
     if not input.dtype.is_differentiable:
         raise RuntimeError(f"mean(): Input dtype must be floating, got {input.dtype.name}")
     dims = all_dims(input, dim)
-    if input.dtype is dt.float16:
-        return c.cast(mean(c.cast(input, dt.float32), dims, keepdim), dt.float16)
+    if input.dtype in HALVES:
+        return c.cast(c.div(wide_sum(input, dims, keepdim), count(input, dims)), input.dtype)
     return c.div(c.sum(input, dims, keepdim), count(input, dims))
+
+
+@operator
+def wide_sum(input, dims, keepdim):
+    """The sum over `dims`; of halves the float32, not rounded."""
+    return c.sum(widened(input)[0], dims, keepdim)
+
+
+# rounded before it is spread: the body's would round each element
+wide_sum.derivative(
+    input=lambda g, input_meta, dims, keepdim: spread(c.cast(g, input_meta.dtype), input_meta, dims, keepdim)
+)
 
 
 @operator

@@ -85,8 +85,24 @@ def scatter_add(xp: Any, x: Any, dim: int, index: Any, src: Any) -> Any:
         np.where(places < 0, places + size, places) * (stride // out.itemsize)
         for places, size, stride in zip(grid, out.shape, out.strides, strict=True)
     )
-    np.add.at(out.reshape(-1), flat.reshape(-1), src.reshape(-1))
+    _add_at(out.reshape(-1), flat.reshape(-1), src.reshape(-1))
     return out
+
+
+def _add_at(x: np.ndarray, places: np.ndarray, added: np.ndarray) -> None:
+    """x[places] += added, one after the other; of halves in float32, and each place is rounded once."""
+    if x.dtype not in _HALVES:
+        np.add.at(x, places, added)
+        return
+    few = len(places) * _MANY_TO_ONE < len(x)
+    found, at = np.unique(places, return_inverse=True) if few else (slice(None), places)
+    wide = x[found].astype(np.float32)
+    np.add.at(wide, at, added.astype(np.float32))
+    x[found] = wide.astype(x.dtype)
+
+
+_HALVES = (np.dtype(np.float16), bfloat16.numpy)
+_MANY_TO_ONE = 16  # to sort a place takes as long as to convert so many elements
 
 
 _REDUCE_AT = {"prod": "multiply", "amax": "maximum", "amin": "minimum"}

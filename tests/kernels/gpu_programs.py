@@ -48,8 +48,9 @@ def on(device: Device, graph: Graph) -> Graph:
         if node.op != "output":
             node.meta["val"] = _moved(node.val, device)
         args = tuple(device if isinstance(a, Device) else a for a in node.args)
-        if node.op == "call_function" and args != node.args:
-            graph.set_args(node, args, node.kwargs)
+        kwargs = {name: device if isinstance(a, Device) else a for name, a in node.kwargs.items()}
+        if node.op == "call_function" and (args, kwargs) != (node.args, node.kwargs):
+            graph.set_args(node, args, kwargs)
     return graph
 
 
@@ -59,12 +60,18 @@ def _moved(value: Any, device: Device) -> Any:
     return tuple(_moved(one, device) for one in value) if isinstance(value, tuple) else value
 
 
+def _functional(graph: Graph) -> Any:
+    """Stage 2's first artifact of the graph on a GPU: what operators are made of may depend on the device."""
+    functional = cutaway.DEFAULT_PIPELINE.functionalize(on(CUDA, graph))
+    on(CUDA, functional.graph)
+    return functional
+
+
 def training_graphs(function: Callable[..., Any], given: Sequence[Any]) -> tuple[Partition, list[Any]]:
     """The forward and the backward graph, and the inputs."""
     seams = cutaway.DEFAULT_PIPELINE
     graph, inputs = captured(function, given)
-    functional = seams.functionalize(graph)
-    on(CUDA, functional.graph)
+    functional = _functional(graph)
     joint = seams.differentiate(functional)
     return seams.partition(replace(joint, graph=seams.decompose(joint.graph)).verify()).verify(), inputs
 
@@ -73,7 +80,7 @@ def inference_graph(function: Callable[..., Any], given: Sequence[Any]) -> tuple
     """The graph, and the inputs."""
     seams = cutaway.DEFAULT_PIPELINE
     graph, inputs = captured(function, given)
-    return seams.decompose(on(CUDA, seams.functionalize(graph).graph)).verify(), inputs
+    return seams.decompose(_functional(graph).graph).verify(), inputs
 
 
 def program_of(graph: Graph, target: Target = TARGET) -> Program:

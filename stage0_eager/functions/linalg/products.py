@@ -5,13 +5,19 @@ Input: tensors of one dtype. A 1-D operand gets a dimension that is removed agai
 
 from __future__ import annotations
 
+import numpy as np
+
 from stage0_eager.derivatives.rules import conjugate, transpose_last
-from stage0_eager.functions.in_float32 import in_float32
+from stage0_eager.functions.in_float32 import in_float32, is_half_on_cpu
 from stage0_eager.functions.numbers import known, scaled
+from stage0_eager.kernels.eager import silently
+from stage0_eager.state import STATE
 from stage0_eager.table.core import core as c
-from stage0_eager.table.operator import operator
+from stage0_eager.table.evaluation import quick_step
+from stage0_eager.table.operator import Operator, operator
 from stage0_eager.tensor import method
 from stage_contracts import dtype as dt
+from stage_contracts.half_numbers import HALVES
 
 
 @method
@@ -93,12 +99,14 @@ def addmm(input, mat1, mat2, *, beta=1, alpha=1):
 def blend(multiply, input, left, right, beta, alpha):
     """beta * input + alpha * multiply(left, right); for beta 0 the input is not read, NaN and infinities in it neither.
 
-    Halves with numbers are blended in float32, and rounded once; the product, too, where alpha may make it smaller.
+    Halves are blended in float32 and rounded once; with their product on the CPU, and where alpha may make it smaller.
     """
+    if left.dtype in HALVES and (
+        is_half_on_cpu(left) or (left.dtype is dt.float16 and not (known(alpha) and alpha == 1))
+    ):
+        return _in_one_piece(multiply, input, left, right, beta, alpha)
     if known(beta) and known(alpha) and beta == alpha == 1:
         return c.add(multiply(left, right), input)
-    if left.dtype is dt.float16 and not (known(alpha) and alpha == 1):
-        return _in_one_piece(multiply, input, left, right, beta, alpha)
     return _blended(input, multiply(left, right), beta, alpha)
 
 
@@ -113,12 +121,20 @@ _blended = in_float32(_sum)
 
 @in_float32
 def _in_one_piece(multiply, input, left, right, beta, alpha):
+    if known(beta) and known(alpha) and beta == alpha == 1:
+        return c.add(multiply(left, right), input)
     return _sum(input, multiply(left, right), beta, alpha)
 
 
 @operator
 def linear(input, weight, bias=None):
     """input @ weight.T + bias, with weight of shape (out_features, in_features)."""
+    if bias is not None and input.dtype in HALVES and is_half_on_cpu(input):
+        return _linear_of_halves(input, weight, bias)
+    return _linear(input, weight, bias)
+
+
+def _linear(input, weight, bias):
     if input.ndim == 1:
         out = c.reshape(
             c.matmul(c.reshape(input, (1, *input.shape)), transpose_last(weight)), (weight.shape[0],)
@@ -128,6 +144,43 @@ def linear(input, weight, bias=None):
     else:
         out = _flat_product(input, transpose_last(weight))
     return out if bias is None else c.add(out, bias)
+
+
+_linear_in_float32 = in_float32(_linear)
+
+
+def _linear_of_halves(input, weight, bias):
+    """The same in one step where nobody sees the steps: the tape keeps halves, and a small one takes half as long."""
+    operands = input, weight, bias
+    if STATE.plain and input.ndim > 1 and all(map(_is_half_array, operands)):
+        try:
+            return quick_step(_STEP, silently(_on_arrays, *(x._data for x in operands)), operands)
+        except ValueError:
+            pass  # the shapes do not fit: the operators say how
+    return _linear_in_float32(input, weight, bias)
+
+
+def _is_half_array(x):
+    return type(x._data) is np.ndarray and x._view is None and x.dtype in HALVES
+
+
+def _on_arrays(x, weight, bias):
+    if not x.dtype == weight.dtype == bias.dtype or bias.shape != weight.shape[:1]:
+        raise ValueError
+    rows = x.reshape(-1, x.shape[-1]).astype(np.float32)
+    out = (rows @ weight.astype(np.float32).T + bias.astype(np.float32)).astype(x.dtype)
+    return out.reshape(*x.shape[:-1], len(bias))
+
+
+def _as_rows(x):
+    return x if x.ndim == 2 else c.reshape(x, (_rows(x), x.shape[-1]))
+
+
+_STEP = Operator("linear", "", body=_linear).derivative(
+    input=lambda g, weight: matmul(g, weight),
+    weight=lambda g, input: transpose_last(c.matmul(transpose_last(_as_rows(input)), _as_rows(g))),
+    bias=lambda g: c.sum(_as_rows(g), (0,), False),
+)
 
 
 def _flat_product(batches, matrix):

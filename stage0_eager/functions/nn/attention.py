@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from stage0_eager.derivatives.rules import transpose_last
+from stage0_eager.functions.in_float32 import is_half_on_cpu, narrowed, widened
 from stage0_eager.functions.linalg.products import linear
 from stage0_eager.functions.nn.dropout import dropout
 from stage0_eager.functions.reductions import softmax
@@ -26,7 +27,8 @@ def scaled_dot_product_attention(
     """softmax(query @ key.T * scale + mask) @ value: (..., L, Ev).
 
     scale None is 1/sqrt(E). A row whose mask leaves nothing is 0. enable_gqa: heads, at dim -3, of key and value are
-    fewer and each serves a group of query heads.
+    fewer and each serves a group of query heads. Halves on the CPU are computed in float32 and rounded once, as a GPU's
+    kernel does, which is made of the products of halves.
     """
     if is_causal and attn_mask is not None:
         raise RuntimeError(
@@ -34,13 +36,18 @@ def scaled_dot_product_attention(
         )
     if enable_gqa:
         key, value = _serve(key, query.shape[-3]), _serve(value, query.shape[-3])
+    narrow = None
+    if is_half_on_cpu(query) and query.dtype is key.dtype is value.dtype:
+        narrow = query.dtype
+        query, key, value = (c.cast(x, dt.float32) for x in (query, key, value))
+        attn_mask = attn_mask if attn_mask is None else widened(attn_mask)[0]
     scores, empty = _scores(query, key, attn_mask, is_causal, scale)
     weights = softmax(scores, -1)
     if empty is not None:
         weights = c.where(empty, 0.0, weights)
     if dropout_p:
         weights = dropout(weights, dropout_p, True)
-    return c.matmul(weights, value)
+    return narrowed(c.matmul(weights, value), narrow)
 
 
 def _scores(query, key, mask, is_causal, scale):

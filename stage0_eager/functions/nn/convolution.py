@@ -5,6 +5,7 @@ Input: tensors (N, C, *sizes), or (C, *sizes) for one image, and numbers per dim
 
 from __future__ import annotations
 
+from stage0_eager.functions.in_float32 import in_float32, is_half_on_cpu
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 
@@ -52,8 +53,8 @@ def _convolve(rank, input, weight, bias, stride, padding, dilation, groups):
     if isinstance(padding, str):
         x, padding = _pad_by_name(x, weight, padding, stride, dilation)
     padding = per_dimension("padding", padding, rank)
-    out = c.convolution(x, weight, stride, padding, dilation, False, (0,) * rank, groups)
-    return _finish(out, input, weight, bias, weight.shape[0], rank)
+    how = (stride, padding, dilation, False, (0,) * rank, groups)
+    return _finish(x, how, input, weight, bias, weight.shape[0], rank)
 
 
 def _transpose(rank, input, weight, bias, stride, padding, output_padding, groups, dilation):
@@ -69,13 +70,15 @@ def _transpose(rank, input, weight, bias, stride, padding, output_padding, group
             f"stride={stride}, dilation={dilation}"
         )
     x = input if input.ndim == rank + 2 else c.reshape(input, (1, *input.shape))
-    out = c.convolution(x, weight, stride, padding, dilation, True, extra, groups)
-    return _finish(out, input, weight, bias, out.shape[1], rank)
+    how = (stride, padding, dilation, True, extra, groups)
+    return _finish(x, how, input, weight, bias, weight.shape[1] * groups, rank)
 
 
-def _finish(out, input, weight, bias, channels, rank):
-    """Bias added, and the batch dimension taken away again where there was none."""
-    if bias is not None:
+def _finish(x, how, input, weight, bias, channels, rank):
+    """The convolution, bias added, and the batch dimension taken away again where there was none."""
+    if bias is None:
+        out = c.convolution(x, weight, *how)
+    else:
         if bias.ndim != 1 or bias.shape[0] != channels:
             raise RuntimeError(
                 f"Given weight of size {list(weight.shape)}, expected bias to be 1-dimensional with {channels} "
@@ -85,8 +88,16 @@ def _finish(out, input, weight, bias, channels, rank):
             raise RuntimeError(
                 f"Input type ({input.dtype.name}) and bias type ({bias.dtype.name}) should be the same"
             )
-        out = c.add(out, c.reshape(bias, (1, channels, *[1] * rank)))
+        add = _sum_in_float32 if is_half_on_cpu(x) else _sum
+        out = add(x, weight, c.reshape(bias, (1, channels, *[1] * rank)), how)
     return out if input.ndim == rank + 2 else c.reshape(out, out.shape[1:])
+
+
+def _sum(x, weight, bias, how):
+    return c.add(c.convolution(x, weight, *how), bias)
+
+
+_sum_in_float32 = in_float32(_sum)
 
 
 def _pad_by_name(x, weight, name, stride, dilation):

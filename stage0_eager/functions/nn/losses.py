@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 
+from stage0_eager.functions.in_float32 import in_float32
 from stage0_eager.functions.index_checks import (
     NAMES,
     check_classes,
@@ -25,6 +26,7 @@ from stage0_eager.table.operator import operator
 from stage_contracts import dtype as dt
 from stage_contracts.breaks import Unsupported
 from stage_contracts.core_metas import broadcast_shapes, promoted_dtype
+from stage_contracts.half_numbers import HALVES
 from stage_contracts.messages import say
 
 
@@ -73,10 +75,14 @@ def binary_cross_entropy(input, target, weight=None, reduction="mean"):
     for name, numbers in (("input", input), ("target", target)):
         if not within(numbers, 0, 1):
             raise RuntimeError(say("probability_expected", name=name))
+    return _reduce(_of_probabilities(input, target, weight), reduction)
+
+
+@in_float32
+def _of_probabilities(input, target, weight):
     yes = c.maximum(c.log(input), -100.0)
     no = c.maximum(c.log1p(c.neg(input)), -100.0)
-    loss = c.sub(c.mul(c.sub(target, 1), no), c.mul(target, yes))
-    return _reduce(_weighted(loss, weight), reduction)
+    return _weighted(c.sub(c.mul(c.sub(target, 1), no), c.mul(target, yes)), weight)
 
 
 @operator
@@ -87,11 +93,15 @@ def binary_cross_entropy_with_logits(input, target, weight=None, reduction="mean
         raise RuntimeError(
             f"result type {NAMES[input.dtype]} can't be cast to the desired output type {NAMES[target.dtype]}"
         )
-    # log s(x) = -softplus(-x) and log(1 - s(x)) = -softplus(-x) - x
+    return _reduce(_of_logits(input, target, weight, pos_weight), reduction)
+
+
+@in_float32
+def _of_logits(input, target, weight, pos_weight):
+    """-(w t log s(x) + (1 - t) log(1 - s(x))), where log s(x) = -softplus(-x) and log(1 - s(x)) = -softplus(-x) - x."""
     tail = _softplus(c.neg(input))
     factor = 1 if pos_weight is None else c.add(c.mul(c.sub(pos_weight, 1), target), 1)
-    loss = c.add(c.mul(c.sub(1, target), input), c.mul(tail, factor))
-    return _reduce(_weighted(loss, weight), reduction)
+    return _weighted(c.add(c.mul(c.sub(1, target), input), c.mul(tail, factor)), weight)
 
 
 @operator
@@ -123,11 +133,16 @@ def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
     if known(beta) and beta < 0:
         raise ValueError("smooth_l1_loss does not support negative values for beta.")
     warn_of_broadcast(input, target)
-    distance = c.abs(c.sub(*_as_common_float("smooth_l1", input, target)))
+    return _reduce(_smooth(*_as_common_float("smooth_l1", input, target), beta), reduction)
+
+
+@in_float32
+def _smooth(input, target, beta):
+    distance = c.abs(c.sub(input, target))
     if known(beta) and beta == 0:
-        return _reduce(distance, reduction)
+        return distance
     square = c.mul(c.mul(distance, distance), 0.5 / beta)
-    return _reduce(c.where(c.lt(distance, beta), square, c.sub(distance, 0.5 * beta)), reduction)
+    return c.where(c.lt(distance, beta), square, c.sub(distance, 0.5 * beta))
 
 
 @operator
@@ -141,11 +156,16 @@ def huber_loss(input, target, reduction="mean", delta=1.0):
         raise RuntimeError(
             f"result type {NAMES[common]} can't be cast to the desired output type {NAMES[input.dtype]}"
         )
-    distance = c.abs(c.sub(*_as_common_float("huber", input, target)))
+    loss = _squared_near(*_as_common_float("huber", input, target), delta)
+    return _reduce(loss if common is input.dtype else c.cast(loss, input.dtype), reduction)
+
+
+@in_float32
+def _squared_near(input, target, delta):
+    distance = c.abs(c.sub(input, target))
     square = c.mul(c.mul(distance, distance), 0.5)
     far = c.mul(c.sub(distance, 0.5 * delta), delta)
-    loss = c.where(c.le(distance, delta), square, far)
-    return _reduce(loss if common is input.dtype else c.cast(loss, input.dtype), reduction)
+    return c.where(c.le(distance, delta), square, far)
 
 
 @operator
@@ -291,12 +311,12 @@ def _nll(logp, target, weight, ignore_index, reduction, smoothing):
     if reduction != "mean":
         return _reduce(loss, reduction)
     narrow = loss.dtype
-    if narrow is dt.float16:  # a sum, or a count, may be larger than any half
+    if narrow in HALVES:  # a sum, or a count, may be larger than any half
         loss = c.cast(loss, dt.float32)
     if weight is None:
         share = c.cast(c.sum(kept, tuple(range(kept.ndim)), False), loss.dtype)
     else:
-        weight = c.cast(weight, loss.dtype) if weight.dtype is dt.float16 else weight
+        weight = c.cast(weight, loss.dtype) if weight.dtype in HALVES else weight
         chosen = c.sum(c.where(hit, weight, 0), (dim,), False)
         share = c.sum(c.where(kept, chosen, 0), tuple(range(kept.ndim)), False)
     out = c.div(c.sum(loss, tuple(range(loss.ndim)), False), share)

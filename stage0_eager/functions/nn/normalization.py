@@ -240,10 +240,10 @@ def normalize(input, p=2.0, dim=1, eps=1e-12):
 
 
 def vector_norm(x, p, dim, keepdim):
-    """(sum |x|**p) ** (1/p) along `dim` (an int or a tuple); the gradient of the 2-norm at 0 is 0. Of float16 in
+    """(sum |x|**p) ** (1/p) along `dim` (an int or a tuple); the gradient of the 2-norm at 0 is 0. Of halves in
     float32: a square may be larger than any half."""
-    if x.dtype is dt.float16:
-        return c.cast(vector_norm(c.cast(x, dt.float32), p, dim, keepdim), dt.float16)
+    if x.dtype in HALVES:
+        return c.cast(vector_norm(c.cast(x, dt.float32), p, dim, keepdim), x.dtype)
     x = c.abs(x) if x.dtype.is_complex else x
     dims = tuple(wrap_dim(d, x.ndim) for d in ((dim,) if isinstance(dim, int) else dim))
     if p == float("inf"):

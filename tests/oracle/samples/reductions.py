@@ -46,6 +46,13 @@ declare(
 )
 declare("mean", folded(np.mean), *_SUM, S(T(0, 3)), dtypes=FLOATS, invalid=(TEXT, DIM, NEEDS_FLOATS))
 declare("nansum", folded(np.nansum), *_SUM, dtypes=NUMBERS, invalid=(TEXT, DIM))
+declare(
+    "wide_sum",
+    lambda x, dims, keepdim: np.sum(x, axis=dims, keepdims=keepdim),
+    S(T(3, 4), (1,), False),
+    S(T(3, 4, 2), (0, 2), True),
+    torch=lambda x, dims, keepdim: (x.float() if x.dtype.itemsize == 2 else x).sum(dims, keepdim),
+)
 declare("nanmean", folded(np.nanmean), *_SUM, dtypes=FLOATS, invalid=(TEXT,))
 declare(
     "amax",
