@@ -187,12 +187,7 @@ def _kernels(
     if None in sides or not _fit(program, made, given[0], writes):
         return (), {}
     own = {side: [p for p, one in zip(made, sides, strict=True) if one is side] for side in (True, False)}
-    rows = plain = RowValues(nests, nests, (), {})
-    is_float32 = program.buffers[given[0].c.buffer].meta.dtype is dt.float32
-    sums = row_sums(program, [p.a.buffer for p in given]) if is_float32 else set()
-    if own[False] and (own[True] or sums):
-        rows = row_values_of(nests, given[0].n, {*names, *program.buffers}, program.device, sums)
-        rows = rows if own[True] or rows.corrected else plain
+    rows = _row_values(program, nests, given, own, names)
     kernels: list[Kernel] = []
     for template, side, between in ((BY_ROWS, True, rows.by_rows), (BY_COLUMNS, False, rows.by_columns)):
         if own[side] or (side and rows.corrected):
@@ -201,6 +196,23 @@ def _kernels(
     if rows.values:
         kernels[0] = _with_values(kernels[0], rows.values)
     return tuple(kernels), rows.buffers
+
+
+def _row_values(
+    program: Program,
+    nests: tuple[LoopNest, ...],
+    given: list[Contraction],
+    own: Mapping[bool, list[Contraction]],
+    names: Collection[str],
+) -> RowValues:
+    """What each kernel computes, with the values of rows that the one by rows computes for the one by columns."""
+    plain = RowValues(nests, nests, (), {})
+    is_float32 = program.buffers[given[0].c.buffer].meta.dtype is dt.float32
+    sums = row_sums(program, [p.a.buffer for p in given]) if is_float32 else set()
+    if not own[False] or not (own[True] or sums):
+        return plain
+    rows = row_values_of(nests, given[0].n, {*names, *program.buffers}, program.device, sums)
+    return rows if own[True] or rows.corrected else plain
 
 
 def _fit(program: Program, made: list[Contraction], given: Contraction, written: Collection[str]) -> bool:
