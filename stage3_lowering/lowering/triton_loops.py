@@ -17,6 +17,10 @@ from stage_contracts.loop_text import with_comments
 from stage_contracts.size_vars import plain
 
 INDENT = "    "
+# Zero, which no compiler knows. Where it knows a place in a row to be below 65,536 and the place is divided, LLVM
+# computes with pairs of 16 bits, of which ptxas (12.8 and 12.9, sm_90) made code that took six elements for their
+# neighbours' (random program 70379). The multiple keeps loads wide.
+UNKNOWN_ZERO = "tl.multiple_of(tl.program_id(2), 16)"
 
 
 def axis_points(names: list[str], sizes: list[Any], places: str, flat: str, mask: str) -> list[str]:
@@ -31,6 +35,7 @@ def axis_points(names: list[str], sizes: list[Any], places: str, flat: str, mask
 def row_points(writer: Statements, places: str, sizes: tuple[int, ...]) -> list[str]:
     """The reduction points, likewise, and the mask of the block."""
     names = [f"r{k}" for k in range(len(sizes))]
+    places = f"{places} + {UNKNOWN_ZERO}" if writer.divided_rows else places
     places = f"({places}).to(tl.int64)" if writer.far_rows else places
     return [
         *axis_points(names, list(sizes), places, "rindex", "rmask" * writer.partial["r"]),

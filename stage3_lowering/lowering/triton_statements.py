@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sympy import Symbol
+from sympy import Basic, Symbol
 
 from stage3_lowering.lowering.triton_blocks import Blocks
 from stage3_lowering.lowering.triton_ops import ASK_DTYPE, EXCEPTIONS, REDUCTIONS, TRITON_OPS, TRITON_TYPES
 from stage3_lowering.lowering.values import dot
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import DType
-from stage_contracts.index_expr import print_index
+from stage_contracts.index_expr import FloorDiv, Mod, print_index
 from stage_contracts.loop_ir import Instr, LoopNest, Value
 from stage_contracts.program import Kernel
 from stage_contracts.size_vars import is_open, plain
@@ -51,6 +51,7 @@ class Statements:
         self.numbers: dict[str, str] = {}  # constants that are written where they are used -> as a block
         self.held: dict[tuple, str] = {}  # (buffer, index), (buffer, index, mask) -> the value that is there
         self.loop = False
+        self.divided_rows = any(_divides_places(nest) for nest in kernel.nests)
         self.far_rows = False  # whether what a place along a row is multiplied with may go beyond 32 bits
 
     def both_masks(self) -> list[str]:
@@ -340,6 +341,13 @@ class Statements:
             return [f"{instr.name}_best_acc = {best}", f"{instr.name}_acc = {place}"]
         start = REDUCTIONS[kind][0].format(lowest=_limit(of, False), highest=_limit(of, True))
         return [f"{instr.name}_acc = tl.full({block}, {start}, {TRITON_TYPES[of.name]})"]
+
+
+def _divides_places(nest: LoopNest) -> bool:
+    """Whether places along its rows are divided: by the size of an inner loop, or in an index."""
+    indices = (arg for instr in nest.body for arg in instr.args if isinstance(arg, Basic))
+    divided = any(index.has(FloorDiv, Mod) for index in indices)
+    return bool(nest.reduction_ranges) and (len(nest.reduction_ranges) > 1 or divided)
 
 
 def _partial(kernel: Kernel, blocks: Blocks) -> dict[str, bool]:
