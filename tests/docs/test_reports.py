@@ -16,6 +16,7 @@ LONG = {
     "capture-coverage": 20_000,  # programs by name
     "distributed": 15_000,  # a row for each fault and each way to train
     "gpu-distributed": 15_000,  # three models, two numbers of GPUs
+    "gpu-autotune": 25_000,  # each choice, with what was second
 }
 SAID = {
     "the command": r"^make [a-z-]+",
