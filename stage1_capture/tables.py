@@ -37,5 +37,6 @@ from stage1_capture.variables import (  # noqa: F401
     construct,
     controls,
     fraction,
+    loaded_modules,
     ndarray,
 )

@@ -6,11 +6,11 @@ Input: rows of a GPU's kernel, of two loops or with a division in an index. PTX 
 import importlib.util
 import re
 
+import cutaway.nn.functional as F
 import numpy as np
 import pytest
 
 import cutaway
-import cutaway.nn.functional as F
 from stage3_lowering.triton_interpreter import run_in_interpreter
 from tests.kernels.gpu_programs import emitted, inference_graph, program_of
 

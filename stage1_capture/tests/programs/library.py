@@ -10,6 +10,7 @@ import math
 import numbers
 import operator
 import re
+import sys
 import typing
 from fractions import Fraction
 
@@ -305,3 +306,40 @@ def text_methods(x):
         "%s %03d" % ("a", 5),
         "a,b".split(","),
     )
+
+
+@program()
+def loaded_modules(x):
+    mark()
+    modules = sys.modules
+    absent = modules.get("no.such"), modules.get("no.such", 3), "no.such" in modules
+    try:
+        modules["no.such"]
+    except KeyError as error:
+        absent = (*absent, str(error))
+    there = modules["math"] is math, "math" in modules, modules.get("re") is re
+    return x + len(there), absent, there
+
+
+@program()
+def all_loaded_modules(x):
+    mark()
+    every = sys.modules
+    return (
+        x,
+        len(every) > 9,
+        "math" in [*every],
+        every.keys() >= {"re"},
+        list(every.items())[0][0],
+        dict(every) == every,
+    )
+
+
+@program()
+def a_module_of_the_program(x):
+    mark()
+    before = "no.such" in sys.modules
+    sys.modules["no.such"] = math
+    found = sys.modules["no.such"].sqrt(4.0), "no.such" in sys.modules, [*sys.modules][-1]
+    del sys.modules["no.such"]
+    return x * found[0], before, found, "no.such" in sys.modules
