@@ -154,12 +154,11 @@ def test_what_takes_long_is_done_before_the_fork():
 )
 def test_kernels_are_assembled_by_the_first_sound_ptxas(monkeypatch, first, second, named, chosen):
     """12.8 gave y + |y| for |y| + |y| of halves (random program 60346 on an H200)."""
-    knobs = pytest.importorskip("triton").knobs
     monkeypatch.delenv("TRITON_PTXAS_PATH", raising=False)
     for name, value in named.items():
         monkeypatch.setenv(name, value)
     tools = SimpleNamespace(ptxas=tool(first), ptxas_blackwell=tool(second))
-    monkeypatch.setattr(knobs, "nvidia", tools)
+    monkeypatch.setitem(sys.modules, "triton", SimpleNamespace(knobs=SimpleNamespace(nvidia=tools)))
     triton_compile.choose_assembler.__wrapped__()
     assert tools.ptxas in (chosen, tool(chosen))
 
