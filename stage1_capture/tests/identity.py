@@ -27,6 +27,7 @@ SURROUNDINGS = (
     "others.os.",
     "others.sys.",
     "others.warnings.",
+    "functools.recursive_repr",  # its text has an address: an object at the same one compiles no new frame
 )  # rows whose guards hold what this process is
 
 
