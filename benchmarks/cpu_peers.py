@@ -251,10 +251,10 @@ def measure(library: str, request: dict[str, Any]) -> None:
             started = time.perf_counter()
             result = call()
             cold = time.perf_counter() - started
-            talk.send({"cold": cold, "result": fingerprint(result), "passes": longest_passes(library)})
+            said = {"cold": cold, "result": fingerprint(result), "passes": longest_passes(library)}
+            talk.send({**said, "next": timed_run(call, 1)})
             for task in Path("/proc/self/task").iterdir() if request["pinned"] else ():
                 os.sched_setaffinity(int(task.name), request["pinned"])
-            call()
             call()
             once = timed_run(call, 1)
             count = max(1, min(10_000, int(ENOUGH / max(once, 1e-7))))

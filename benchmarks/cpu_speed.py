@@ -17,6 +17,7 @@ import os
 import platform
 import queue
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -71,16 +72,23 @@ def start(row: Row, name: str, lane: Lane) -> Worker:
 
 
 def first_calls(row: Row, lane: Lane, rounds: int) -> dict[str, dict[str, Any]]:
-    """{framework: {"cold", "second"}}: in a process that finds nothing of the row in the caches, and in the next."""
+    """{framework: {"cold", "second", "alone"}}: in a process that finds nothing of the row in the caches, in the next
+    ones (ours: the median of several), and the call after that, which compiles nothing."""
     found = {}
     for name in frameworks(row, lane, first=True):
         worker = start(row, name, lane)
         found[name] = worker.first
         worker.close()
-        if row.group != "growth" and "error" not in found[name]:
-            second = start(row, name, lane)
-            found[name]["second"] = second.first.get("cold")
-            second.close()
+        if row.group == "growth" or "error" in found[name]:
+            continue
+        later = []
+        for _ in range(rounds if name == "ours" else 1):
+            worker = start(row, name, lane)
+            later.append(worker.first)
+            worker.close()
+        for key, of in (("second", "cold"), ("alone", "next")):
+            times = [one[of] for one in later if of in one]
+            found[name][key] = statistics.median(times) if times else None
     return found
 
 
