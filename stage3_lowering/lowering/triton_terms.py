@@ -113,6 +113,8 @@ class TermWriter:
         above, below = (part.operands * 2)[:2]
         if above.op == "exp" and not self.inside(below):
             return self._exp(above, f" + tl.log2({self.text[below]})")
+        if below.op == "constant" and below.number:
+            return f"{self.text[above]} * {number(1.0 / below.number)}"
         return f"{self.text[above]} * libdevice.fast_dividef(1.0, {self.text[below]})"
 
     def _exp(self, part: Term, less: str = "") -> str:
