@@ -145,8 +145,8 @@ def first_calls(rows: list[Row], found: Found, missed: list[str]) -> str:
         if row.name == "language model, training" and mine.get("cold", 0.0) > STEP_SECONDS * SLACK:
             missed.append(f"{row.name}, first call: {mine['cold']:.2f} s, goal {STEP_SECONDS:.0f} s")
     return (
-        "First call in seconds, imports apart: row not in the caches; second process (ours: the median of several). With\n"
-        f"few cores a model has all, another row one of them.\n{columns(lines)}"
+        "First call in seconds, imports apart: row not in the caches; second process (ours: the median of\n"
+        f"several). With few cores a model has all, another row one of them.\n{columns(lines)}"
     )
 
 

@@ -15,6 +15,7 @@ from stage0_eager.defaults import device_or_default, dtype_or_default
 from stage0_eager.functions import joining
 from stage0_eager.functions.aliases import alias
 from stage0_eager.functions.in_float32 import in_float32
+from stage0_eager.functions.promotion import in_common
 from stage0_eager.functions.statistics import vector_norm
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
@@ -194,7 +195,7 @@ def cumulative_trapezoid(y, x=None, *, dx=None, dim=-1):
 def block_diag_of(tensors):
     """The matrices along the diagonal of one, zero elsewhere; vectors count as rows."""
     blocks = []
-    for x in tensors:
+    for x in in_common(*tensors):
         if x.ndim > 2:
             raise RuntimeError(
                 f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Got {x.ndim}D"

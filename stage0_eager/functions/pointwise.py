@@ -13,6 +13,7 @@ import numpy as np
 from stage0_eager.derivatives.rules import fit
 from stage0_eager.functions.in_float32 import in_float32, steps_in_float32
 from stage0_eager.functions.numbers import known, needs_complex, scaled
+from stage0_eager.functions.promotion import in_common, in_dtype
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import Operator, operator
 from stage0_eager.table.registry import register
@@ -99,6 +100,7 @@ def add(input, other, *, alpha=1):
         return c.add(input, other)
     if type(alpha) is complex:
         needs_complex(alpha, other)
+    _, other = in_common(input, other)  # a narrower dtype could not hold its product with a number
     both = isinstance(other, Tensor) and other.dtype is dt.bool_
     product = c.mul(other, _as_half(alpha, input, other))
     return c.add(input, c.cast(product, dt.bool_) if both else product)
@@ -108,9 +110,10 @@ def add(input, other, *, alpha=1):
 @operator
 def sub(input, other, *, alpha=1):
     """input - alpha * other."""
-    return c.sub(
-        input, scaled(other, alpha if known(alpha) and alpha == 1 else _as_half(alpha, input, other))
-    )
+    if known(alpha) and alpha == 1:
+        return c.sub(input, other)
+    _, other = in_common(input, other)  # a narrower dtype could not hold its product with a number
+    return c.sub(input, scaled(other, _as_half(alpha, input, other)))
 
 
 def _as_half(alpha, input, other):
@@ -233,8 +236,10 @@ def isfinite(input):
 @operator
 def masked_fill(input, mask, value):
     """`value` where mask is true, else input."""
-    if not isinstance(value, Tensor) and (not input.dtype.is_floating_point or type(value) is complex):
-        value = c.full((), value, input.dtype, input.device)  # a number never widens the tensor it goes into
+    if isinstance(value, Tensor):  # it never widens the tensor it goes into
+        value = in_dtype(value, input.dtype)
+    elif not input.dtype.is_floating_point or type(value) is complex:
+        value = c.full((), value, input.dtype, input.device)
     return c.where(mask, value, input)
 
 
@@ -253,7 +258,7 @@ def _moved(ops, input, end, weight):
 @operator
 def addcmul(input, tensor1, tensor2, *, value=1):
     """input + value * tensor1 * tensor2, from left to right, as torch."""
-    return steps_in_float32(_plus_product, input, tensor1, tensor2, value)
+    return steps_in_float32(_plus_product, *in_common(input, tensor1, tensor2), value)
 
 
 def _plus_product(ops, input, tensor1, tensor2, value):
@@ -264,7 +269,7 @@ def _plus_product(ops, input, tensor1, tensor2, value):
 @operator
 def addcdiv(input, tensor1, tensor2, *, value=1):
     """input + value * tensor1 / tensor2, from left to right, as torch."""
-    return steps_in_float32(_plus_quotient, input, tensor1, tensor2, value)
+    return steps_in_float32(_plus_quotient, *in_common(input, tensor1, tensor2), value)
 
 
 def _plus_quotient(ops, input, tensor1, tensor2, value):
@@ -272,12 +277,8 @@ def _plus_quotient(ops, input, tensor1, tensor2, value):
 
 
 def _scaled(ops, of_both, tensor1, tensor2, value):
-    """value * tensor1, then with tensor2, as torch; of two dtypes, only what both make has the wider one."""
-    if known(value) and value == 1:
-        return of_both(tensor1, tensor2)
-    if tensor1.dtype is tensor2.dtype:
-        return of_both(ops.mul(tensor1, value), tensor2)
-    return ops.mul(of_both(tensor1, tensor2), value)
+    """value * tensor1, then with tensor2, as torch."""
+    return of_both(tensor1 if known(value) and value == 1 else ops.mul(tensor1, value), tensor2)
 
 
 @operator

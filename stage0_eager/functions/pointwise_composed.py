@@ -10,32 +10,22 @@ import math
 
 from stage0_eager.derivatives.rules import fit
 from stage0_eager.functions.in_float32 import in_float32
+from stage0_eager.functions.promotion import floating_pair, needs_floating, promoted
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage0_eager.tensor import Tensor, method
 from stage_contracts import dtype as dt
 
 
-def as_operand(value, like):
-    """A number as a 0-d tensor beside `like`; a tensor as it is."""
-    if isinstance(value, Tensor):
-        return value
-    return c.full((), value, dt.scalar_dtype(value), like.device)
-
-
-def needs_floating(name, *tensors):
-    """Raise NotImplementedError, as torch does, for an operand of an integer or bool dtype."""
-    for tensor in tensors:
-        if not tensor.is_floating_point():
-            raise NotImplementedError(f'"{name}" not implemented for {tensor.dtype.name!r}')
-
-
 @method
 @operator
-@in_float32
 def hypot(input, other):
     """sqrt(input ** 2 + other ** 2) without overflow; an infinity wins over NaN."""
-    needs_floating("hypot", input, other)
+    return _hypot(*floating_pair("hypot", input, other))
+
+
+@in_float32
+def _hypot(input, other):
     x, y = c.abs(input), c.abs(other)
     larger, smaller = c.maximum(x, y), c.minimum(x, y)
     ratio = c.div(smaller, c.where(c.eq(larger, 0), 1.0, larger))
@@ -56,19 +46,25 @@ def _distance(input, other):
 
 @method
 @operator
-@in_float32
 def logaddexp(input, other):
     """log(exp(input) + exp(other)) without overflow."""
-    needs_floating("logaddexp", input, other)
+    return _logaddexp(*floating_pair("logaddexp", input, other))
+
+
+@in_float32
+def _logaddexp(input, other):
     return c.add(c.maximum(input, other), c.log1p(c.exp(c.neg(_distance(input, other)))))
 
 
 @method
 @operator
-@in_float32
 def logaddexp2(input, other):
     """log2(2 ** input + 2 ** other) without overflow."""
-    needs_floating("logaddexp2", input, other)
+    return _logaddexp2(*floating_pair("logaddexp2", input, other))
+
+
+@in_float32
+def _logaddexp2(input, other):
     tail = c.log1p(c.exp2(c.neg(_distance(input, other))))
     return c.add(c.maximum(input, other), c.mul(tail, 1 / math.log(2.0)))
 
@@ -77,8 +73,7 @@ def logaddexp2(input, other):
 @operator
 def xlogy(input, other):
     """input * log(other); 0 where input is 0, whatever other is, except NaN."""
-    like = input if isinstance(input, Tensor) else other
-    input, other = as_operand(input, like), as_operand(other, like)
+    input, other = promoted(input, other)
     unbounded = c.logical_or(c.le(other, 0), c.eq(other, math.inf))
     return c.mul(input, c.log(c.where(c.logical_and(c.eq(input, 0), unbounded), 1, other)))
 
@@ -86,8 +81,7 @@ def xlogy(input, other):
 @operator
 def xlog1py(input, other):
     """input * log1p(other); 0 where input is 0, whatever other is, except NaN."""
-    like = input if isinstance(input, Tensor) else other
-    input, other = as_operand(input, like), as_operand(other, like)
+    input, other = promoted(input, other)
     unbounded = c.logical_or(c.le(other, -1), c.eq(other, math.inf))
     return c.mul(input, c.log1p(c.where(c.logical_and(c.eq(input, 0), unbounded), 0, other)))
 
@@ -186,10 +180,7 @@ def float_power(input, exponent):
 @operator
 def ldexp(input, other):
     """input * 2 ** other, in two steps, so that only the result may overflow."""
-    if input.dtype is dt.float64 and isinstance(other, Tensor) and not other.is_floating_point():
-        other = c.cast(other, dt.float64)
-    elif isinstance(other, Tensor) and other.dtype is dt.bool_:
-        other = c.cast(other, dt.float32)
+    input, other = promoted(input, other)
     half = c.floor(c.div(other, 2))
     rest = c.where(c.isinf(half), 0, c.sub(other, half))  # an infinity has no rest
     return c.mul(c.mul(input, c.exp2(half)), c.exp2(rest))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from stage0_eager.derivatives.rules import into_diagonal
+from stage0_eager.functions.promotion import in_dtype
 from stage0_eager.functions.rearranging import movedim
 from stage0_eager.functions.shape import (
     narrow,
@@ -109,7 +110,7 @@ def select_scatter(input, src, dim, index):
 @operator
 def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1):
     """A copy of input with a diagonal replaced by src."""
-    return into_diagonal(input, src, offset, dim1, dim2)
+    return into_diagonal(input, in_dtype(src, input.dtype), offset, dim1, dim2)
 
 
 @method

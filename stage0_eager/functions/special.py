@@ -9,27 +9,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from stage0_eager.functions.pointwise_composed import as_operand, needs_floating
+from stage0_eager.functions.promotion import floating_pair, promoted
 from stage0_eager.functions.results import MantissaExponent
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import Operator, operator
 from stage0_eager.table.registry import register
-from stage0_eager.tensor import Tensor, method
-from stage_contracts import core_metas
+from stage0_eager.tensor import method
 from stage_contracts import dtype as dt
 
 
 def _floating(x):
     return x if x.is_floating_point() else c.cast(x, dt.DEFAULT_DTYPE.dtype)
-
-
-def _pair(input, other, to_float=True):
-    """Two operands as tensors of the dtype they promote to."""
-    like = input if isinstance(input, Tensor) else other
-    wide = core_metas.promoted_dtype([x.meta if isinstance(x, Tensor) else x for x in (input, other)])
-    wide = dt.DEFAULT_DTYPE.dtype if to_float and not wide.is_floating_point else wide
-    both = (as_operand(input, like), as_operand(other, like))
-    return [x if x.dtype is wide else c.cast(x, wide) for x in both]
 
 
 def _unary(name: str, row: Any, meaning: str) -> Operator:
@@ -76,33 +66,33 @@ def mvlgamma(input, p):
 @operator
 def zeta(input, other):
     """The Hurwitz zeta function: sum of (other + k) ** -input."""
-    return c.zeta(*_pair(input, other))
+    return c.zeta(*promoted(input, other))
 
 
 @operator
 def gammainc(input, other):
     """Regularized lower incomplete gamma function."""
-    return c.gammainc(*_pair(input, other))
+    return c.gammainc(*promoted(input, other))
 
 
 @operator
 def gammaincc(input, other):
     """Regularized upper incomplete gamma function."""
-    return c.gammaincc(*_pair(input, other))
+    return c.gammaincc(*promoted(input, other))
 
 
 @method
 @operator
 def igamma(input, other):
     """As gammainc."""
-    return c.gammainc(*_pair(input, other))
+    return c.gammainc(*promoted(input, other))
 
 
 @method
 @operator
 def igammac(input, other):
     """As gammaincc."""
-    return c.gammaincc(*_pair(input, other))
+    return c.gammaincc(*promoted(input, other))
 
 
 @operator
@@ -126,22 +116,21 @@ def log_ndtr(input):
 @operator
 def nextafter(input, other):
     """The next number after input in the direction of other."""
-    needs_floating("nextafter", input, other)
-    return c.nextafter(*_pair(input, other))
+    return c.nextafter(*floating_pair("nextafter", input, other))
 
 
 @method
 @operator
 def gcd(input, other):
     """Greatest common divisor, not negative; integers only."""
-    return c.gcd(*_pair(input, other, to_float=False))
+    return c.gcd(*promoted(input, other, to_float=False))
 
 
 @method
 @operator
 def lcm(input, other):
     """Least common multiple, not negative; 0 where either is 0."""
-    input, other = _pair(input, other, to_float=False)
+    input, other = promoted(input, other, to_float=False)
     divisor = c.gcd(input, other)
     return c.abs(c.mul(c.floor_divide(input, c.where(c.eq(divisor, 0), 1, divisor)), other))
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from stage0_eager.functions.in_float32 import in_float32
 from stage0_eager.functions.linalg.products import addmm, blend, bmm, matmul, mm, summed
+from stage0_eager.functions.promotion import in_common
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage0_eager.tensor import method
@@ -209,6 +210,7 @@ def addbmm(input, batch1, batch2, *, beta=1, alpha=1):
 @operator
 def addr(input, vec1, vec2, *, beta=1, alpha=1):
     """beta * input + alpha * the outer product of two vectors."""
+    input, vec1, vec2 = in_common(input, vec1, vec2)
     return blend(_outer, input, vec1, vec2, beta, alpha)
 
 

@@ -20,6 +20,7 @@ from stage0_eager.functions.index_checks import (
 )
 from stage0_eager.functions.nn.normalization import vector_norm
 from stage0_eager.functions.numbers import known
+from stage0_eager.functions.promotion import promoted
 from stage0_eager.functions.reductions import log_softmax, mean
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
@@ -171,6 +172,7 @@ def _squared_near(input, target, delta):
 @operator
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """x1 . x2 / (max(|x1|, eps) * max(|x2|, eps)) along dim; shapes broadcast."""
+    x1, x2 = promoted(x1, x2)
     d = dim % max(x1.ndim, x2.ndim) - max(x1.ndim, x2.ndim)
     one = c.div(x1, c.maximum(vector_norm(x1, 2, d, True), eps))
     two = c.div(x2, c.maximum(vector_norm(x2, 2, d, True), eps))

@@ -216,7 +216,8 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
 def rms_norm(input, normalized_shape, weight=None, eps=None):
     """x / sqrt(mean(x**2) + eps) over the last len(normalized_shape) dimensions, then * weight.
 
-    eps None is the dtype's machine epsilon. Half-precision inputs are squared in float32.
+    eps None is the dtype's machine epsilon. Half-precision inputs are squared in float32. The result has the input's
+    dtype, whatever the weight's is.
     """
     shape = tuple(normalized_shape)
     if tuple(input.shape[input.ndim - len(shape) :]) != shape:
@@ -230,7 +231,7 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     square = c.div(sum_of_squares(x, dims), count(x, dims))
     out = c.mul(x, c.rsqrt(c.add(square, _EPS[dt.real_of(x.dtype).name] if eps is None else eps)))
     out = out if weight is None else c.mul(out, weight)
-    return c.cast(out, input.dtype) if half else out
+    return c.cast(out, input.dtype) if out.dtype is not input.dtype else out
 
 
 @operator

@@ -8,7 +8,7 @@ from __future__ import annotations
 from stage0_eager.functions.in_float32 import in_float32
 from stage0_eager.functions.nn.activations import softplus
 from stage0_eager.functions.numbers import known
-from stage0_eager.functions.pointwise_composed import needs_floating
+from stage0_eager.functions.promotion import needs_floating
 from stage0_eager.functions.reductions import softmax
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
