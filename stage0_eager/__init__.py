@@ -6,7 +6,7 @@ from stage0_eager.kernels.eager import eager_kernel
 from stage0_eager.namespaces import amp
 from stage0_eager.nn import backward_hooks  # noqa: F401  (attaches Module.register_full_backward_hook)
 from stage0_eager.state import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
-from stage0_eager.table import overriding  # noqa: F401  (attaches __torch_function__)
+from stage0_eager.table import numpy_numbers, overriding  # noqa: F401  (they answer calls that failed)
 from stage0_eager.table.core import core
 from stage0_eager.table.operator import Operator
 from stage0_eager.table.registry import TABLE

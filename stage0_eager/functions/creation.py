@@ -17,6 +17,7 @@ from stage0_eager.kernels.conversion import of_data
 from stage0_eager.random import generator as random_module
 from stage0_eager.state import STATE
 from stage0_eager.table.core import core as c
+from stage0_eager.table.numpy_numbers import in_python
 from stage0_eager.table.operator import operator
 from stage0_eager.tensor import Tensor, made_in_inference
 from stage_contracts import dtype as dt
@@ -96,20 +97,26 @@ def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
 @operator
 def full_of_shape(size, fill_value, *, dtype=None, device=None):
     """Every element fill_value; its own kind of dtype unless one is given."""
-    if not known(fill_value):  # a float that compiled code left open
-        filled = c.cast(fill_value, dt.DEFAULT_DTYPE.dtype if dtype is None else dtype_of(dtype))
+    if not known(fill_value):  # a float that compiled code left open, or the user's 0-d tensor
+        own = dt.DEFAULT_DTYPE.dtype if fill_value.is_floating_point() else fill_value.dtype
+        filled = c.cast(fill_value, own if dtype is None else dtype_of(dtype))
         return c.clone(c.expand(filled, tuple(size)))
     dtype = dt.scalar_dtype(fill_value) if dtype is None else dtype_of(dtype)
     return c.full(tuple(size), fill_value, dtype, device_of(device))
 
 
+def _is_floating_tensor(value):
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
 @operator
 def arange_between(start, end, step=1, *, dtype=None, device=None):
     """start, start + step, ... below end."""
+    start, end, step = in_python((start, end, step))
     if step == 0 or (end - start) * step < 0:
         raise RuntimeError(f"upper bound and lower bound inconsistent with step sign: {start}, {end}, {step}")
     if dtype is None:
-        floating = any(isinstance(v, float) for v in (start, end, step))
+        floating = any(isinstance(v, float) or _is_floating_tensor(v) for v in (start, end, step))
         dtype = dt.DEFAULT_DTYPE.dtype if floating else dt.int64
     span, step_ = end - start, step
     exact = isinstance(span, (int, SymInt)) and isinstance(step_, (int, SymInt))

@@ -18,6 +18,7 @@ from stage0_eager.functions.in_float32 import in_float32
 from stage0_eager.functions.promotion import in_common
 from stage0_eager.functions.statistics import vector_norm
 from stage0_eager.table.core import core as c
+from stage0_eager.table.numpy_numbers import in_python
 from stage0_eager.table.operator import operator
 from stage0_eager.tensor import Tensor, method
 from stage_contracts import core_metas
@@ -255,6 +256,7 @@ def renorm(input, p, dim, maxnorm):
 
 def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> list[Tensor]:
     """Derivatives along dims by central differences, one-sided at the ends; spacing is a number, or one per dim."""
+    spacing, dim = in_python((spacing, dim))
     dims = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
     if edge_order != 1:
         raise NotImplementedError("gradient: only edge_order=1 is supported")

@@ -185,7 +185,8 @@ def all(input, dim=None, keepdim=False):
 def argmax(input, dim=None, keepdim=False):
     """Position of the first largest element, along `dim` or in the flattened tensor."""
     if dim is None:
-        return c.argmax(c.reshape(input, (input.numel(),)), 0, False)
+        place = c.argmax(c.reshape(input, (input.numel(),)), 0, False)
+        return c.reshape(place, (1,) * input.ndim) if keepdim else place
     return c.argmax(input, wrap_dim(dim, input.ndim), keepdim)
 
 
@@ -194,7 +195,8 @@ def argmax(input, dim=None, keepdim=False):
 def argmin(input, dim=None, keepdim=False):
     """Position of the first smallest element, along `dim` or in the flattened tensor."""
     if dim is None:
-        return c.argmin(c.reshape(input, (input.numel(),)), 0, False)
+        place = c.argmin(c.reshape(input, (input.numel(),)), 0, False)
+        return c.reshape(place, (1,) * input.ndim) if keepdim else place
     return c.argmin(input, wrap_dim(dim, input.ndim), keepdim)
 
 

@@ -13,6 +13,7 @@ from numpy import ndarray
 from stage0_eager.functions.index_checks import OUTSIDE, check_fits, long_index, not_negative, size_along
 from stage0_eager.table.core import core as c
 from stage0_eager.table.evaluation import quick_view
+from stage0_eager.table.numpy_numbers import in_python
 from stage0_eager.table.operator import Operator, operator
 from stage0_eager.tensor import method
 from stage_contracts import core_metas, layouts
@@ -37,7 +38,7 @@ def _reshape(input, shape):
 @operator
 def view(input, shape):
     """As reshape, but raises where only a copy would do."""
-    target = core_metas.infer_shape(tuple(shape), input.numel())
+    target = core_metas.infer_shape(tuple(in_python(shape)), input.numel())
     possible = (layouts.view_strides(input.meta, target, holds) for holds in (statically_known_true, bool))
     if all(strides is None for strides in possible):
         raise RuntimeError(

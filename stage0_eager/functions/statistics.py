@@ -166,17 +166,20 @@ def dist(input, other, p=2):
 @operator
 def var_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=1):
     """(variance, mean) over `dim`."""
-    dims = all_dims(input, dim)
     spread = var(input, dim, unbiased, keepdim, correction=correction)
-    return spread, mean(input, dims, keepdim)
+    return spread, _mean_beside(input, dim, keepdim)
+
+
+def _mean_beside(input, dim, keepdim):
+    """The mean over the dimensions that `var` takes: var_mean(input, True) has none, its second word is `unbiased`."""
+    return mean(input, all_dims(input, None if isinstance(dim, bool) else dim), keepdim)
 
 
 @operator
 def std_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=1):
     """(standard deviation, mean) over `dim`."""
-    return std(input, dim, unbiased, keepdim, correction=correction), mean(
-        input, all_dims(input, dim), keepdim
-    )
+    spread = std(input, dim, unbiased, keepdim, correction=correction)
+    return spread, _mean_beside(input, dim, keepdim)
 
 
 @method

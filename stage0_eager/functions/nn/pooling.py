@@ -21,7 +21,8 @@ from stage_contracts import dtype as dt
 def window_numbers(name, rank, kernel_size, stride, padding, dilation=1):
     """(kernel, stride, padding, dilation), one number per dimension each, checked."""
     kernel = _numbers(name, "kernel_size", kernel_size, rank)
-    stride = kernel if stride is None or stride == [] else _numbers(name, "stride", stride, rank)
+    given = stride is not None and not (isinstance(stride, list) and not stride)
+    stride = _numbers(name, "stride", stride, rank) if given else kernel
     padding, dilation = _numbers(name, "padding", padding, rank), _numbers(name, "dilation", dilation, rank)
     for what, least, values in (("kernel_size", 1, kernel), ("stride", 1, stride), ("dilation", 1, dilation)):
         if any(v < least for v in values):

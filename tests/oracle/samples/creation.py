@@ -7,7 +7,7 @@ and test_stage0_distributions.py; here their shapes, dtypes, metas, compiled for
 import numpy as np
 
 import cutaway as ct
-from tests.oracle.spec import ALL, FLOATS, NUMBERS, WIDE, S, T, declaring, internal, refuses
+from tests.oracle.spec import ALL, FLOATS, NUMBERS, WIDE, S, T, V, declaring, internal, refuses
 
 BITS = {
     "NumPy": "random: see stage0_eager/tests/test_stage0_random.py",
@@ -26,6 +26,7 @@ makes(
     S((), 7),
     S((0, 3), True),
     S((2,), 3, dtype=ct.float64),
+    S((2,), V(7, "int64")),
     invalid=refuses(RuntimeError, "", (-1,), 1.0),
 )
 makes(

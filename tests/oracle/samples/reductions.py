@@ -89,24 +89,28 @@ def spread(function):
     return reference
 
 
+def mean_beside(x, dim=None, keepdim=False, **_):
+    return np.mean(x, axis=None if isinstance(dim, bool) else axes(dim), keepdims=keepdim)
+
+
 _SPREADS = (S(T(2, 3, 4)), S(T(2, 3, 4), 1), S(T(2, 3, 4), (0, 2), keepdim=True), S(T(2, 3, 4), -1, False),
             S(T(2, 3), 1, correction=0), S(T(4), False))  # fmt: skip
-_PAIRS = _SPREADS[:3]
+_PAIRS = (*_SPREADS[:3], S(T(2, 3), False), S(T(4), True))
 _WELFORD = {"torch": "torch's running mean of an infinity is NaN; here, as for mean, an infinity"}
 declare("var", spread(np.var), *_SPREADS, units=16, invalid=(TEXT, NEEDS_FLOATS))
 declare("std", spread(np.std), *_SPREADS, units=16, invalid=(TEXT, NEEDS_FLOATS))
-declare("var_mean", lambda x, dim=None, **k: (spread(np.var)(x, dim, **k), np.mean(x, axes(dim), keepdims=k.get("keepdim", False))),
+declare("var_mean", lambda x, dim=None, **k: (spread(np.var)(x, dim, **k), mean_beside(x, dim, **k)),
         *_PAIRS, units=16, edge_exceptions=_WELFORD, invalid=(NEEDS_FLOATS,))  # fmt: skip
-declare("std_mean", lambda x, dim=None, **k: (spread(np.std)(x, dim, **k), np.mean(x, axes(dim), keepdims=k.get("keepdim", False))),
+declare("std_mean", lambda x, dim=None, **k: (spread(np.std)(x, dim, **k), mean_beside(x, dim, **k)),
         *_PAIRS, units=16, edge_exceptions=_WELFORD, invalid=(NEEDS_FLOATS,))  # fmt: skip
 
 
 def position(function):
-    return lambda x, dim=None, keepdim=False: function(x, axis=dim, keepdims=keepdim and dim is not None)
+    return lambda x, dim=None, keepdim=False: function(x, axis=dim, keepdims=keepdim)
 
 
 _PLACES = (S(T(2, 3, 4, distinct=True)), S(T(2, 3, 4, distinct=True), 1), S(T(2, 3, 4, distinct=True), -1, True), S(T()),
-           S(T(0, 3), 1), S(V([3.0, 1.0, 3.0, 1.0]), 0))  # fmt: skip
+           S(T(0, 3), 1), S(V([3.0, 1.0, 3.0, 1.0]), 0), S(T(2, 3, 4, distinct=True), None, True))  # fmt: skip
 declare(
     "argmax",
     position(np.argmax),
