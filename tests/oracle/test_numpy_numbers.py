@@ -1,7 +1,7 @@
 """A NumPy number as an argument is the Python number that it is: `x.sum(np.int64(0))`, `conv2d(..., stride=np.int32(2))`.
 
 Input: the samples of every row; each Python number among their arguments, and in their tuples, in turn becomes NumPy's.
-Before, 92 rows raised an AttributeError about a memoryview, or a TypeError, and `arange` took a float32 for an integer.
+Before, 128 rows raised an AttributeError about a memoryview, or a TypeError, and `arange` took a float32 for an integer.
 """
 
 import warnings
