@@ -12,6 +12,7 @@ from stage0_eager.functions import creation
 from stage0_eager.nn import functional as F
 from stage0_eager.nn import init
 from stage0_eager.nn.module import Module, Parameter
+from stage0_eager.table.numpy_numbers import for_each
 
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
@@ -53,7 +54,7 @@ class _Convolution(Module):
         self.reset_parameters()
 
     def _each(self, value: Any) -> tuple[int, ...]:
-        return (value,) * self.rank if isinstance(value, int) else tuple(value)
+        return for_each(value, self.rank)
 
     def reset_parameters(self) -> None:
         if not self.weight.numel():

@@ -10,6 +10,7 @@ from typing import Any
 from stage0_eager.functions import creation
 from stage0_eager.nn import functional as F
 from stage0_eager.nn.module import Module, Parameter
+from stage0_eager.table.numpy_numbers import for_each
 from stage_contracts import dtype as dt
 
 
@@ -164,7 +165,7 @@ class RMSNorm(Module):
 
     def __init__(self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None):
         super().__init__()
-        shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        shape = for_each(normalized_shape, 1)
         self.normalized_shape, self.eps, self.elementwise_affine = shape, eps, elementwise_affine
         self.weight = (
             Parameter(creation.ones(shape, device=device, dtype=dtype)) if elementwise_affine else None
@@ -202,7 +203,7 @@ class LayerNorm(Module):
         dtype: Any = None,
     ):
         super().__init__()
-        shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+        shape = for_each(normalized_shape, 1)
         self.normalized_shape, self.eps, self.elementwise_affine = shape, eps, elementwise_affine
         where = {"device": device, "dtype": dtype}
         self.weight = Parameter(creation.ones(shape, **where)) if elementwise_affine else None

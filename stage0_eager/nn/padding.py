@@ -10,6 +10,7 @@ from typing import Any
 
 from stage0_eager.nn import functional as F
 from stage0_eager.nn.module import Module
+from stage0_eager.table.numpy_numbers import for_each
 
 
 class _Pad(Module):
@@ -19,7 +20,7 @@ class _Pad(Module):
 
     def __init__(self, padding: Any):
         super().__init__()
-        widths = (padding,) * (2 * self.rank) if isinstance(padding, int) else tuple(padding)
+        widths = for_each(padding, 2 * self.rank)
         if len(widths) != 2 * self.rank:
             raise ValueError(
                 f"{type(self).__name__} expects an int or {2 * self.rank} ints, but got {widths}"

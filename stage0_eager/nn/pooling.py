@@ -9,6 +9,7 @@ from typing import Any
 
 from stage0_eager.nn import functional as F
 from stage0_eager.nn.module import Module
+from stage0_eager.table.numpy_numbers import for_each
 
 
 class _Pool(Module):
@@ -71,8 +72,7 @@ class _MaxUnpool(_Pool):
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0):
         super().__init__()
         self.kernel_size, self.stride, self.padding = (
-            (v,) * self.rank if isinstance(v, int) else tuple(v)
-            for v in (kernel_size, kernel_size if stride is None else stride, padding)
+            for_each(v, self.rank) for v in (kernel_size, kernel_size if stride is None else stride, padding)
         )
 
 
@@ -129,9 +129,7 @@ class AvgPool1d(_AvgPool):
 
     def __init__(self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
         stride = kernel_size if stride is None else stride
-        kernel_size, stride, padding = (
-            (v,) if isinstance(v, int) else tuple(v) for v in (kernel_size, stride, padding)
-        )
+        kernel_size, stride, padding = (for_each(v, 1) for v in (kernel_size, stride, padding))
         super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
 
     def forward(self, input):

@@ -30,6 +30,12 @@ def in_python(tree: Any) -> Any:
     return tree
 
 
+def for_each(value: Any, count: int) -> tuple[Any, ...]:
+    """One number for each of `count` dimensions; or the numbers that are given, as a tuple."""
+    value = in_python(value)
+    return (value,) * count if isinstance(value, int) else tuple(value)
+
+
 def _again_in_python(function: Operator, args: tuple, kwargs: dict[str, Any]) -> Any:
     plain, named = in_python(args), in_python(kwargs)
     if plain is args and named is kwargs:

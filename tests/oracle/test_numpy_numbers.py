@@ -4,6 +4,7 @@ Input: the samples of every row; each Python number among their arguments, and i
 Before, 128 rows raised an AttributeError about a memoryview, or a TypeError, and `arange` took a float32 for an integer.
 """
 
+import re
 import warnings
 from dataclasses import replace
 from functools import partial
@@ -17,6 +18,27 @@ from tests.oracle import samples  # noqa: F401  (declares the rows)
 from tests.oracle.cases import Case, call, leaves
 from tests.oracle.spec import ROWS
 
+MODULES = """
+Conv1d(4, 6, 3, 2, 1)                               2 4 8
+Conv2d(4, 6, 3, stride=2, padding=(1, 0), groups=2) 2 4 8 8
+ConvTranspose2d(4, 6, 3, 2, output_padding=1)       2 4 8 8
+MaxPool2d(2, 1, 1)                                  2 4 8 8
+AvgPool1d(2)                                        2 4 8
+MaxPool1d(2, return_indices=True)                   2 4 8
+AdaptiveAvgPool2d(2)                                2 4 8 8
+BatchNorm1d(4, 0.5, 0.25)                           2 4 8
+GroupNorm(2, 4)                                     2 4 8
+LayerNorm(8)                                        2 4 8
+RMSNorm(8)                                          2 4 8
+ConstantPad1d(1, 2.0)                               2 4 8
+ReflectionPad1d((1, 2))                             2 4 8
+Linear(8, 3)                                        2 4 8
+Upsample(size=16)                                   2 4 8
+Unflatten(2, (2, 4))                                2 4 8
+PixelShuffle(2)                                     2 4 8 8
+LSTM(8, 5, num_layers=2, bidirectional=True)        2 4 8
+TransformerEncoderLayer(8, 2, 16, 0.0)              2 4 8
+"""
 KINDS = {int: (np.int64, np.int32), float: (np.float64, np.float32)}
 
 
@@ -92,3 +114,17 @@ def test_the_dtype_of_a_number_decides(number):
     for step in (0.25, 1):
         assert ct.equal(ct.arange(0, 2, number(step)), ct.arange(0, 2, type(number(step).item())(step)))
     assert ct.full((2,), number(7.0)).dtype is ct.float32
+
+
+@pytest.mark.parametrize("line", MODULES.strip().splitlines(), ids=lambda line: line.partition("(")[0])
+def test_a_module_of_numpy_numbers_is_the_same(line):
+    code, shape = re.split(r"(?<=\)) +(?=\d)", line)
+    numpys = re.sub(
+        r"(?<![\w.])(\d+(\.\d+)?)", lambda m: f"np.{'float32' if m[2] else 'int64'}({m[1]})", code
+    )
+    found = []
+    for text in (code, numpys):
+        ct.manual_seed(0)
+        module = eval(text, {**vars(ct.nn), "np": np})
+        found.append(leaves(module(ct.randn(*map(int, shape.split()))), Tensor))
+    assert all(map(same, *found))

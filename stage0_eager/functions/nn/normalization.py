@@ -6,6 +6,8 @@ statistics in place, so they are plain functions around operators, which capture
 
 from __future__ import annotations
 
+import numpy as np
+
 from stage0_eager.functions import inplace
 from stage0_eager.functions.in_float32 import narrowed, widened
 from stage0_eager.functions.reductions import count, sum_of_squares
@@ -138,7 +140,7 @@ def _of_itself(input, running_mean, running_var, dims, weight, bias, momentum, e
     """input normalised by its own moments over dims; running statistics, where there are any, are moved."""
     out, mean, variance = normalize_batch(input, dims, weight, bias, eps)
     if running_mean is not None:
-        momentum = float(momentum) if isinstance(momentum, int) else momentum
+        momentum = float(momentum) if isinstance(momentum, (int, np.number)) else momentum
         # detached here too, so that metas alone say that a buffer gets no history: capture asks them
         mean, variance = c.detach(mean), c.detach(variance)
         moved = moved_averages(mean, variance, running_mean, running_var, count(input, dims), momentum)
