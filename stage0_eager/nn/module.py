@@ -44,6 +44,8 @@ class Parameter(Tensor):
 
     def __init__(self, data: Tensor, requires_grad: bool = True) -> None:
         super().__init__(data._data if isinstance(data, Tensor) else data, requires_grad)
+        if requires_grad and not self.dtype.is_differentiable:
+            raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
 
     def __setattr__(self, name: str, value: Any) -> None:
         # what a user stores on it too, which compiled code may have asked for; the tape's own names come often
@@ -98,6 +100,22 @@ class HookHandle(RemovableHandle):
 
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
+_KINDS = {"_parameters": "parameter", "_buffers": "buffer", "_modules": "module"}
+
+
+def _check_name(module: Module, registry: str, name: Any) -> None:
+    """Raises what torch raises for a name under which state_dict and getattr would not find what is registered."""
+    kind, entries = _KINDS[registry], module.__dict__.get(registry)
+    if entries is None:
+        raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
+    if not isinstance(name, str):
+        raise TypeError(f"{kind} name should be a string. Got {type(name).__name__}")
+    if "." in name:
+        raise KeyError(f'{kind} name can\'t contain ".", got: {name}')
+    if not name:
+        raise KeyError(f'{kind} name can\'t be empty string ""')
+    if name not in entries and hasattr(module, name):
+        raise KeyError(f"attribute {name!r} already exists")
 
 
 class Module:
@@ -171,17 +189,31 @@ class Module:
         bump_structure_epoch()
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """A tensor to train, or None. Raises TypeError for anything else, KeyError for a name that is taken."""
+        _check_name(self, "_parameters", name)
+        if not (param is None or isinstance(param, Parameter)):
+            raise TypeError(
+                f"cannot assign {type(param).__name__!r} object to parameter {name!r} (Parameter or None required)"
+            )
         self._parameters[name] = param
         bump_structure_epoch()
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """A tensor that is state but not trained. `persistent=False` keeps it out of state_dict."""
+        _check_name(self, "_buffers", name)
+        if not (tensor is None or isinstance(tensor, Tensor)):
+            raise TypeError(
+                f"cannot assign {type(tensor).__name__!r} object to buffer {name!r} (Tensor or None required)"
+            )
         self._buffers[name] = tensor
         if not persistent:
             self.__dict__.setdefault("_non_persistent", set()).add(name)
         bump_structure_epoch()
 
     def add_module(self, name: str, module: Module | None) -> None:
+        _check_name(self, "_modules", name)
+        if not (module is None or isinstance(module, Module)):
+            raise TypeError(f"{type(module).__name__} is not a Module subclass")
         self._modules[name] = module
         bump_structure_epoch()
 
