@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from stage0_eager.functions import creation
@@ -35,16 +35,18 @@ _NUMBERS = frozenset(("step", "mu_product", "eta", "mu"))  # what torch saves as
 
 
 def _saved(key: str, value: Any) -> Any:
-    if key not in _NUMBERS:
+    if key not in _NUMBERS or isinstance(value, Tensor):
         return value
     return creation.tensor(float(value), dtype=dt.float32 if float(value).is_integer() else dt.float64)
 
 
-def _loaded(key: str, value: Any, p: Tensor) -> Any:
+def _loaded(key: str, value: Any, p: Tensor, numbers: Collection[str]) -> Any:
     """The other way round; a tensor gets the parameter's dtype and device."""
     if not isinstance(value, Tensor):
         return value
-    if key in _NUMBERS:
+    if key == "step" and key not in numbers:  # of a user's own optimizer
+        return value.clone()
+    if key in numbers:
         number = value.item()
         return int(number) if float(number).is_integer() else number
     return (value.to(p.dtype) if value.is_floating_point() else value).to(p.device).clone()
@@ -132,11 +134,16 @@ class Optimizer:
     def update(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         raise NotImplementedError
 
+    def _is_ours(self) -> bool:
+        """Whether it counts in numbers that torch keeps in tensors. A user's own optimizer defines `step` instead."""
+        return type(self).update is not Optimizer.update
+
     def state_dict(self) -> dict[str, Any]:
         """State and groups with parameters numbered in order, as torch lays it out."""
         numbers = {id(p): i for i, p in enumerate(p for g in self.param_groups for p in g["params"])}
         groups = [{**g, "params": [numbers[id(p)] for p in g["params"]]} for g in self.param_groups]
-        state = {numbers[id(p)]: {k: _saved(k, v) for k, v in s.items()} for p, s in self.state.items() if s}
+        saved = _saved if self._is_ours() else lambda _, value: value
+        state = {numbers[id(p)]: {k: saved(k, v) for k, v in s.items()} for p, s in self.state.items() if s}
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -147,8 +154,10 @@ class Optimizer:
         params = [p for g in self.param_groups for p in g["params"]]
         for group, saved in zip(self.param_groups, state["param_groups"], strict=True):
             group.update({k: v for k, v in saved.items() if k != "params"})
+        numbers = _NUMBERS if self._is_ours() else ()
         loaded = {
-            params[i]: {k: _loaded(k, v, params[i]) for k, v in s.items()} for i, s in state["state"].items()
+            params[i]: {k: _loaded(k, v, params[i], numbers) for k, v in s.items()}
+            for i, s in state["state"].items()
         }
         self.state = defaultdict(dict, loaded)
 
