@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from cutaway.artifacts import ArtifactList, Artifacts
 from cutaway.backends import Backend
@@ -315,7 +315,7 @@ _EVERY: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
 _EVERY_LOCK = threading.Lock()
 
 
-def _is_bound(fn: Any) -> bool:
+def _is_bound(fn: Any) -> TypeGuard[types.MethodType]:
     """Whether it is a method of Python's. An operator of a tensor (x.add) is one, too, but has no code."""
     return isinstance(fn, types.MethodType) and isinstance(fn.__func__, types.FunctionType)
 

@@ -18,8 +18,7 @@ import numpy as np
 from stage0_eager.autograd.hooks import RemovableHandle
 from stage0_eager.functions.creation import empty_like
 from stage0_eager.functions.tensor_methods import destination
-from stage0_eager.nn import state_dicts
-from stage0_eager.nn.state_dicts import IncompatibleKeys
+from stage0_eager.nn import registration, state_dicts
 from stage0_eager.state import no_grad
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
@@ -100,22 +99,6 @@ class HookHandle(RemovableHandle):
 
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
-_KINDS = {"_parameters": "parameter", "_buffers": "buffer", "_modules": "module"}
-
-
-def _check_name(module: Module, registry: str, name: Any) -> None:
-    """Raises what torch raises for a name under which state_dict and getattr would not find what is registered."""
-    kind, entries = _KINDS[registry], module.__dict__.get(registry)
-    if entries is None:
-        raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
-    if not isinstance(name, str):
-        raise TypeError(f"{kind} name should be a string. Got {type(name).__name__}")
-    if "." in name:
-        raise KeyError(f'{kind} name can\'t contain ".", got: {name}')
-    if not name:
-        raise KeyError(f'{kind} name can\'t be empty string ""')
-    if name not in entries and hasattr(module, name):
-        raise KeyError(f"attribute {name!r} already exists")
 
 
 class Module:
@@ -189,31 +172,20 @@ class Module:
         bump_structure_epoch()
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """A tensor to train, or None. Raises TypeError for anything else, KeyError for a name that is taken."""
-        _check_name(self, "_parameters", name)
-        if not (param is None or isinstance(param, Parameter)):
-            raise TypeError(
-                f"cannot assign {type(param).__name__!r} object to parameter {name!r} (Parameter or None required)"
-            )
+        registration.check_entry(self, "_parameters", name, param, Parameter)
         self._parameters[name] = param
         bump_structure_epoch()
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """A tensor that is state but not trained. `persistent=False` keeps it out of state_dict."""
-        _check_name(self, "_buffers", name)
-        if not (tensor is None or isinstance(tensor, Tensor)):
-            raise TypeError(
-                f"cannot assign {type(tensor).__name__!r} object to buffer {name!r} (Tensor or None required)"
-            )
+        registration.check_entry(self, "_buffers", name, tensor, Tensor)
         self._buffers[name] = tensor
         if not persistent:
             self.__dict__.setdefault("_non_persistent", set()).add(name)
         bump_structure_epoch()
 
     def add_module(self, name: str, module: Module | None) -> None:
-        _check_name(self, "_modules", name)
-        if not (module is None or isinstance(module, Module)):
-            raise TypeError(f"{type(module).__name__} is not a Module subclass")
+        registration.check_entry(self, "_modules", name, module, Module)
         self._modules[name] = module
         bump_structure_epoch()
 
@@ -428,7 +400,7 @@ class Module:
 
     def load_state_dict(
         self, state_dict: Mapping[str, Tensor], strict: bool = True, assign: bool = False
-    ) -> IncompatibleKeys:
+    ) -> state_dicts.IncompatibleKeys:
         """Copy values in by name (assign: take their storage). Returns (missing, unexpected) names.
 
         Raises RuntimeError for misshapen entries and, if strict, for missing and unexpected ones.
