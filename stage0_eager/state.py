@@ -50,7 +50,7 @@ def is_grad_enabled() -> bool:
 
 class set_grad_enabled(ContextDecorator):
     """`set_grad_enabled(False)` takes effect immediately. As a context manager or decorator, it restores the mode. In
-    inference mode nothing is recorded, whatever is asked for."""
+    inference mode nothing is recorded in any case."""
 
     def __init__(self, mode: bool) -> None:
         self.mode, self.previous = bool(mode), STATE.grad_enabled
