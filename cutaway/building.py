@@ -76,8 +76,10 @@ def _key(half: HalfArtifacts, target: Target) -> Any:
 
 def _told_by_text(core: Graph) -> bool:
     """Whether the text determines the program: all sizes are known, and all constants are arrays. The text contains the
-    metas of the constants; the program gets their values separately."""
-    if next(open_sizes_in([node.val for node in core.nodes]), None) is not None:
+    metas of the constants; the program gets their values separately. It says an open size by name only, also where the
+    guards leave it one value."""
+    said = [(node.val, node.args, node.kwargs) for node in core.nodes]
+    if next(open_sizes_in(said), None) is not None:
         return False
     return all(isinstance(node.val, TensorMeta) for node in core.nodes if node.op == "get_attr")
 

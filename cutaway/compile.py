@@ -8,6 +8,7 @@ runs every stage), and the result becomes an Entry for the seam `dispatch` to fi
 from __future__ import annotations
 
 import functools
+import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -110,7 +111,10 @@ def compile(
     if (rule := rule_of(fn)) is not None and rule.kind in ("disable", "plain"):
         return fn
     # a function that is compiled already is compiled once, with the latest arguments
-    fn = getattr(fn, "_torchdynamo_orig_callable", fn)
+    if isinstance(fn, types.MethodType):  # which has the attributes of its function
+        fn = types.MethodType(getattr(fn.__func__, "_torchdynamo_orig_callable", fn.__func__), fn.__self__)
+    else:
+        fn = getattr(fn, "_torchdynamo_orig_callable", fn)
     return CompiledFunction(fn, find_backend(backend), fullgraph, changes, seams, dynamic)
 
 

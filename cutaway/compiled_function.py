@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from cutaway.artifacts import ArtifactList, Artifacts
 from cutaway.backends import Backend
@@ -61,7 +61,7 @@ class CompiledFunction:
         """`outermost`: the compiled function whose calls lead to this one; None if it is itself the outermost. `whole`:
         False for a resume function, which is the rest of a frame with a graph break."""
         functools.update_wrapper(self, fn)
-        self._bound_self = (fn.__self__,) if isinstance(fn, types.MethodType) else ()
+        self._bound_self = (fn.__self__,) if _is_bound(fn) else ()
         self._fn, self._torchdynamo_orig_callable = _python_function(fn), fn
         self._backend, self._options, self._pipeline = backend, options, pipeline
         self.fullgraph, self.dynamic, self.code = fullgraph, dynamic, self._fn.__code__
@@ -315,10 +315,15 @@ _EVERY: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
 _EVERY_LOCK = threading.Lock()
 
 
+def _is_bound(fn: Any) -> TypeGuard[types.MethodType]:
+    """Whether it is a method of Python's. An operator of a tensor (x.add) is one, too, but has no code."""
+    return isinstance(fn, types.MethodType) and isinstance(fn.__func__, types.FunctionType)
+
+
 def _python_function(fn: Callable) -> Any:
     """The function to capture: `fn`, the function of a method, or a new function that calls `fn` (an operator, a
     partial, the result of func.grad)."""
-    if isinstance(fn, types.MethodType):
+    if _is_bound(fn):
         return fn.__func__
     if isinstance(fn, types.FunctionType) and not is_transformed(fn):
         return fn

@@ -73,7 +73,7 @@ def _stage_two(artifacts: Artifacts) -> Files:
     if any(half.target.name not in half.emitted for half in _halves(artifacts)):
         return {}
     record = aot_cache.record_of(graph, halves, (artifacts.forward, artifacts.backward), _in_file)
-    with set_grad_enabled(artifacts.frame.graph_grad_mode), ordinary_modes():  # as when it was compiled
+    with ordinary_modes(), set_grad_enabled(artifacts.frame.graph_grad_mode):  # as when it was compiled
         key = _stage_two_key(graph)
     if record is None or key is None:
         return {}

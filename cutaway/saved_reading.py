@@ -201,7 +201,7 @@ def _backend(parts: Parts, frame: CapturedFrame, name: str) -> tuple[Note, Calla
         if frame.graph is None or frame.residual is None:
             return note, None
         artifacts = Artifacts(name, frame, frame.graph, backend=note.backend)
-        with set_grad_enabled(frame.graph_grad_mode), ordinary_modes():
+        with ordinary_modes(), set_grad_enabled(frame.graph_grad_mode):
             if note.backend in BUILT:
                 return note, saved_programs.compiled(frame.graph, _own_programs(parts), artifacts)
             artifacts.pipeline = default_pipeline()

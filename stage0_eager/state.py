@@ -49,11 +49,12 @@ def is_grad_enabled() -> bool:
 
 
 class set_grad_enabled(ContextDecorator):
-    """`set_grad_enabled(False)` takes effect immediately. As a context manager or decorator, it restores the mode."""
+    """`set_grad_enabled(False)` takes effect immediately. As a context manager or decorator, it restores the mode. In
+    inference mode nothing is recorded in any case."""
 
     def __init__(self, mode: bool) -> None:
         self.mode, self.previous = bool(mode), STATE.grad_enabled
-        STATE.grad_enabled = self.mode
+        STATE.grad_enabled = self.mode and not STATE.inference
 
     def __call__(self, function: Any) -> Any:
         STATE.grad_enabled = self.previous  # used as a decorator: the mode changes at the call
@@ -63,7 +64,7 @@ class set_grad_enabled(ContextDecorator):
         return type(self)(self.mode)
 
     def __enter__(self) -> None:
-        STATE.grad_enabled = self.mode
+        STATE.grad_enabled = self.mode and not STATE.inference
 
     def __exit__(self, *_: object) -> None:
         STATE.grad_enabled = self.previous
@@ -84,7 +85,7 @@ class _GradMode(ContextDecorator):
 
     def __enter__(self) -> None:
         self._previous.append(STATE.grad_enabled)
-        STATE.grad_enabled = self.mode
+        STATE.grad_enabled = self.mode and not STATE.inference
 
     def __exit__(self, *_: object) -> None:
         STATE.grad_enabled = self._previous.pop()
@@ -100,7 +101,7 @@ class no_grad(_GradMode):
 
 
 class enable_grad(_GradMode):
-    """Operators in this block are recorded, also inside no_grad."""
+    """Operators in this block are recorded, also inside no_grad, but not inside inference_mode."""
 
     mode = True
 

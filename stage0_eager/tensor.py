@@ -311,6 +311,8 @@ class Tensor(Methods):
         return complex(self.item())
 
     def _real_number(self, wanted: str) -> Any:
+        if self.numel() != 1:
+            raise ValueError("only one element tensors can be converted to Python scalars")
         value = self.item()
         if type(value) is complex:
             if value.imag:

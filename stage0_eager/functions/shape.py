@@ -219,6 +219,8 @@ def cat(tensors, dim=0):
 def stack(tensors, dim=0):
     """Tensors of one shape side by side along a new dimension."""
     tensors = list(tensors)
+    if not tensors:
+        raise RuntimeError("stack expects a non-empty TensorList")
     for other in tensors[1:]:
         if other.shape != tensors[0].shape:
             raise RuntimeError(
@@ -241,7 +243,9 @@ def split(tensor, split_size_or_sections, dim=0):
         sections: list[Any] = [step] * (count - 1) + [size - step * (count - 1)]
     elif isinstance(split_size_or_sections, int):
         step = split_size_or_sections
-        sections = [min(step, size - at) for at in range(0, size, step)] or [0]
+        if step < 0 or (not step and size):
+            raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got {step} and {size}")
+        sections = [min(step, size - at) for at in range(0, size, step or 1)] or [0]
     else:
         sections = list(split_size_or_sections)
         if builtin_sum(sections) != size:

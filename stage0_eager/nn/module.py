@@ -18,8 +18,7 @@ import numpy as np
 from stage0_eager.autograd.hooks import RemovableHandle
 from stage0_eager.functions.creation import empty_like
 from stage0_eager.functions.tensor_methods import destination
-from stage0_eager.nn import state_dicts
-from stage0_eager.nn.state_dicts import IncompatibleKeys
+from stage0_eager.nn import registration, state_dicts
 from stage0_eager.state import no_grad
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
@@ -44,6 +43,8 @@ class Parameter(Tensor):
 
     def __init__(self, data: Tensor, requires_grad: bool = True) -> None:
         super().__init__(data._data if isinstance(data, Tensor) else data, requires_grad)
+        if requires_grad and not self.dtype.is_differentiable:
+            raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
 
     def __setattr__(self, name: str, value: Any) -> None:
         # what a user stores on it too, which compiled code may have asked for; the tape's own names come often
@@ -171,17 +172,20 @@ class Module:
         bump_structure_epoch()
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
+        registration.check_entry(self, "_parameters", name, param, Parameter)
         self._parameters[name] = param
         bump_structure_epoch()
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """A tensor that is state but not trained. `persistent=False` keeps it out of state_dict."""
+        registration.check_entry(self, "_buffers", name, tensor, Tensor)
         self._buffers[name] = tensor
         if not persistent:
             self.__dict__.setdefault("_non_persistent", set()).add(name)
         bump_structure_epoch()
 
     def add_module(self, name: str, module: Module | None) -> None:
+        registration.check_entry(self, "_modules", name, module, Module)
         self._modules[name] = module
         bump_structure_epoch()
 
@@ -396,7 +400,7 @@ class Module:
 
     def load_state_dict(
         self, state_dict: Mapping[str, Tensor], strict: bool = True, assign: bool = False
-    ) -> IncompatibleKeys:
+    ) -> state_dicts.IncompatibleKeys:
         """Copy values in by name (assign: take their storage). Returns (missing, unexpected) names.
 
         Raises RuntimeError for misshapen entries and, if strict, for missing and unexpected ones.

@@ -1,7 +1,7 @@
 """Learning-rate schedules, by torch's names: each call of step() writes the next rate into the parameter groups.
 
-Input: an optimizer, whose rates at construction are the base. Rates follow closed forms of the step number, so that
-state is that number and the options.
+Input: an optimizer, whose rates at construction are the base. As in torch, a step changes the rate that is there, so
+several schedules of one optimizer, and what you write into its groups, go together.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stage0_eager.optim.optimizer import Optimizer
 
 
 class LRScheduler:
-    """Counts steps; a subclass gives the factor of the base rate, or overrides `rates`."""
+    """Counts steps; a subclass gives the factor of the base rate, or overrides `rates`; yours may override `get_lr`."""
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
         if not isinstance(optimizer, Optimizer):
@@ -31,18 +31,28 @@ class LRScheduler:
                 )
         self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
         self._last_lr = [group["lr"] for group in optimizer.param_groups]
+        self._step_count = 0
         self.step()
 
     def factor(self, epoch: int) -> float:
         raise NotImplementedError
 
     def rates(self, epoch: int) -> list[float]:
-        return [base * self.factor(epoch) for base in self.base_lrs]
+        now, before = self.factor(epoch), self.factor(epoch - 1) if epoch > 0 else 1.0
+        return [rate if now == before else rate * (now / before) for rate in self._rates_now()]
+
+    def _rates_now(self) -> list[float]:
+        return [group["lr"] for group in self.optimizer.param_groups]
+
+    def get_lr(self) -> list[float]:
+        """The rates of the step that was just counted."""
+        return self.rates(self.last_epoch)
 
     def step(self) -> None:
         """Advance by one and write the rates."""
+        self._step_count += 1
         self.last_epoch += 1
-        self._write(self.rates(self.last_epoch))
+        self._write(self.get_lr())
 
     def _write(self, rates: list[float]) -> None:
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
@@ -82,7 +92,7 @@ class MultiplicativeLR(LambdaLR):
     """Each step times lr_lambda(epoch): a rate follows from the one before, so it has no closed form."""
 
     def rates(self, epoch: int) -> list[float]:
-        before = [group["lr"] for group in self.optimizer.param_groups]
+        before = self._rates_now()
         if epoch == 0:
             return before
         return [rate * f(epoch) for rate, f in zip(before, self.lr_lambdas, strict=True)]
@@ -178,8 +188,16 @@ class CosineAnnealingLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def rates(self, epoch: int) -> list[float]:
-        share = (1 + math.cos(math.pi * epoch / self.T_max)) / 2
-        return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
+        share, before = self._share(epoch), self._share(epoch - 1)
+        low, rates = self.eta_min, self._rates_now()
+        if epoch == 0:
+            return rates
+        if (epoch - 1 - self.T_max) % (2 * self.T_max) == 0:  # the rate before is the lowest
+            return [rate + (base - low) * share for rate, base in zip(rates, self.base_lrs, strict=True)]
+        return [low + (rate - low) * (share / before) for rate in rates]
+
+    def _share(self, epoch: int) -> float:
+        return (1 + math.cos(math.pi * epoch / self.T_max)) / 2
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -361,6 +379,9 @@ class SequentialLR(LRScheduler):
         self.last_epoch += 1
         at = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[at]
+        if scheduler.last_epoch == -1:  # it begins with the base
+            for group in self.optimizer.param_groups:
+                group["lr"] = group["initial_lr"]
         scheduler.step()
         self._last_lr = scheduler.get_last_lr()
 
@@ -375,10 +396,7 @@ class SequentialLR(LRScheduler):
 
 
 class ChainedScheduler(LRScheduler):
-    """Several schedules at once: the base times the factor of each.
-
-    Raises NotImplementedError for one whose rate is no factor of the base (a cosine, a cycle).
-    """
+    """Several schedules at once, one after another in each step."""
 
     def __init__(self, schedulers: Iterable[Any], optimizer: Optimizer | None = None):
         self._schedulers = list(schedulers)
@@ -387,24 +405,12 @@ class ChainedScheduler(LRScheduler):
         self.optimizer = optimizer or self._schedulers[0].optimizer
         if any(s.optimizer is not self.optimizer for s in self._schedulers):
             raise ValueError("ChainedScheduler expects all schedulers to belong to the same optimizer")
-        for scheduler in self._schedulers:
-            if type(scheduler).factor is LRScheduler.factor:
-                raise NotImplementedError(
-                    f"ChainedScheduler does not support {type(scheduler).__name__}, whose learning rate is not the "
-                    "initial one times a factor"
-                )
-        self._write_product()
+        self._last_lr = self._rates_now()
 
     def step(self) -> None:
         for scheduler in self._schedulers:
-            scheduler.last_epoch += 1
-        self._write_product()
-
-    def _write_product(self) -> None:
-        factor = math.prod(s.factor(s.last_epoch) for s in self._schedulers)
-        self._write([base * factor for base in self._schedulers[0].base_lrs])
-        for scheduler in self._schedulers:
-            scheduler._last_lr = self._last_lr
+            scheduler.step()
+        self._last_lr = self._rates_now()
 
     def state_dict(self) -> dict[str, Any]:
         return {"_last_lr": self._last_lr, "_schedulers": [s.state_dict() for s in self._schedulers]}

@@ -5,8 +5,9 @@ Input: parameters with `.grad`. The pure functions are what a compiled training 
 
 from __future__ import annotations
 
+import warnings
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from stage0_eager.functions import creation
@@ -34,16 +35,18 @@ _NUMBERS = frozenset(("step", "mu_product", "eta", "mu"))  # what torch saves as
 
 
 def _saved(key: str, value: Any) -> Any:
-    if key not in _NUMBERS:
+    if key not in _NUMBERS or isinstance(value, Tensor):
         return value
     return creation.tensor(float(value), dtype=dt.float32 if float(value).is_integer() else dt.float64)
 
 
-def _loaded(key: str, value: Any, p: Tensor) -> Any:
+def _loaded(key: str, value: Any, p: Tensor, numbers: Collection[str]) -> Any:
     """The other way round; a tensor gets the parameter's dtype and device."""
     if not isinstance(value, Tensor):
         return value
-    if key in _NUMBERS:
+    if key == "step" and key not in numbers:  # of a user's own optimizer
+        return value.clone()
+    if key in numbers:
         number = value.item()
         return int(number) if float(number).is_integer() else number
     return (value.to(p.dtype) if value.is_floating_point() else value).to(p.device).clone()
@@ -58,6 +61,13 @@ def keep(state: dict[str, Any], **new: Tensor | None) -> None:
             state[key].copy_(value)
         else:
             state[key] = value
+
+
+def _check_parameter(p: Any) -> None:
+    if not isinstance(p, Tensor):
+        raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}")
+    if not (p.is_leaf or p.retains_grad):
+        raise ValueError("can't optimize a non-leaf Tensor: it was computed, and its gradient is not kept")
 
 
 class Optimizer:
@@ -80,9 +90,18 @@ class Optimizer:
             self.add_param_group(group)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Further parameters with options of their own. Raises ValueError for one that is in a group already."""
+        """Further parameters with options of their own. Raises ValueError for one that is in a group already, or that
+        no backward gives a gradient to."""
         given = param_group["params"]
         params = [given] if isinstance(given, Tensor) else list(given)
+        for p in params:
+            _check_parameter(p)
+        if len({id(p) for p in params}) < len(params):
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters: each is updated once for every time "
+                "that it is there",
+                stacklevel=3,
+            )
         known = {id(p) for group in self.param_groups for p in group["params"]}
         if known & {id(p) for p in params}:
             raise ValueError("some parameters appear in more than one parameter group")
@@ -115,11 +134,16 @@ class Optimizer:
     def update(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         raise NotImplementedError
 
+    def _is_ours(self) -> bool:
+        """Whether it counts in numbers that torch keeps in tensors. A user's own optimizer defines `step` instead."""
+        return type(self).update is not Optimizer.update
+
     def state_dict(self) -> dict[str, Any]:
         """State and groups with parameters numbered in order, as torch lays it out."""
         numbers = {id(p): i for i, p in enumerate(p for g in self.param_groups for p in g["params"])}
         groups = [{**g, "params": [numbers[id(p)] for p in g["params"]]} for g in self.param_groups]
-        state = {numbers[id(p)]: {k: _saved(k, v) for k, v in s.items()} for p, s in self.state.items()}
+        saved = _saved if self._is_ours() else lambda _, value: value
+        state = {numbers[id(p)]: {k: saved(k, v) for k, v in s.items()} for p, s in self.state.items() if s}
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -130,9 +154,12 @@ class Optimizer:
         params = [p for g in self.param_groups for p in g["params"]]
         for group, saved in zip(self.param_groups, state["param_groups"], strict=True):
             group.update({k: v for k, v in saved.items() if k != "params"})
-        self.state = {
-            params[i]: {k: _loaded(k, v, params[i]) for k, v in s.items()} for i, s in state["state"].items()
+        numbers = _NUMBERS if self._is_ours() else ()
+        loaded = {
+            params[i]: {k: _loaded(k, v, params[i], numbers) for k, v in s.items()}
+            for i, s in state["state"].items()
         }
+        self.state = defaultdict(dict, loaded)
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
@@ -174,6 +201,10 @@ class SGD(Optimizer):
     ):  # fmt: skip
         if lr < 0:
             raise ValueError(f"Invalid learning rate: {lr}")
+        if momentum < 0:
+            raise ValueError(f"Invalid momentum value: {momentum}")
+        if weight_decay < 0:
+            raise ValueError(f"Invalid weight_decay value: {weight_decay}")
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         momenta = {"momentum": momentum, "dampening": dampening, "nesterov": nesterov}

@@ -185,7 +185,7 @@ def test_a_loader_pins_the_tensors_of_its_batches(batch_size, gpu):
     for x, y in DataLoader(data, batch_size=batch_size, pin_memory=True):
         assert x.is_pinned() and y.is_pinned()
     (tree,) = DataLoader([{"a": 1.0, "b": ["text", np.ones(3)]}], pin_memory=True)
-    assert tree["a"].is_pinned() and tree["b"][1].is_pinned() and tree["b"][0] == ["text"]
+    assert tree["a"].is_pinned() and tree["b"][1].is_pinned() and tree["b"][0] == ("text",)
     (plain,) = DataLoader([1.0])
     assert not plain.is_pinned()
 

@@ -200,3 +200,26 @@ def test_momentum_is_not_the_gradient_itself():
     optimizer.step()
     optimizer.zero_grad(set_to_none=False)
     assert optimizer.state[p]["momentum_buffer"].tolist() == [2.0]
+
+
+def test_the_state_of_a_users_own_optimizer_is_saved_as_it_is():
+    """Its "step" became a tensor, and what was a tensor a number after a load."""
+
+    class Own(optim.Optimizer):
+        def __init__(self, params):
+            super().__init__(params, {"lr": 0.1})
+
+        def step(self, closure=None):
+            for group in self.param_groups:
+                for p in group["params"]:
+                    state = self.state[p]
+                    state["step"] = state.get("step", zero) + 1
+
+    p = nn.Parameter(tensor([1.0]))
+    for zero in (0, tensor(0.0)):
+        optimizer, again = Own([p]), Own([p])
+        optimizer.step()
+        saved = optimizer.state_dict()
+        again.load_state_dict(saved)
+        for state in (saved["state"][0], again.state[p]):
+            assert type(state["step"]) is type(zero) and state["step"] == 1

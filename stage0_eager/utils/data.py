@@ -27,6 +27,7 @@ from stage0_eager.utils.samplers import (
     WeightedRandomSampler,
     batches,
 )
+from stage_contracts import dtype as dt
 
 
 class Dataset:
@@ -138,18 +139,34 @@ def default_collate(batch: Sequence[Any]) -> Any:
         return stack(list(batch))
     if isinstance(first, np.ndarray):
         return stack([creation.from_numpy(b) for b in batch])
-    if isinstance(first, (bool, int, float, np.number)):
+    if isinstance(first, (np.number, np.bool_)):
+        return creation.from_numpy(np.array(batch))
+    if isinstance(first, float):
+        return creation.tensor(batch, dtype=dt.float64)
+    if isinstance(first, int):
         return creation.tensor(batch)
-    if isinstance(first, str):
-        return list(batch)
+    if isinstance(first, (str, bytes)):
+        return batch
     if isinstance(first, Mapping):
-        return {key: default_collate([b[key] for b in batch]) for key in first}
+        return _alike(first, {key: default_collate([b[key] for b in batch]) for key in first})
     if isinstance(first, Sequence):
+        if any(len(b) != len(first) for b in batch):
+            raise RuntimeError("each element in list of batch should be of equal size")
         parts = [default_collate(part) for part in zip(*batch, strict=True)]
-        return type(first)(*parts) if hasattr(first, "_fields") else parts
+        if isinstance(first, tuple):
+            return type(first)(*parts) if hasattr(first, "_fields") else parts
+        return _alike(first, parts)
     raise TypeError(
         f"default_collate: batch must contain tensors, numbers, dicts or lists; found {type(first)}"
     )
+
+
+def _alike(first: Any, parts: Any) -> Any:
+    """The parts in a container of the first item's class, where it can be made of them."""
+    try:
+        return type(first)(parts)
+    except TypeError:
+        return parts
 
 
 def pinned(batch: Any) -> Any:

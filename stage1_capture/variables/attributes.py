@@ -8,10 +8,13 @@ descriptors) is a break.
 from __future__ import annotations
 
 import keyword
+import threading
 import types
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from stage0_eager.nn import Module
+from stage1_capture.state.graph_builder import is_library_class
 from stage1_capture.state.machine import Raised, Tx
 from stage1_capture.state.side_effects import DELETED
 from stage1_capture.variables.base import Variable, from_constant, realize
@@ -60,10 +63,20 @@ def module_attribute(tx: Tx, module: UserDefinedObjectVariable, name: str) -> Va
     return None
 
 
+# Classes of C's whose attributes lie where object.__getattribute__ does not find them.
+_ELSEWHERE = frozenset(
+    class_lookup(cls, "__getattribute__")
+    for cls in (threading.local, weakref.ProxyType, weakref.CallableProxyType)
+)
+
+
 def instance_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Variable | None:
     """By the class and the object; where that fails, a property too, by `__getattr__`."""
     if (asked := watching(type(value.real))) is not None:
         return _by_watcher(tx, value, asked, name)
+    cls = type(value.real)
+    if class_lookup(cls, "__getattribute__") in _ELSEWHERE and not is_library_class(cls):
+        tx.unsupported("GB0052", f"the attribute {name} of {value.describe()}")
     computed = class_lookup(type(value.real), "__getattr__")
     try:
         found = plain_attribute(tx, value, name, registries=computed is Module.__getattr__)

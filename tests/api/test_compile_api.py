@@ -238,12 +238,18 @@ def test_anything_callable_compiles():
         def twice(self, x):
             return x * self.by * 2
 
+        @cutaway.compile
+        def compiled(self, x):
+            return x * self.by * 3
+
     x = cutaway.randn(5)
     for fn in (
         cutaway.relu,
         functools.partial(cutaway.add, alpha=2, other=x),
         Scale(3),
         Scale(3).twice,
+        Scale(3).compiled,
+        x.add,
         cutaway.sum,
     ):
         compiled = cutaway.compile(fn)

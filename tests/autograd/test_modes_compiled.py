@@ -55,6 +55,35 @@ def test_inference_mode_around_compiled_code_is_a_guard(backend):
     assert len(compiled.entries) == 3
 
 
+def with_enable_grad(x, made):
+    with cutaway.enable_grad():
+        return (x * made).tanh() + 1
+
+
+def with_set_grad_enabled(x, made):
+    cutaway.set_grad_enabled(True)
+    out = x.exp() * made
+    cutaway.set_grad_enabled(False)
+    return out
+
+
+def inside_of_it(x, made):
+    with cutaway.inference_mode(), cutaway.enable_grad():
+        return x * made
+
+
+@pytest.mark.parametrize("backend", [None, *BACKENDS])
+@pytest.mark.parametrize("function", [with_enable_grad, with_set_grad_enabled, inside_of_it])
+def test_in_inference_mode_nothing_is_recorded(backend, function):
+    """Also where the program asks for gradients: eager code raised for the tensor that was made here."""
+    run = cutaway.compile(function, backend=backend, fullgraph=True) if backend else function
+    x = cutaway.ones(3).requires_grad_()
+    with torch.inference_mode():
+        out = run(x, cutaway.ones(3))
+        assert not cutaway.is_grad_enabled()
+    assert out.is_inference() and not out.requires_grad and cutaway.is_grad_enabled()
+
+
 def test_modes_without_parentheses():
     x = cutaway.ones(3).requires_grad_()
     assert not not_recorded(x).requires_grad

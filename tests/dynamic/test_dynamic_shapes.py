@@ -274,3 +274,17 @@ def test_products_with_nothing_to_add_up_are_zeros(backend):
         a, b = cutaway.randn(k), cutaway.randn(k, 3)
         for found, wanted in zip(product(a, b), (a @ b * 3, b.T @ (a * 2) * 3), strict=True):
             np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_an_open_number_that_other_code_fixes():
+    """The text of the graph says it by name, so the program of one number, in the cache, was taken for another."""
+
+    def f(x, n):
+        return hash(n), x % n, x // n, x**n, x.clamp(max=n)
+
+    compiled, x = cutaway.compile(f), cutaway.tensor([1.0, 2.0, 8.0, -3.0])
+    for n in (3, 2, 5, 4, 2):
+        (fixed, *mine), (wanted_fixed, *wanted) = compiled(x, n), f(x, n)
+        assert fixed == wanted_fixed
+        for a, b in zip(mine, wanted, strict=True):
+            np.testing.assert_allclose(a.numpy(), b.numpy(), 1e-6, err_msg=str(n))

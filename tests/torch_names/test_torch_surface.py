@@ -4,6 +4,7 @@ Input: the modules of cutaway.torch_api. Limits come from NumPy's own tables, ba
 """
 
 import pickle
+from collections import OrderedDict
 
 import numpy as np
 import pytest
@@ -123,11 +124,44 @@ class Squares(data.Dataset):
 def test_a_loader_in_order():
     batches = list(data.DataLoader(Squares(), batch_size=3, num_workers=2))
     assert [b["x"].tolist() for b in batches] == [[[0], [1], [2]], [[3], [4], [5]], [[6]]]
-    assert batches[1]["y"][0].tolist() == [9, 16, 25] and batches[2]["y"][1] == ["item 6"]
+    assert batches[1]["y"][0].tolist() == [9, 16, 25] and batches[2]["y"][1] == ("item 6",)
     assert len(data.DataLoader(Squares(), 3)) == 3 and len(data.DataLoader(Squares(), 3, drop_last=True)) == 2
     assert len(list(data.DataLoader(Squares(), 3, drop_last=True))) == 2
     assert [b["y"][0] for b in data.DataLoader(Squares(), batch_size=None, sampler=[4, 2])] == [16, 4]
     assert [len(b["x"]) for b in data.DataLoader(Squares(), batch_sampler=[[0], [1, 2]])] == [1, 2]
+
+
+SAMPLES = {
+    "floats": [0.5, 1.0], "ints": [1, 2], "bools": [True, False], "text": ["a", "b"], "bytes": [b"a", b"b"],
+    "text in tuples": [("a", 1), ("b", 2)], "lists": [[1, 0.5], [2, 1.5]], "of numpy": [np.float32(1), np.float32(2)],
+    "bools of numpy": [np.bool_(1), np.bool_(0)], "doubles of numpy": [np.float64(1), np.float64(2)],
+    "arrays": [np.ones(2), np.zeros(2)], "ordered": [OrderedDict(a=1, b=0.5), OrderedDict(a=2, b=1.5)],
+    "unequal": [(1, 2), (1,)], "objects": [object(), object()],
+}  # fmt: skip
+
+
+def collated(tree):
+    """What a tree of batches is: classes, dtypes and values."""
+    if isinstance(tree, dict):
+        return type(tree), [(key, collated(value)) for key, value in tree.items()]
+    if isinstance(tree, (list, tuple)):
+        return type(tree), [collated(part) for part in tree]
+    tensor = hasattr(tree, "dtype")
+    return (str(tree.dtype).split(".")[-1], tree.tolist()) if tensor else tree
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_batches_are_what_torch_makes_of_them(name):
+    """On the tree before, numbers of Python became float32, and tuples of text lists."""
+    oracle = pytest.importorskip("torch.utils.data")
+    if name in ("unequal", "objects"):
+        for collate in (oracle.default_collate, data.default_collate):
+            with pytest.raises(RuntimeError if name == "unequal" else TypeError):
+                collate(SAMPLES[name])
+    else:
+        assert collated(data.default_collate(SAMPLES[name])) == collated(
+            oracle.default_collate(SAMPLES[name])
+        )
 
 
 def test_a_shuffled_loader_follows_its_generator():

@@ -4,6 +4,8 @@ Input: classes whose methods say mark() before they answer. One program a block.
 """
 
 import copy
+import threading
+import weakref
 
 from stage1_capture.tests.programs.break_helpers import Answers, mark, noted  # noqa: F401
 from stage1_capture.tests.programs.registry import enter_blocks, program
@@ -427,3 +429,36 @@ def argument_whose_name_a_comprehension_uses(x, w):
     y = [w for w in (1, 2)]
     mark()
     return x * w.scale + sum(y)
+
+
+class OfThread(threading.local):
+    kind = 5
+
+    def __init__(self, scale=2):
+        self.scale = scale
+
+
+class Held:
+    scale = 3
+
+    def __call__(self, x):
+        return x * self.scale
+
+
+HELD = Held()
+
+
+@program((3,), OfThread)
+def attributes_of_a_thread(x, own):
+    """They lie in no `__dict__` that object.__getattribute__ finds: capture took them for absent."""
+    y = x * getattr(own, "scale", 0) + own.kind if hasattr(own, "scale") else x
+    mark()
+    own.extra = 4
+    return y, sorted(vars(own)), own.extra
+
+
+@program((3,), lambda: weakref.proxy(HELD))
+def attributes_behind_a_weak_proxy(x, held):
+    y = x * getattr(held, "scale", 0)
+    mark()
+    return y, held(x), hasattr(held, "scale"), getattr(held, "missing", 1)

@@ -161,6 +161,8 @@ product(
     S(T(3), T(4, 3)),
     S(T(2, 5, 3), T(4, 3), T(4)),
     S(T(0, 3), T(4, 3)),
+    S(T(2, 5, 3), T(3), T()),
+    S(T(3), T(3)),
     invalid=(Invalid(S(T(2, 3), T(4, 5)), RuntimeError),),
 )
 product("bilinear", lambda a, b, w, bias=None: np.einsum("...i,kij,...j->...k", a, w, b) + (0 if bias is None else bias), S(T(2, 3), T(2, 4), T(5, 3, 4), T(5)), S(T(2, 2, 3), T(2, 2, 4), T(5, 3, 4)),

@@ -1,0 +1,77 @@
+"""What torch refuses, Cutaway refuses with the same type of error: calls that would go on with a mistake in silence.
+
+Input: a table of calls and the type each raises. With torch installed, torch is asked as well.
+"""
+
+import pytest
+
+from cutaway.torch_api import as_torch
+
+REFUSED = """
+ValueError   | torch.optim.SGD([w * 2], 0.1)
+TypeError    | torch.optim.SGD([1.0], 0.1)
+ValueError   | torch.optim.SGD([w], 0.1, momentum=-1)
+ValueError   | torch.optim.SGD([w], 0.1, weight_decay=-1)
+ValueError   | torch.optim.Adam([w]).add_param_group({"params": w * 2})
+RuntimeError | torch.nn.Parameter(torch.tensor([1]))
+TypeError    | torch.nn.Sequential(3)
+TypeError    | torch.nn.ModuleList([1])
+KeyError     | torch.nn.Module().add_module("a.b", torch.nn.ReLU())
+KeyError     | torch.nn.Module().add_module("", torch.nn.ReLU())
+KeyError     | torch.nn.Module().register_buffer("a.b", w)
+KeyError     | torch.nn.Linear(2, 2).register_buffer("training", w)
+TypeError    | torch.nn.Module().register_buffer("a", 3)
+TypeError    | torch.nn.Module().register_buffer(3, w)
+TypeError    | torch.nn.Module().register_parameter("a", w)
+KeyError     | torch.nn.Linear(2, 2).register_parameter("forward", torch.nn.Parameter(v))
+ValueError   | int(v)
+ValueError   | float(v)
+RuntimeError | torch.stack([])
+RuntimeError | torch.split(v, 0)
+RuntimeError | torch.split(v, -1)
+"""
+ROWS = [[part.strip() for part in line.split("|")] for line in REFUSED.strip().splitlines()]
+
+
+def raised(torch, call):
+    names = {"torch": torch, "w": torch.ones(2, requires_grad=True), "v": torch.ones(2)}
+    with pytest.raises(Exception) as error:
+        eval(call, names)
+    return type(error.value).__name__
+
+
+@pytest.mark.parametrize(("wanted", "call"), ROWS, ids=[call for _, call in ROWS])
+def test_the_call_is_refused(wanted, call):
+    with as_torch():
+        import torch
+
+        assert raised(torch, call) == wanted
+
+
+@pytest.mark.parametrize(("wanted", "call"), ROWS, ids=[call for _, call in ROWS])
+def test_torch_refuses_it(wanted, call):
+    assert raised(pytest.importorskip("torch"), call) == wanted
+
+
+def test_a_parameter_that_is_there_twice_is_warned_of():
+    with as_torch():
+        import torch
+
+        w = torch.ones(2, requires_grad=True)
+        with pytest.warns(UserWarning, match="duplicate parameters"):
+            torch.optim.SGD([w, w], 0.1)
+
+
+def test_an_optimizer_saves_no_empty_states():
+    """Plain SGD keeps nothing; after a load, a parameter without a state still has an empty one to read."""
+    with as_torch():
+        import torch
+
+        w = torch.ones(2, requires_grad=True)
+        w.grad = torch.ones(2)
+        optimizer = torch.optim.SGD([w], 0.1)
+        optimizer.step()
+        saved = optimizer.state_dict()
+        assert saved["state"] == {}
+        optimizer.load_state_dict(saved)
+        assert optimizer.state[w] == {}
