@@ -169,10 +169,9 @@ class ShapeEnv:
         self.answers = {asked: known for asked, known in self.answers.items() if known is not None}
         self.simplified = {}
         # _simplify, not simplify: the cache must not keep the difference as it was before this fact
-        relation, difference = (
-            type(condition).__name__,
-            self._simplify(condition.lhs - condition.rhs).expand(),
-        )
+        relation, difference = type(condition).__name__, self._simplify(condition.lhs - condition.rhs)
+        if not _has_rest_of_quotient(difference):  # as in known
+            difference = difference.expand()
         symbols = sorted(difference.free_symbols, key=str)
         if relation == "Equality":
             constant, rest = difference.as_coeff_Add()

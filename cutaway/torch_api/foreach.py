@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from stage0_eager.functions.nn.normalization import vector_norm
+from stage0_eager.functions.statistics import vector_norm
 from stage0_eager.tensor import Tensor
 
 SINGLE = (

@@ -14,6 +14,7 @@ from stage0_eager.kernels.formulas import OVERLAPS
 from stage0_eager.state import no_grad
 from stage0_eager.table.core import core as c
 from stage0_eager.tensor import Tensor, is_traced, refresh, root, steps_from_base, take_history
+from stage_contracts.layouts import is_dense
 from stage_contracts.symbolic import same_size
 
 MADE_SILENTLY = (
@@ -46,12 +47,18 @@ def write_through(view: Any, value: Any) -> Any:
 
 
 def _places(view: Any, base: Any) -> list[tuple]:
-    """The chain from base to view, for a write. For a part of an expanded tensor: one step, by its place in memory."""
+    """The chain from base to view, for a write. For a part of an expanded tensor: one step, by its place in memory,
+    of the base's dimensions as they lie there."""
     chain = steps_from_base(view)
-    if is_traced(view) or not base.meta.is_contiguous or all(op.name != "expand" for op, _ in chain):
+    if (
+        is_traced(view)
+        or all(op.name != "expand" for op, _ in chain)
+        or not is_dense(base.shape, base.stride())
+    ):
         return chain
+    order = tuple(sorted(range(base.ndim), key=lambda d: -base.stride(d)))
     offset = (address(view._data) - address(base._data)) // base.dtype.itemsize
-    return [(c.as_strided, (view.shape, view.stride(), offset))]
+    return [(c.permute, (order,)), (c.as_strided, (view.shape, view.stride(), offset))]
 
 
 def _replaced(whole: Any, chain: list[tuple], value: Any) -> Any:

@@ -232,10 +232,9 @@ def _prod_input(g: Any, input: Any, out: Any, dims: Any, keepdim: Any, input_met
 
 def _extremum_input(g: Any, input: Any, out: Any, dims: Any, keepdim: Any, input_meta: Any) -> Any:
     hit = c.eq(input, spread(out, input_meta, dims, keepdim))
-    share = c.div(
-        spread(g, input_meta, dims, keepdim), spread(c.sum(hit, dims, True), input_meta, dims, True)
-    )
-    return fit(c.where(hit, share, 0.0), input_meta)
+    mine = c.where(hit, spread(g, input_meta, dims, keepdim), 0.0)
+    # of NaN, which nothing is equal to, 0 / 0: NaN for all
+    return fit(c.div(mine, spread(c.sum(hit, dims, True), input_meta, dims, True)), input_meta)
 
 
 c.sum.derivative(input=lambda g, input_meta, dims, keepdim: spread(g, input_meta, dims, keepdim))
@@ -360,7 +359,8 @@ c.as_strided.derivative(
 
 def _scatter_reduce_input(g: Any, input: Any, out: Any, dim: Any, index: Any, src: Any, reduce: str) -> Any:
     if reduce == "prod":
-        return c.div(c.mul(g, out), input)
+        factor = c.where(c.eq(input, 0), 1, input)
+        return c.div(c.mul(g, c.scatter_reduce(factor, dim, index, src, reduce)), factor)
     mine, _, share = _extremum_shares(g, input, out, dim, index, src)
     return c.where(mine, share, 0.0)
 
@@ -370,9 +370,19 @@ def _scatter_reduce_src(
 ) -> Any:
     read = _corner(src, index)
     if reduce == "prod":
-        return _into_corner(c.div(c.gather(c.mul(g, out), dim, index), read), src_meta)
+        return _into_corner(_factor_slopes(g, input, out, dim, index, read), src_meta)
     _, theirs, share = _extremum_shares(g, input, out, dim, index, src)
     return _into_corner(c.where(theirs, c.gather(share, dim, index), 0.0), src_meta)
+
+
+def _factor_slopes(g: Any, input: Any, out: Any, dim: Any, index: Any, factors: Any) -> Any:
+    """g times the product without this factor: the quotient, or for the only 0 the product with 1 in its place."""
+    zero = c.eq(factors, 0)
+    zeros_at = c.scatter_add(c.full(g.shape, 0, g.dtype, g.device), dim, index, c.cast(zero, g.dtype))
+    only = c.logical_and(zero, c.eq(c.gather(zeros_at, dim, index), 1))
+    others = c.scatter_reduce(input, dim, index, c.where(only, 1, factors), "prod")
+    quotient = c.div(c.gather(c.mul(g, out), dim, index), c.where(zero, 1, factors))
+    return c.where(only, c.gather(c.mul(g, others), dim, index), quotient)
 
 
 def _extremum_shares(g: Any, input: Any, out: Any, dim: Any, index: Any, src: Any) -> tuple:

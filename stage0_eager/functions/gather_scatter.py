@@ -97,8 +97,13 @@ def index_fill(input, dim, index, value):
         if isinstance(value, Tensor)
         else c.full((), value, input.dtype, input.device)
     )
-    shape = (*input.shape[:wrapped], index.numel(), *input.shape[wrapped + 1 :]) if input.ndim else (1,)
-    return _into("index_fill", c.scatter, input, dim, index, c.expand(value, shape))
+    # where, not a scatter: a slice named twice takes the value, and gives it a gradient, once
+    none = c.full(input.shape[wrapped : wrapped + 1] or (1,), False, dt.bool_, input.device)
+    named = _into(
+        "index_fill", c.scatter, none, 0, index, c.full((index.numel(),), True, dt.bool_, input.device)
+    )
+    shape = tuple(-1 if d == wrapped else 1 for d in range(input.ndim))
+    return c.where(c.reshape(named, shape), value, input)
 
 
 @method
@@ -179,8 +184,7 @@ _NEUTRAL = {
 def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
     """A copy of input with src reduced into the places that index names: sum, prod, mean, amax or amin.
 
-    Without include_self the old values at those places do not count. The gradient of prod divides by the factors,
-    so it is NaN where one is zero.
+    Without include_self the old values at those places do not count.
     """
     dim, index = wrap_dim(dim, input.ndim), _long("scatter_reduce", index)
     if reduce not in _NEUTRAL:

@@ -12,7 +12,7 @@ import numpy as np
 
 from stage0_eager.derivatives.rules import fit
 from stage0_eager.functions.in_float32 import in_float32, steps_in_float32
-from stage0_eager.functions.numbers import known, needs_complex, scaled
+from stage0_eager.functions.numbers import known, needs_complex
 from stage0_eager.functions.promotion import in_common, in_dtype
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import Operator, operator
@@ -101,9 +101,10 @@ def add(input, other, *, alpha=1):
     if type(alpha) is complex:
         needs_complex(alpha, other)
     _, other = in_common(input, other)  # a narrower dtype could not hold its product with a number
-    both = isinstance(other, Tensor) and other.dtype is dt.bool_
-    product = c.mul(other, _as_half(alpha, input, other))
-    return c.add(input, c.cast(product, dt.bool_) if both else product)
+    product = _times(other, _as_half(alpha, input, other))
+    if _is_truth(input) and _is_truth(other):
+        product = c.cast(product, dt.bool_) if isinstance(product, Tensor) else bool(product)
+    return c.add(input, product)
 
 
 @method
@@ -112,8 +113,19 @@ def sub(input, other, *, alpha=1):
     """input - alpha * other."""
     if known(alpha) and alpha == 1:
         return c.sub(input, other)
+    if type(alpha) is complex:
+        needs_complex(alpha, other)
     _, other = in_common(input, other)  # a narrower dtype could not hold its product with a number
-    return c.sub(input, scaled(other, _as_half(alpha, input, other)))
+    return c.sub(input, _times(other, _as_half(alpha, input, other)))
+
+
+def _times(other, alpha):
+    numbers = not (isinstance(other, Tensor) or isinstance(alpha, Tensor))
+    return other * alpha if numbers else c.mul(other, alpha)
+
+
+def _is_truth(x):
+    return x.dtype is dt.bool_ if isinstance(x, Tensor) else type(x) is bool
 
 
 def _as_half(alpha, input, other):

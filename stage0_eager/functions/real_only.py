@@ -21,7 +21,7 @@ REAL_ONLY = """
     gelu glu layer_norm group_norm normalize_batch normalize_by_moments normalize_by_own_moments local_response_norm
     embedding_bag
     dropout alpha_dropout feature_alpha_dropout interpolate upsample_nearest
-    avg_pool1d avg_pool2d avg_pool3d max_unpool1d max_unpool2d max_unpool3d
+    avg_pool1d avg_pool2d avg_pool3d lp_pool1d lp_pool2d lp_pool3d max_unpool1d max_unpool2d max_unpool3d
     randint_of_shape bernoulli bernoulli_ log_normal_ exponential_ cauchy_ geometric_ random_ uniform_ normal_
     linalg_householder_product cosine_similarity cdist pdist
 """.split()

@@ -170,34 +170,40 @@ def amin(input, dim=(), keepdim=False):
 @operator
 def any(input, dim=None, keepdim=False):
     """Whether any element is nonzero."""
-    return _truth(c.any(input, all_dims(input, dim), keepdim), input)
+    return _truth(c.any(input, _these_dims(input, dim), keepdim), input)
 
 
 @method
 @operator
 def all(input, dim=None, keepdim=False):
     """Whether all elements are nonzero."""
-    return _truth(c.all(input, all_dims(input, dim), keepdim), input)
+    return _truth(c.all(input, _these_dims(input, dim), keepdim), input)
+
+
+def _these_dims(input, dim):
+    """As all_dims, but no dimension for `()`, which to any and all alone does not mean all of them."""
+    return all_dims(input, dim) if dim is None or isinstance(dim, int) or len(dim) else ()
 
 
 @method
 @operator
 def argmax(input, dim=None, keepdim=False):
     """Position of the first largest element, along `dim` or in the flattened tensor."""
-    if dim is None:
-        place = c.argmax(c.reshape(input, (input.numel(),)), 0, False)
-        return c.reshape(place, (1,) * input.ndim) if keepdim else place
-    return c.argmax(input, wrap_dim(dim, input.ndim), keepdim)
+    return _place(c.argmax, input, dim, keepdim)
 
 
 @method
 @operator
 def argmin(input, dim=None, keepdim=False):
     """Position of the first smallest element, along `dim` or in the flattened tensor."""
-    if dim is None:
-        place = c.argmin(c.reshape(input, (input.numel(),)), 0, False)
-        return c.reshape(place, (1,) * input.ndim) if keepdim else place
-    return c.argmin(input, wrap_dim(dim, input.ndim), keepdim)
+    return _place(c.argmin, input, dim, keepdim)
+
+
+def _place(of, input, dim, keepdim):
+    if dim is not None:
+        return of(input, wrap_dim(dim, input.ndim), keepdim)
+    place = of(c.reshape(input, (input.numel(),)), 0, False)
+    return c.reshape(place, (1,) * input.ndim) if keepdim else place
 
 
 @method

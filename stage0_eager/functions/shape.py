@@ -277,6 +277,8 @@ def chunk(input, chunks, dim=0):
     if chunks < 1:
         raise RuntimeError("chunk expects `chunks` to be greater than 0")
     size = input.shape[wrap_dim(dim, input.ndim)]
+    if size == 0:  # as many pieces as asked for, none of them with an element
+        return tuple(split(input, [0] * chunks, dim))
     return split(input, max(-(-size // chunks), 1), dim)
 
 

@@ -73,27 +73,52 @@ def _at(parts, dim, place, keepdim):
 
 
 def _median(input, dim, keepdim, ignore_nan):
-    whole = dim is None
-    if whole:
-        input, dim = c.reshape(input, (input.numel(),)), 0
+    if dim is None:
+        return median_of_vector(c.reshape(input, (input.numel(),)), ignore_nan)
     dim = wrap_dim(dim, input.ndim)
-    size = input.shape[dim] if input.ndim else 1
-    if size == 0:
-        if whole and input.dtype.is_floating_point:
-            return c.full((), float("nan"), input.dtype, input.device)
+    if input.ndim and input.shape[dim] == 0:
         raise IndexError(f"median(): Expected reduction dim {dim} to have non-zero size.")
     values, indices = c.sort(input, dim, False, False)
     if not input.ndim:
         return ValuesIndices(values, indices)
-    numbers = c.cast(c.logical_not(c.isnan(values)), dt.int64)
-    count = c.sum(numbers, (dim,), True)
-    middle = c.maximum(c.floor_divide(c.sub(count, 1), 2), 0)
-    if not ignore_nan:  # one NaN makes the median NaN: the first of them, which stands after the numbers
-        middle = c.where(c.eq(count, size), middle, count)
+    middle = _middle(values, dim, ignore_nan)
     picked = [c.gather(p, dim, middle) for p in (values, indices)]
     if not keepdim:
         picked = [c.reshape(p, (*p.shape[:dim], *p.shape[dim + 1 :])) for p in picked]
-    return picked[0] if whole else ValuesIndices(*picked)
+    return ValuesIndices(*picked)
+
+
+def _middle(values, dim, ignore_nan):
+    """The place of the median in ordered values."""
+    numbers = c.cast(c.logical_not(c.isnan(values)), dt.int64)
+    count = c.sum(numbers, (dim,), True)
+    middle = c.maximum(c.floor_divide(c.sub(count, 1), 2), 0)
+    if ignore_nan:
+        return middle
+    # one NaN makes the median NaN: the first of them, which stands after the numbers
+    return c.where(c.eq(count, values.shape[dim]), middle, count)
+
+
+@operator
+def median_of_vector(input, ignore_nan):
+    """The median of a vector; its gradient is shared by all elements equal to it, as that of max()."""
+    if input.shape[0] == 0:
+        return c.full((), _of_nothing(input.dtype), input.dtype, input.device)
+    values, _ = c.sort(input, 0, False, False)
+    return c.reshape(c.gather(values, 0, _middle(values, 0, ignore_nan)), ())
+
+
+def _of_nothing(dtype):
+    """The median of no element: NaN, or where there is none what torch's cast of it gives."""
+    return True if dtype is dt.bool_ else float("nan") if dtype.is_floating_point else dtype.limits[0]
+
+
+def _shared(g, input, out):
+    equal = c.logical_or(c.eq(input, out), c.logical_and(c.isnan(input), c.isnan(out)))
+    return c.where(equal, c.div(g, c.sum(equal, (0,), False)), 0.0)
+
+
+median_of_vector.derivative(input=_shared)
 
 
 @method

@@ -105,8 +105,8 @@ def count_nonzero(input, dim=None):
 
 
 def _root(power_sum, exponent):
-    """power_sum ** (1 / exponent), with a gradient of 0 at 0."""
-    zero = c.eq(power_sum, 0)
+    """power_sum ** (1 / exponent), with a gradient of 0 where that is 0."""
+    zero = c.eq(power_sum, 0 if exponent > 0 else math.inf)
     safe = c.where(zero, 1.0, power_sum)
     return c.where(zero, 0.0, c.sqrt(safe) if exponent == 2 else c.pow(safe, 1 / exponent))
 
@@ -125,10 +125,8 @@ def _norm(x, ord, dims, keepdim):
     if ord == 2:
         return _root(c.sum(c.mul(x, x), dims, keepdim), 2)
     size = c.abs(x)
-    if ord < 0:
-        return c.pow(c.sum(c.pow(size, ord), dims, keepdim), 1 / ord)
     zero = c.eq(size, 0)
-    powers = c.where(zero, 0.0, c.pow(c.where(zero, 1.0, size), ord))
+    powers = c.where(zero, math.inf if ord < 0 else 0.0, c.pow(c.where(zero, 1.0, size), ord))
     return _root(c.sum(powers, dims, keepdim), ord)
 
 

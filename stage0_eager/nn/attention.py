@@ -79,7 +79,8 @@ class MultiheadAttention(Module):
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
         mask = self._mask(query, key, key_padding_mask, attn_mask)
         dropped = self.dropout if self.training else 0.0
-        out, weights = attention_heads(*self._project(query, key, value), self.num_heads, mask, dropped)
+        projected = self._project(query, key, value)
+        out, weights = attention_heads(*projected, self.num_heads, mask, dropped, need_weights)
         # as in torch, the result is row-major in the order that the caller sees
         out = self.out_proj(out if alone or self.batch_first else out.transpose(0, 1))
         weights = (weights.mean(1) if average_attn_weights else weights) if need_weights else None

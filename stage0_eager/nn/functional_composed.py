@@ -71,7 +71,7 @@ def multi_head_attention_forward(
     for more in further + ([(0.0, 0.0)] if add_zero_attn else []):
         k, v = (_with_one(x, last) for x, last in zip((k, v), more, strict=True))
         mask = None if mask is None else _with_one(mask, 0.0, -1)
-    out, scores = attention_heads(q, k, v, num_heads, mask, dropout_p if training else 0.0)
+    out, scores = attention_heads(q, k, v, num_heads, mask, dropout_p if training else 0.0, need_weights)
     out = linear(out[0] if alone else out.transpose(0, 1), out_proj_weight, out_proj_bias)
     return out, _shown(scores, average_attn_weights, alone) if need_weights else None
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from stage0_eager.functions import creation, joining
 from stage0_eager.functions.linalg import decompositions, elimination, products
-from stage0_eager.functions.nn.normalization import normalize, vector_norm
+from stage0_eager.functions.nn.normalization import normalize
+from stage0_eager.functions.statistics import vector_norm
 from stage0_eager.nn.convolution import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from stage0_eager.nn.module import Module, Parameter
 from stage0_eager.nn.parametrize import register_parametrization

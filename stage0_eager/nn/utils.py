@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from stage0_eager.functions import creation, pointwise, shape
-from stage0_eager.functions.nn.normalization import vector_norm
+from stage0_eager.functions.statistics import vector_norm
 from stage0_eager.state import no_grad
 from stage0_eager.table.core import core
 from stage0_eager.tensor import Tensor

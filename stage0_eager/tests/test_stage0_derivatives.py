@@ -95,6 +95,7 @@ SAMPLES = {
     ],
     "overwrite": [[away(2, 3), away(2, 3)]],
     "sum_of_squares": [[away(2, 3), (1,)], [away(2, 3, 2), (0, 2)]],
+    "median_of_vector": [[away(5), False], [away(4), True]],
     "wide_sum": [[away(2, 3), (1,), False], [away(2, 3, 2), (0, 2), True]],
     "relu": [[away(2, 3)]],
     "clamp": [[away(2, 3), -0.7, 0.7], [away(2, 3), inside(3), None], [away(2, 3), None, away(2, 1)],

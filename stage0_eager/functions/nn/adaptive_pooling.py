@@ -135,7 +135,8 @@ def _uneven_max_places(input, wanted):
         x = _gathered(x, first + 2 * i, indices[i])
     widths = tuple(x.shape[first + 1 :: 2])
     order = (*range(first), *range(first, x.ndim, 2), *range(first + 1, x.ndim, 2))
-    x = c.reshape(c.permute(x, order), (*input.shape[:first], *wanted, math.prod(widths)))
+    x = c.contiguous(c.permute(x, order))  # of open sizes: whether the windows are a view is hard to say
+    x = c.reshape(x, (*input.shape[:first], *wanted, math.prod(widths)))
     chosen = c.argmax(x, x.ndim - 1, False)
     along = {}
     for i in reversed(range(rank)):

@@ -50,7 +50,7 @@ def scaled_dot_product_attention(
     return narrowed(c.matmul(weights, value), narrow)
 
 
-def _scores(query, key, mask, is_causal, scale):
+def _scores(query, key, mask, is_causal, scale, find_empty=True):
     """(scores, rows that see nothing or None); such rows' scores are 0, so that softmax is finite."""
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = c.matmul(c.mul(query, scale), transpose_last(key))
@@ -61,10 +61,15 @@ def _scores(query, key, mask, is_causal, scale):
         return c.where(mask, scores, MINUS), None  # each row sees the first key
     if mask is None:
         return scores, None
+    along = (mask.ndim - 1,)
     if mask.dtype is dt.bool_:
-        empty = c.logical_not(c.any(mask, (mask.ndim - 1,), True))
+        empty = c.logical_not(c.any(mask, along, True))
         return c.where(c.logical_or(mask, empty), c.where(empty, 0.0, scores), MINUS), empty
-    return c.add(scores, mask), None
+    scores = c.add(scores, mask)
+    if not find_empty:
+        return scores, None
+    empty = c.eq(c.amax(mask, along, True), MINUS)
+    return c.where(empty, 0.0, scores), empty
 
 
 def _serve(x, heads):
@@ -92,10 +97,11 @@ def as_float_mask(mask, dtype, name="attn_mask"):
 
 
 @operator
-def attention_heads(query, key, value, num_heads, mask=None, dropout_p=0.0):
+def attention_heads(query, key, value, num_heads, mask=None, dropout_p=0.0, need_weights=True):
     """Attention in heads over batch-first (N, L, E), (N, S, E): (out (N, L, E), weights (N, heads, L, S)).
 
-    mask is added to the scores and broadcasts to (N, heads, L, S).
+    mask is added to the scores and broadcasts to (N, heads, L, S). A row of it that leaves nothing gives NaN, as in
+    torch; only where nobody needs the weights it gives 0, as scaled_dot_product_attention does.
     """
     batch, length, width = query.shape
     head = width // num_heads
@@ -103,8 +109,10 @@ def attention_heads(query, key, value, num_heads, mask=None, dropout_p=0.0):
     def heads(x):
         return c.permute(c.reshape(x, (batch, x.shape[1], num_heads, head)), (0, 2, 1, 3))
 
-    scores, _ = _scores(heads(query), heads(key), mask, False, None)
+    scores, empty = _scores(heads(query), heads(key), mask, False, None, not need_weights)
     weights = softmax(scores, -1)
+    if empty is not None:
+        weights = c.where(empty, 0.0, weights)
     if dropout_p:
         weights = dropout(weights, dropout_p, True)
     out = c.matmul(weights, heads(value))

@@ -113,7 +113,11 @@ def _target(input, size, scale_factor, recompute):
 
 
 def _scaled(size, factor):
-    return size * int(factor) if factor == int(factor) else math.floor(size * factor)
+    if factor == int(factor):
+        return size * int(factor)
+    return math.floor(
+        int(size) * factor
+    )  # of an open size, fixed: sympy rounds 0.6 * 6 otherwise than Python
 
 
 # ---- one dimension ------------------------------------------------------------------------------------------------

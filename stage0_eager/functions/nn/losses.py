@@ -18,10 +18,10 @@ from stage0_eager.functions.index_checks import (
     warn_of_broadcast,
     within,
 )
-from stage0_eager.functions.nn.normalization import vector_norm
 from stage0_eager.functions.numbers import known
 from stage0_eager.functions.promotion import promoted
 from stage0_eager.functions.reductions import log_softmax, mean
+from stage0_eager.functions.statistics import vector_norm
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage_contracts import dtype as dt
@@ -142,8 +142,15 @@ def _smooth(input, target, beta):
     distance = c.abs(c.sub(input, target))
     if known(beta) and beta == 0:
         return distance
-    square = c.mul(c.mul(distance, distance), 0.5 / beta)
-    return c.where(c.lt(distance, beta), square, c.sub(distance, 0.5 * beta))
+    near = c.logical_not(c.ge(distance, beta))  # also NaN, whose gradient then is NaN
+    square = c.mul(_square(distance, near), 0.5 / beta)
+    return c.where(near, square, c.sub(distance, 0.5 * beta))
+
+
+def _square(distance, near):
+    """Of what is near: the square of an infinite distance would give 0 * inf to the gradient."""
+    distance = c.where(near, distance, 0.0)
+    return c.mul(distance, distance)
 
 
 @operator
@@ -164,9 +171,9 @@ def huber_loss(input, target, reduction="mean", delta=1.0):
 @in_float32
 def _squared_near(input, target, delta):
     distance = c.abs(c.sub(input, target))
-    square = c.mul(c.mul(distance, distance), 0.5)
+    near = c.logical_not(c.gt(distance, delta))
     far = c.mul(c.sub(distance, 0.5 * delta), delta)
-    return c.where(c.le(distance, delta), square, far)
+    return c.where(near, c.mul(_square(distance, near), 0.5), far)
 
 
 @operator
@@ -174,6 +181,9 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """x1 . x2 / (max(|x1|, eps) * max(|x2|, eps)) along dim; shapes broadcast."""
     x1, x2 = promoted(x1, x2)
     d = dim % max(x1.ndim, x2.ndim) - max(x1.ndim, x2.ndim)
+    if x1.shape != x2.shape:  # the norms are those of the broadcast vectors
+        shape = broadcast_shapes(tuple(x1.shape), tuple(x2.shape))
+        x1, x2 = c.expand(x1, shape), c.expand(x2, shape)
     one = c.div(x1, c.maximum(vector_norm(x1, 2, d, True), eps))
     two = c.div(x2, c.maximum(vector_norm(x2, 2, d, True), eps))
     product = c.mul(one, two)

@@ -11,10 +11,10 @@ import numpy as np
 from stage0_eager.functions import inplace
 from stage0_eager.functions.in_float32 import narrowed, widened
 from stage0_eager.functions.reductions import count, sum_of_squares
+from stage0_eager.functions.statistics import vector_norm
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage_contracts import dtype as dt
-from stage_contracts.core_metas import wrap_dim
 from stage_contracts.half_numbers import HALVES
 
 _EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
@@ -240,24 +240,6 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
 def normalize(input, p=2.0, dim=1, eps=1e-12):
     """input / max(its p-norm along dim, eps)."""
     return c.div(input, c.maximum(vector_norm(input, p, dim, True), eps))
-
-
-def vector_norm(x, p, dim, keepdim):
-    """(sum |x|**p) ** (1/p) along `dim` (an int or a tuple); the gradient of the 2-norm at 0 is 0. Of halves in
-    float32: a square may be larger than any half."""
-    if x.dtype in HALVES:
-        return c.cast(vector_norm(c.cast(x, dt.float32), p, dim, keepdim), x.dtype)
-    x = c.abs(x) if x.dtype.is_complex else x
-    dims = tuple(wrap_dim(d, x.ndim) for d in ((dim,) if isinstance(dim, int) else dim))
-    if p == float("inf"):
-        return c.amax(c.abs(x), dims, keepdim)
-    if p == 1:
-        return c.sum(c.abs(x), dims, keepdim)
-    power = c.mul(x, x) if p == 2 else c.pow(c.abs(x), p)
-    total = c.sum(power, dims, keepdim)
-    zero = c.eq(total, 0)  # the root's slope there is infinite: take the root of 1 instead and put 0
-    safe = c.where(zero, 1.0, total)
-    return c.where(zero, 0.0, c.sqrt(safe) if p == 2 else c.pow(safe, 1.0 / p))
 
 
 @operator

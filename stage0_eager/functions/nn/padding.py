@@ -52,6 +52,19 @@ def pad(input, pad, mode="constant", value=None):
 
 
 def _bordered(x, dim, before, after, mode):
+    if mode == "circular" and (before < 0 or after < 0):  # the border shows what the crop has left
+        _check_border(x, dim, before, after, mode)
+        x = c.slice(x, dim, -crop(before), x.shape[dim] + crop(after), 1)
+        before, after = before - crop(before), after - crop(after)
+    _check_border(x, dim, before, after, mode)
+    size = x.shape[dim]
+    place = _BORDERS[mode](c.iota(size + before + after, -before, 1, dt.int64, x.device), size)
+    shape = (*x.shape[:dim], size + before + after, *x.shape[dim + 1 :])
+    place = c.reshape(place, (*[1] * dim, shape[dim], *[1] * (x.ndim - dim - 1)))
+    return c.gather(x, dim, c.expand(place, shape))
+
+
+def _check_border(x, dim, before, after, mode):
     size = x.shape[dim]
     limit = {"reflect": size - 1, "circular": size}.get(mode)
     if limit is not None and (before > limit or after > limit):
@@ -64,10 +77,6 @@ def _bordered(x, dim, before, after, mode):
             f"pad: dimension {dim} of input {list(x.shape)} is empty, or the padding ({before}, {after}) removes more "
             "than its size"
         )
-    place = _BORDERS[mode](c.iota(size + before + after, -before, 1, dt.int64, x.device), size)
-    shape = (*x.shape[:dim], size + before + after, *x.shape[dim + 1 :])
-    place = c.reshape(place, (*[1] * dim, shape[dim], *[1] * (x.ndim - dim - 1)))
-    return c.gather(x, dim, c.expand(place, shape))
 
 
 def _reflect(i, size):

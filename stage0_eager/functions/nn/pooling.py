@@ -407,8 +407,9 @@ def avg_pool3d(
 def _lp_pool(rank, input, norm_type, kernel_size, stride, ceil_mode):
     kernel, stride, padding, _ = window_numbers(f"lp_pool{rank}d", rank, kernel_size, stride, 0)
     mean = _avg_pool(rank, c.pow(input, norm_type), kernel, stride, padding, ceil_mode, True)
-    positive = c.where(c.gt(mean, 0), mean, 0.0)
-    return c.pow(c.mul(positive, math.prod(kernel)), 1.0 / norm_type)
+    # a mean of 0 has no gradient; a root of a negative one is NaN, as in torch
+    there = c.where(c.ne(mean, 0), mean, 0.0)
+    return c.pow(c.mul(there, math.prod(kernel)), 1.0 / norm_type)
 
 
 @operator

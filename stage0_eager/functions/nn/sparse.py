@@ -55,7 +55,9 @@ def embedding_bag(
     else:
         raise ValueError("embedding_bag: input has to be 2D, or 1D with offsets")
     kept = (
-        c.full(flat.shape, True, dt.bool_, input.device) if padding_idx is None else c.ne(flat, padding_idx)
+        c.full(flat.shape, True, dt.bool_, input.device)
+        if padding_idx is None
+        else c.ne(flat, _padding_row(padding_idx, weight))
     )
     rows, width = embedding(flat, weight), weight.shape[1]
     if per_sample_weights is not None:
@@ -102,8 +104,6 @@ def embedding(input, weight, padding_idx=None):
         )
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
-    if padding_idx is not None and not -weight.shape[0] <= padding_idx < weight.shape[0]:
-        raise AssertionError("Padding_idx must be within num_embeddings")
     input = not_negative(
         long_index("embedding", input), weight.shape[0], OutOfRange, "index out of range in self"
     )
@@ -111,6 +111,13 @@ def embedding(input, weight, padding_idx=None):
     flat = c.reshape(input, (input.numel(), 1))
     rows = c.gather(weight, 0, c.expand(flat, (input.numel(), width)))
     if padding_idx is not None:
-        wrapped = wrap_dim(padding_idx, weight.shape[0])
-        rows = c.where(c.eq(flat, wrapped), c.detach(rows), rows)
+        rows = c.where(c.eq(flat, _padding_row(padding_idx, weight)), c.detach(rows), rows)
     return c.reshape(rows, (*input.shape, width))
+
+
+def _padding_row(padding_idx, weight):
+    """padding_idx, which may count from the end, as a row of weight."""
+    rows = weight.shape[0]
+    if not -rows <= padding_idx < rows:
+        raise AssertionError("Padding_idx must be within num_embeddings")
+    return wrap_dim(padding_idx, rows)

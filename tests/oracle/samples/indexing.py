@@ -5,7 +5,7 @@ Input: none. Indices are operands of fixed dtype; what has an order is drawn wit
 
 import numpy as np
 
-from tests.oracle.spec import ALL, FLOATS, NUMBERS, WIDE, B, I, S, T, V, declaring, refuses
+from tests.oracle.spec import ALL, FLOATS, NUMBERS, WIDE, B, I, S, T, V, declaring, internal, refuses
 
 DATA = {
     "meta": "the shape of the result depends on the data",
@@ -150,6 +150,8 @@ def scatter_reduce(x, dim, index, src, reduce, include_self=True):
 
 _D = {"distinct": True}
 moves("scatter_reduce", scatter_reduce, *[S(T(3, 4, **_D), 0, I(2, 3, below=3), T(2, 3, low=4, high=9, **_D), r) for r in ("sum", "prod", "mean", "amax", "amin")],
+      S(T(3, 4, low=1), 0, V([[0, 0, 0, 1], [1, 1, 1, 1]], "int64"), V([[0.0, 2.0, 0.0, 3.0], [0.0, 1.0, 0.0, 2.0]]), "prod"),
+      S(V([[0.0, 2.0, 0.0, 3.0]]), 0, V([[0, 0, 0, 0]] * 2, "int64"), T(2, 4, low=1), "prod"),
       S(T(3, 4, **_D), 1, I(3, 6, below=4), T(3, 6, low=4, high=9, **_D), "sum", include_self=False), S(T(3, 4, **_D), 1, I(3, 6, below=4), T(3, 6, low=4, high=9, **_D), "amax", include_self=False),
       dtypes=FLOATS, units=8, invalid=(refuses(RuntimeError, "reduce argument must be", T(3), 0, I(2, below=3), T(2), "add"),))  # fmt: skip
 
@@ -191,6 +193,7 @@ moves(
     S(T(3, 4), 0, V([2, 0], "int64"), 1),
     S(T(3, 4), 1, V([1], "int64"), 0),
     S(T(3, 4), 0, V([1], "int64"), T()),
+    S(T(3, 4), 0, V([2, 0, 2], "int64"), T()),
     invalid=refuses(IndexError, "", T(3), 0, T(2), 1.0),
 )
 
@@ -265,6 +268,7 @@ def middle(x, dim=None, keepdim=False):
 for _name in ("median", "nanmedian"):
     moves(_name, middle, S(T(3, 5, **_D)), S(T(3, 4, **_D), 1), S(T(3, 5, **_D), 0, True), dtypes=NUMBERS, edges=False,
           layouts=("contiguous", "transposed", "permuted", "strided", "backwards", "offset"), invalid=refuses(IndexError, "Dimension out of range", T(3), 2))  # fmt: skip
+internal(median_of_vector="median")
 REFERENCES = {"quantile": np.quantile, "nanquantile": np.nanquantile}
 for _name in REFERENCES:
     moves(_name, lambda x, q, dim=None, keepdim=False, interpolation="linear", name=_name: REFERENCES[name](x, q, axis=dim, keepdims=keepdim, method=interpolation),

@@ -79,17 +79,18 @@ internal(ctc_of_rows="ctc_loss")
 # ---- bags, responses, gates ------------------------------------------------------------------------------------
 
 
-def embedding_bag(places, weight, offsets=None, mode="mean", per_sample_weights=None):
+def embedding_bag(places, weight, offsets=None, mode="mean", per_sample_weights=None, padding_idx=None):
     bags = np.split(places, offsets[1:]) if places.ndim == 1 else list(places)
     out = []
     for k, bag in enumerate(bags):
+        bag = bag if padding_idx is None else bag[bag != padding_idx % len(weight)]
         rows = weight[bag]
         rows = rows * per_sample_weights[k][:, None] if per_sample_weights is not None else rows
         out.append({"sum": rows.sum, "mean": rows.mean, "max": rows.max}[mode](0))
     return np.stack(out)
 
 
-layer("embedding_bag", embedding_bag, S(I(2, 3, below=5), T(5, 4)), S(I(2, 3, below=5), T(5, 4), mode="sum"), S(V([0, 3, 1, 4], "int64"), T(5, 4, distinct=True), V([0, 2], "int64"), mode="max"),
+layer("embedding_bag", embedding_bag, S(I(2, 3, below=5), T(5, 4)), S(I(2, 3, below=5), T(5, 4), mode="sum"), S(V([[0, 4, 1], [3, 2, 4]], "int64"), T(5, 4), padding_idx=-1), S(V([0, 3, 1, 4], "int64"), T(5, 4, distinct=True), V([0, 2], "int64"), mode="max"),
       S(I(2, 3, below=5), T(5, 4), mode="sum", per_sample_weights=T(2, 3)), layouts=("contiguous", "transposed", "strided", "backwards", "offset"),
     dtypes=WIDE, torch="nn.functional.embedding_bag", invalid=refuses(ValueError, "", V([0, 3], "int64"), T(5, 4)))  # fmt: skip
 

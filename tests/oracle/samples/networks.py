@@ -210,6 +210,7 @@ layer(
 
 
 def cosine(a, b, dim=1, eps=1e-8):
+    a, b = np.broadcast_arrays(a, b)
     norm = lambda x: np.maximum(np.sqrt((x * x).sum(dim, keepdims=True)), eps)  # noqa: E731
     return (a / norm(a) * b / norm(b)).sum(dim)
 
@@ -224,6 +225,7 @@ layer(
     S(T(3, 4), T(3, 4)),
     S(T(2, 3, 4), T(3, 4), dim=-1),
     S(T(3, 4), T(3, 1), 0),
+    S(T(3, 4), T(3, 1), 1),
     invalid=refuses(RuntimeError, "must match", T(2, 3), T(2, 4)),
 )
 layer("cosine_embedding_loss", lambda a, b, y, margin=0.0, reduction="mean": reduced(np.where(y == 1, 1 - cosine(a, b, -1), np.maximum(0, cosine(a, b, -1) - margin)), reduction), S(T(3, 4), T(3, 4), signs(3)),
@@ -242,7 +244,10 @@ layer("margin_ranking_loss", lambda a, b, y, margin=0.0, reduction="mean": reduc
 
 
 def distance(a, b, p=2.0, eps=1e-6, keepdim=False):
-    return (np.abs(a - b + eps) ** p).sum(-1, keepdims=keepdim) ** (1 / p)
+    size = np.abs(a - b + eps)
+    if p == 0:
+        return (size != 0).sum(-1, keepdims=keepdim)
+    return size.min(-1, keepdims=keepdim) if p == -np.inf else (size**p).sum(-1, keepdims=keepdim) ** (1 / p)
 
 
 layer(
@@ -251,6 +256,8 @@ layer(
     S(T(3, 4), T(3, 4)),
     S(T(3, 4), T(3, 4), 1.0, keepdim=True),
     S(T(4), T(3, 4), 3.0),
+    S(T(3, 4), T(3, 4), -np.inf),
+    S(T(3, 4), T(3, 4), 0),
     invalid=refuses(RuntimeError, "must match", T(2, 3), T(2, 4)),
 )
 

@@ -258,7 +258,7 @@ for _name, (_function, _dtypes, _a, _b) in BINARY.items():
 
 
 def logical_add(x, y, alpha=1):
-    both = x.dtype == bool and getattr(y, "dtype", np.dtype(int)).kind == "b"
+    both = x.dtype == bool and np.asarray(y).dtype == bool
     return np.logical_or(x, y) if both else x + alpha * y
 
 
@@ -277,12 +277,13 @@ def divided(x, y, rounding_mode=None):
 
 declare(
     "add", logical_add, S(T(3, 4), T(3, 4)), S(T(2, 1, 4), T(3, 1), alpha=2), S(T(3, 4), 2), S(T(), T(0, 3)),
+    S(T(3, 4), 2, alpha=3), S(T(3, 4), B(3, 4), alpha=2), S(T(3, 4), True, alpha=2),
     dtypes=ALL, elementwise=True, invalid=(SHAPES,),
     exceptions={},
 )  # fmt: skip
 declare(
     "sub", lambda x, y, alpha=1: x - alpha * y,
-    S(T(3, 4), T(3, 4)), S(T(2, 1, 4), T(3, 1), alpha=2), S(T(3, 4), 2), S(T(), T(0, 3)),
+    S(T(3, 4), T(3, 4)), S(T(2, 1, 4), T(3, 1), alpha=2), S(T(3, 4), 2), S(T(), T(0, 3)), S(T(3, 4), 2, alpha=3),
     dtypes=NUMBERS, elementwise=True, invalid=(SHAPES, Invalid(S(T(3), T(3)), RuntimeError, "", dtype="bool")),
 )  # fmt: skip
 declare(

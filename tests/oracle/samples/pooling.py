@@ -163,6 +163,7 @@ for _rank, _space in _SPACE.items():
         S(_positive, 2, 2),
         S(_positive, 3.0, 3, 2),
         S(_positive, 2, 2, ceil_mode=True),
+        S(_x, 1, 2),
         units=32,
         invalid=Invalid(S("text", 2, 2), TypeError, torch_error=AttributeError),
     )

@@ -6,7 +6,7 @@ Input: none. Integers are products too; tolerance grows with what is added up.
 import numpy as np
 from scipy import special
 
-from tests.oracle.spec import FLOATS, NUMBERS, B, Invalid, S, T, declare, internal
+from tests.oracle.spec import FLOATS, NUMBERS, B, Invalid, S, T, V, declare, internal
 
 WORDS = {"units": 8}
 SIZES = Invalid(S(T(2, 3), T(4, 5)), RuntimeError, "")
@@ -183,14 +183,10 @@ def attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=Non
     if attn_mask is not None:
         scores = np.where(attn_mask, scores, -np.inf) if attn_mask.dtype == bool else scores + attn_mask
     weights = special.softmax(scores, -1)
-    return (
-        np.where(np.isneginf(scores).all(-1, keepdims=True), 0, weights) @ v
-        if attn_mask is not None and attn_mask.dtype == bool
-        else weights @ v
-    )
+    return np.where(np.isneginf(scores).all(-1, keepdims=True), 0, weights) @ v
 
 
 _QKV = (T(2, 4, 3, 5), T(2, 4, 6, 5), T(2, 4, 6, 7))
 product("scaled_dot_product_attention", attention, S(*_QKV), S(*_QKV, is_causal=True), S(*_QKV, B(3, 6)), S(*_QKV, T(2, 1, 3, 6)), S(T(2, 4, 3, 5), T(2, 2, 6, 5), T(2, 2, 6, 5), enable_gqa=True),
-        S(*_QKV, scale=0.5), edges=False, units=16,
+        S(*_QKV, V([[-np.inf] * 6, [0.0] * 6, [1.0, -np.inf] * 3], grad=False)), S(*_QKV, scale=0.5), edges=False, units=16,
         invalid=(Invalid(S(*_QKV, B(3, 6), is_causal=True), RuntimeError, "attn_mask should not be set when is_causal"),))  # fmt: skip

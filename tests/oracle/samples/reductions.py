@@ -70,8 +70,10 @@ declare(
     dtypes=ALL,
     invalid=(TEXT, DIM),
 )
-declare("any", folded(np.any), *_SUM, dtypes=ALL, invalid=(TEXT, DIM))
-declare("all", folded(np.all), *_SUM, dtypes=ALL, invalid=(TEXT, DIM))
+_NO_DIM = S(T(2, 3), ())  # folds nothing: of all reductions any and all alone
+for _name, _fold in (("any", np.any), ("all", np.all)):
+    declare(_name, lambda x, dim=None, keepdim=False, fold=_fold: folded(fold)(x, dim, keepdim) if dim != () else x != 0,
+            *_SUM, _NO_DIM, dtypes=ALL, invalid=(TEXT, DIM))  # fmt: skip
 declare(
     "count_nonzero", lambda x, dim=None: np.count_nonzero(x, axis=axes(dim)),
     S(T(2, 3, 4)), S(T(2, 3, 4), 1), S(T(2, 3, 4), (0, 2)), S(T()), S(T(0, 3), 1), dtypes=ALL, invalid=(TEXT,),

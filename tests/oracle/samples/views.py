@@ -242,7 +242,8 @@ moves(
 )
 moves(
     "chunk",
-    lambda x, n, dim=0: sections(x, -(-x.shape[dim] // n), dim),
+    lambda x, n, dim=0: sections(x, -(-x.shape[dim] // n), dim) if x.shape[dim] else [x] * n,
+    S(T(3, 0), 2, 1),
     S(T(5, 3), 2),
     S(T(3, 6), 4, 1),
     S(T(3), 5),
@@ -350,7 +351,8 @@ def pad(x, pad, mode="constant", value=None):
 
 
 moves("pad", pad, S(T(2, 3), (1, 2)), S(T(2, 3), (1, 0, 0, 2), value=1), S(T(2, 3), (-1, 1)), S(T(1, 2, 4), (2, 1), "reflect"), S(T(1, 2, 4), (2, 3), "replicate"),
-      S(T(1, 2, 4), (2, 1), "circular"), S(T(1, 2, 3, 4), (1, 2, 1, 1), "reflect"), dtypes=("float32", "float64", "int64", "float16", "bfloat16"),
+      S(T(1, 2, 4), (2, 1), "circular"), S(T(1, 2, 4), (2, -1), "circular"), S(T(1, 2, 4), (-1, 2), "circular"),
+      S(T(1, 2, 3, 4), (1, 2, 1, 1), "reflect"), dtypes=("float32", "float64", "int64", "float16", "bfloat16"),
       invalid=(refuses(RuntimeError, "", T(1, 2, 3), (3, 3), "reflect"), refuses(RuntimeError, "", T(2), (1, 1, 1, 1))))  # fmt: skip
 
 # ---- the same elements -----------------------------------------------------------------------------------------
