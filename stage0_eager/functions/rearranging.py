@@ -10,6 +10,7 @@ from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage0_eager.tensor import Tensor, method
 from stage_contracts.core_metas import wrap_dim
+from stage_contracts.symbolic import SymInt
 
 
 @method
@@ -116,7 +117,7 @@ def repeat_interleave(input, repeats, dim=None, *, output_size=None):
     size = input.shape[dim]
     if isinstance(repeats, Tensor) and repeats.numel() == 1 and size != 1:
         repeats = int(repeats)
-    if isinstance(repeats, int):
+    if isinstance(repeats, (int, SymInt)):
         if repeats < 0:
             raise RuntimeError("repeats can not be negative")
         split = (*input.shape[: dim + 1], repeats, *input.shape[dim + 1 :])
