@@ -63,6 +63,7 @@ PROGRAMS = {
     "views": (resized, ["bt"], 1),
     "transposed": (lambda x: x.t().contiguous() + x.t(), ["bt"], 1),
     "arange": (lambda x: x + torch.arange(x.shape[1]) - torch.arange(0, x.shape[1], 1), ["bt"], 1),
+    "countdown": (lambda x: x + torch.arange(x.shape[1], 0, -1) + torch.arange(x.shape[0] - 9, x.shape[0] * 9, x.shape[0] + 1)[:1], ["bt"], 3),
     "slices": (halves, ["bt"], 1),
     "cat": (lambda x, y: torch.cat([x, y, x[:, :1]], 1).sum(1), ["bt", "bt"], 2),
     "stack": (lambda x, y: torch.stack([x, y]).permute(1, 2, 0), ["bt", "bt"], 1),

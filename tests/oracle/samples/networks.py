@@ -211,6 +211,7 @@ layer(
 
 def cosine(a, b, dim=1, eps=1e-8):
     norm = lambda x: np.maximum(np.sqrt((x * x).sum(dim, keepdims=True)), eps)  # noqa: E731
+    a, b = np.broadcast_arrays(a, b)
     return (a / norm(a) * b / norm(b)).sum(dim)
 
 
@@ -224,6 +225,8 @@ layer(
     S(T(3, 4), T(3, 4)),
     S(T(2, 3, 4), T(3, 4), dim=-1),
     S(T(3, 4), T(3, 1), 0),
+    S(T(3, 4), T(3, 1)),
+    S(T(), T(3, 4), 0),
     invalid=refuses(RuntimeError, "must match", T(2, 3), T(2, 4)),
 )
 layer("cosine_embedding_loss", lambda a, b, y, margin=0.0, reduction="mean": reduced(np.where(y == 1, 1 - cosine(a, b, -1), np.maximum(0, cosine(a, b, -1) - margin)), reduction), S(T(3, 4), T(3, 4), signs(3)),

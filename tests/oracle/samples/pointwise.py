@@ -246,6 +246,8 @@ _TAKES_NUMBERS = set(BINARY) - {"maximum", "minimum", "fmax", "fmin", "atan2", "
 
 for _name, (_function, _dtypes, _a, _b) in BINARY.items():
     _number = [S(T(3, 4, **_a), 2)] if _name in _TAKES_NUMBERS else []
+    if _D.items() <= _b.items():
+        _number.append(S(T(0, 3, **_a), 0))  # of no elements none is divided by zero
     if _name in ("atan2", "copysign", "xlogy", "xlog1py", "ldexp"):
         _function = counted(_function)
     declare(
