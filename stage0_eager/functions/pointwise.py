@@ -102,7 +102,7 @@ def add(input, other, *, alpha=1):
         needs_complex(alpha, other)
     _, other = in_common(input, other)  # a narrower dtype could not hold its product with a number
     both = isinstance(other, Tensor) and other.dtype is dt.bool_
-    product = c.mul(other, _as_half(alpha, input, other))
+    product = scaled(other, _as_half(alpha, input, other))
     return c.add(input, c.cast(product, dt.bool_) if both else product)
 
 
@@ -164,7 +164,7 @@ def pow(input, exponent):
         isinstance(exponent, int)
         and exponent < 0
         and isinstance(input, Tensor)
-        and not input.is_floating_point()
+        and not input.dtype.is_differentiable
     ):
         raise RuntimeError("Integers to negative integer powers are not allowed.")
     return c.pow(input, exponent)
@@ -187,7 +187,8 @@ def _round_places(input, scale):
 @method
 @operator
 def square(input):
-    """input ** 2."""
+    """input ** 2, of bools in int64 as there."""
+    input = c.cast(input, dt.int64) if input.dtype is dt.bool_ else input
     return c.mul(input, input)
 
 
@@ -197,6 +198,9 @@ def clamp(input, min=None, max=None):
     """Each element moved into [min, max]; NaN stays NaN."""
     if min is None and max is None:
         raise RuntimeError("clamp: at least one of 'min' or 'max' must not be None")
+    for bound in (min, max):
+        if type(bound) is int and isinstance(input, Tensor):
+            dt.check_number(bound, input.dtype)
     if min is not None:
         input = c.maximum(input, min)
     return input if max is None else c.minimum(input, max)
@@ -297,6 +301,30 @@ def rdiv(input, other):
 def rpow(input, other):
     """other ** input."""
     return c.pow(other, input)
+
+
+@operator
+def rfloor_divide(input, other):
+    """other // input."""
+    return c.floor_divide(other, input)
+
+
+@operator
+def rremainder(input, other):
+    """other % input."""
+    return c.remainder(other, input)
+
+
+@operator
+def rleft_shift(input, other):
+    """other << input."""
+    return c.bitwise_left_shift(other, input)
+
+
+@operator
+def rright_shift(input, other):
+    """other >> input."""
+    return c.bitwise_right_shift(other, input)
 
 
 @operator
