@@ -118,7 +118,7 @@ def repeat_interleave(input, repeats, dim=None, *, output_size=None):
     if isinstance(repeats, Tensor) and repeats.numel() == 1 and size != 1:
         repeats = int(repeats)
     if isinstance(repeats, (int, SymInt)):
-        if repeats < 0:
+        if repeats < 0:  # type: ignore[operator]
             raise RuntimeError("repeats can not be negative")
         split = (*input.shape[: dim + 1], repeats, *input.shape[dim + 1 :])
         out = c.expand(unsqueeze(input, dim + 1), split)
