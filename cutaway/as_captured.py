@@ -12,7 +12,14 @@ from typing import Any
 from stage0_eager.state import no_grad
 from stage_contracts.graph import Graph, Node
 from stage_contracts.graph_module import GraphModule
-from stage_contracts.symbol_bindings import open_sizes_in, size_reader, symbol_bindings, with_sizes
+from stage_contracts.symbol_bindings import (
+    expression,
+    open_sizes_in,
+    size_reader,
+    symbol_bindings,
+    with_sizes,
+)
+from stage_contracts.symbolic import SymInt
 from stage_contracts.unbacked import makers, symbol_made, value_made
 
 _SILENTLY = ("no_grad", "writes_silently")  # keys in the meta of a call that the program made under no_grad
@@ -30,9 +37,10 @@ def as_captured(graph: Graph) -> Callable[..., tuple]:
     if next(open_sizes_in(metas), None) is None and not made and not any(map(ran_silently, graph.calls)):
         return GraphModule(graph)
     read = size_reader(symbol_bindings(metas))
+    numbers = {expression(size): i for i, size in enumerate(metas) if isinstance(size, SymInt)}
 
     def call(*tensors: Any) -> tuple:
-        sizes = read(tensors)
+        sizes = {**read(tensors), **{size: tensors[i] for size, i in numbers.items() if size.is_Symbol}}
 
         def run(node: Node, args: tuple, kwargs: dict) -> Any:
             with no_grad() if ran_silently(node) else nullcontext():

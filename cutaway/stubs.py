@@ -70,7 +70,8 @@ _PYTHON_OPERATORS = frozenset(
     f"__{word}__"
     for word in (
         "add radd sub rsub mul rmul truediv rtruediv floordiv mod pow rpow matmul neg abs lt le gt ge invert "
-        "and rand or ror xor rxor lshift rshift getitem setitem iadd isub imul itruediv"
+        "and rand or ror xor rxor lshift rshift getitem setitem iadd isub imul itruediv "
+        "ifloordiv imod ipow iand ior ixor ilshift irshift rfloordiv rmod rlshift rrshift"
     ).split()
 )
 

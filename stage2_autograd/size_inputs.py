@@ -41,7 +41,7 @@ def without_size_inputs(
     for node in [n for n in twin.placeholders if not isinstance(n.val, TensorMeta)]:
         twin.replace_all_uses_with(node, node.val)
         twin.erase_node(node)
-        if expression(node.val).free_symbols & needed:
+        if expression(node.val) in needed:  # of what is made of several, or may be negative, no shape tells
             if device != CPU:
                 raise Unsupported(f"the size {node.val}, which no input on {device} has", code="GB0011")
             carried.append(position[node.name])

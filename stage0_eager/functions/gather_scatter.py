@@ -260,12 +260,17 @@ def masked_scatter(input, mask, source):
     return c.reshape(c.where(mask, picked, flat), shape)
 
 
+def _places(input):
+    """A row for each; of a number, which has no dimensions, a row is empty."""
+    return c.nonzero(input) if input.ndim else c.slice(c.nonzero(c.reshape(input, (1,))), 1, 0, 0, 1)
+
+
 @method
 @operator
 def nonzero(input, *, as_tuple=False):
     """The places of nonzero elements: a row each, or one vector per dimension. Eager only."""
     if not as_tuple:
-        return c.nonzero(input)
+        return _places(input)
     places = c.nonzero(input if input.ndim else c.reshape(input, (1,)))
     return tuple(
         c.reshape(c.slice(places, 1, d, d + 1, 1), (places.shape[0],)) for d in range(places.shape[1])
@@ -289,7 +294,7 @@ def where(condition, input=None, other=None):
 @operator
 def argwhere(input):
     """As nonzero, a row for each place. Eager only."""
-    return c.nonzero(input)
+    return _places(input)
 
 
 @method

@@ -92,6 +92,8 @@ def kept(input: Any, others: tuple = ()) -> Any:
 @operator
 def copy_(input, src, non_blocking=False):
     """Write src, broadcast, cast and moved, into input. non_blocking: as `Tensor.to` has it, to a GPU."""
+    if not isinstance(src, Tensor):
+        src = c.full((), src, dt.scalar_dtype(src), input.device)
     if src.device is not input.device and src.device != input.device:
         src = c.to_device(src, input.device, bool(non_blocking and input.is_cuda))
     if not _is_shaped(src, input):

@@ -20,7 +20,10 @@ def scaled(input: Any, factor: Any) -> Any:
     """input * factor; input itself for 1."""
     if type(factor) is complex:
         needs_complex(factor, input)
-    return input if known(factor) and factor == 1 else c.mul(input, factor)
+    if known(factor) and factor == 1:
+        return input
+    of_numbers = not isinstance(input, Tensor) and not isinstance(factor, Tensor)
+    return input * factor if of_numbers else c.mul(input, factor)
 
 
 def needs_complex(number: complex, input: Any) -> None:

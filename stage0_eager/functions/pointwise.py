@@ -12,7 +12,7 @@ import numpy as np
 
 from stage0_eager.derivatives.rules import fit
 from stage0_eager.functions.in_float32 import in_float32, steps_in_float32
-from stage0_eager.functions.numbers import known, needs_complex
+from stage0_eager.functions.numbers import known, scaled
 from stage0_eager.functions.promotion import in_common, in_dtype
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import Operator, operator
@@ -98,10 +98,8 @@ def add(input, other, *, alpha=1):
     """input + alpha * other."""
     if known(alpha) and alpha == 1:
         return c.add(input, other)
-    if type(alpha) is complex:
-        needs_complex(alpha, other)
     _, other = in_common(input, other)  # a narrower dtype could not hold its product with a number
-    product = _times(other, _as_half(alpha, input, other))
+    product = scaled(other, _as_half(alpha, input, other))
     if _is_truth(input) and _is_truth(other):
         product = c.cast(product, dt.bool_) if isinstance(product, Tensor) else bool(product)
     return c.add(input, product)
@@ -113,15 +111,8 @@ def sub(input, other, *, alpha=1):
     """input - alpha * other."""
     if known(alpha) and alpha == 1:
         return c.sub(input, other)
-    if type(alpha) is complex:
-        needs_complex(alpha, other)
     _, other = in_common(input, other)  # a narrower dtype could not hold its product with a number
-    return c.sub(input, _times(other, _as_half(alpha, input, other)))
-
-
-def _times(other, alpha):
-    numbers = not (isinstance(other, Tensor) or isinstance(alpha, Tensor))
-    return other * alpha if numbers else c.mul(other, alpha)
+    return c.sub(input, scaled(other, _as_half(alpha, input, other)))
 
 
 def _is_truth(x):
@@ -176,7 +167,7 @@ def pow(input, exponent):
         isinstance(exponent, int)
         and exponent < 0
         and isinstance(input, Tensor)
-        and not input.is_floating_point()
+        and not input.dtype.is_differentiable
     ):
         raise RuntimeError("Integers to negative integer powers are not allowed.")
     return c.pow(input, exponent)
@@ -199,7 +190,8 @@ def _round_places(input, scale):
 @method
 @operator
 def square(input):
-    """input ** 2."""
+    """input ** 2, of bools in int64 as there."""
+    input = c.cast(input, dt.int64) if input.dtype is dt.bool_ else input
     return c.mul(input, input)
 
 
@@ -209,6 +201,9 @@ def clamp(input, min=None, max=None):
     """Each element moved into [min, max]; NaN stays NaN."""
     if min is None and max is None:
         raise RuntimeError("clamp: at least one of 'min' or 'max' must not be None")
+    for bound in (min, max):
+        if type(bound) is int and isinstance(input, Tensor):
+            dt.check_number(bound, input.dtype)
     if min is not None:
         input = c.maximum(input, min)
     return input if max is None else c.minimum(input, max)
@@ -309,6 +304,30 @@ def rdiv(input, other):
 def rpow(input, other):
     """other ** input."""
     return c.pow(other, input)
+
+
+@operator
+def rfloor_divide(input, other):
+    """other // input."""
+    return c.floor_divide(other, input)
+
+
+@operator
+def rremainder(input, other):
+    """other % input."""
+    return c.remainder(other, input)
+
+
+@operator
+def rleft_shift(input, other):
+    """other << input."""
+    return c.bitwise_left_shift(other, input)
+
+
+@operator
+def rright_shift(input, other):
+    """other >> input."""
+    return c.bitwise_right_shift(other, input)
 
 
 @operator

@@ -10,6 +10,7 @@ from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage0_eager.tensor import Tensor, method
 from stage_contracts.core_metas import wrap_dim
+from stage_contracts.symbolic import SymInt
 
 
 @method
@@ -116,8 +117,8 @@ def repeat_interleave(input, repeats, dim=None, *, output_size=None):
     size = input.shape[dim]
     if isinstance(repeats, Tensor) and repeats.numel() == 1 and size != 1:
         repeats = int(repeats)
-    if isinstance(repeats, int):
-        if repeats < 0:
+    if isinstance(repeats, (int, SymInt)):
+        if repeats < 0:  # type: ignore[operator]
             raise RuntimeError("repeats can not be negative")
         split = (*input.shape[: dim + 1], repeats, *input.shape[dim + 1 :])
         out = c.expand(unsqueeze(input, dim + 1), split)

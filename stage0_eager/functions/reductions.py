@@ -54,13 +54,18 @@ def _truth(result, input):
     return c.cast(result, dt.uint8) if input.dtype is dt.uint8 else result
 
 
+def folded(fold, input, dtype, *args):
+    """fold(input, *args) of elements of `dtype`, where one is given, and in it: of small integers it wraps around."""
+    if dtype is None:
+        return fold(input, *args)
+    return c.cast(fold(c.cast(input, dtype), *args), dtype)
+
+
 @method
 @operator
 def sum(input, dim=None, keepdim=False, *, dtype=None):
     """Sum over `dim` (all when None). Integers and bools give int64 unless `dtype` says otherwise."""
-    if dtype is not None and dtype is not input.dtype:
-        input = c.cast(input, dtype)
-    return c.sum(input, all_dims(input, dim), keepdim)
+    return folded(c.sum, input, dtype, all_dims(input, dim), keepdim)
 
 
 @sum.quickly
@@ -74,9 +79,7 @@ def _sum(input, dim=None, keepdim=False, *, dtype=None):
 @operator
 def prod(input, dim=None, keepdim=False, *, dtype=None):
     """Product over `dim` (all when None)."""
-    if dtype is not None and dtype is not input.dtype:
-        input = c.cast(input, dtype)
-    return c.prod(input, all_dims(input, dim), keepdim)
+    return folded(c.prod, input, dtype, all_dims(input, dim), keepdim)
 
 
 @method
@@ -210,7 +213,7 @@ def _place(of, input, dim, keepdim):
 @operator
 def cumsum(input, dim, *, dtype=None):
     """Running sum along `dim`."""
-    return c.cumsum(input if dtype is None else c.cast(input, dtype), wrap_dim(dim, input.ndim))
+    return folded(c.cumsum, input, dtype, wrap_dim(dim, input.ndim))
 
 
 @method

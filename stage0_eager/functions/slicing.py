@@ -21,6 +21,7 @@ from stage0_eager.table.operator import operator
 from stage0_eager.tensor import Tensor, method
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
+from stage_contracts.symbolic import SymInt
 
 # ---- cut -------------------------------------------------------------------------------------------------------
 
@@ -145,8 +146,8 @@ def tensor_split(input, indices_or_sections, dim=0):
     size = input.shape[dim]
     if isinstance(indices_or_sections, Tensor):
         indices_or_sections = indices_or_sections.tolist()
-    if isinstance(indices_or_sections, int):
-        count = indices_or_sections
+    if isinstance(indices_or_sections, (int, SymInt)):
+        count = int(indices_or_sections)  # how many pieces there are is asked
         if count <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {count}")
         each, larger = size // count, size % count

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from stage0_eager.functions.promotion import in_common
 from stage0_eager.functions.results import ValuesIndices
 from stage0_eager.functions.shape import narrow
 from stage0_eager.functions.shape import select as select_
@@ -270,11 +271,18 @@ def bucketize(input, boundaries, *, out_int32=False, right=False):
 def isin(elements, test_elements, *, assume_unique=False, invert=False):
     """Whether each element is among test_elements. NaN is in nothing."""
     if not isinstance(test_elements, Tensor):
-        test_elements = c.full((1,), test_elements, elements.dtype, elements.device)
-    among = c.sort(c.reshape(test_elements, (test_elements.numel(),)), 0, False, False)[0]
+        test_elements = c.full((), test_elements, dt.scalar_dtype(test_elements), elements.device)
     if not isinstance(elements, Tensor):
-        elements = c.full((), elements, among.dtype, among.device)
+        elements = c.full((), elements, dt.scalar_dtype(elements), test_elements.device)
+    elements, test_elements = in_common(elements, test_elements)
+    some = c.reshape(test_elements, (test_elements.numel(),))
+    nan = c.isnan(some) if some.dtype.is_floating_point and test_elements.numel() else None
+    if nan is not None:  # NaN has no place in an order: another one again, infinity if there is none
+        some = c.where(nan, c.amin(c.where(nan, math.inf, some), (0,), True), some)
+    among = c.sort(some, 0, False, False)[0]
     found = c.ne(searchsorted(among, elements), searchsorted(among, elements, right=True))
+    if nan is not None:
+        found = c.logical_and(found, c.ne(c.amin(c.cast(nan, dt.uint8), (0,), False), 1))
     return c.logical_not(found) if invert else found
 
 

@@ -183,7 +183,7 @@ def std_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=1):
 @method
 @operator
 def cov(input, *, correction=1):
-    """The covariance of the rows of a matrix, whose columns are observations."""
+    """The covariance of the rows of a matrix, whose columns are observations; of one row a number."""
     if input.ndim > 2:
         raise RuntimeError(
             f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions"
@@ -193,7 +193,7 @@ def cov(input, *, correction=1):
     centred = c.sub(rows, c.div(c.sum(rows, (1,), True), n))
     freedom = n - correction
     product = c.div(c.matmul(centred, adjoint(centred)), freedom if freedom > 0 else 0)
-    return product if input.ndim == 2 else c.reshape(product, ())
+    return c.reshape(product, ()) if rows.shape[0] == 1 else product
 
 
 @method

@@ -220,7 +220,11 @@ _ARITHMETIC = {
     "__lshift__": pointwise.bitwise_left_shift, "__rshift__": pointwise.bitwise_right_shift,
     "__getitem__": indexing.getitem, "__setitem__": indexing.setitem, "__iadd__": inplace.add_,
     "__isub__": inplace.sub_, "__imul__": inplace.mul_,
-    "__itruediv__": inplace.div_,
+    "__itruediv__": inplace.div_, "__ifloordiv__": inplace.floor_divide_, "__imod__": inplace.remainder_,
+    "__ipow__": inplace.pow_, "__iand__": inplace.bitwise_and_, "__ior__": inplace.bitwise_or_,
+    "__ixor__": inplace.bitwise_xor_, "__ilshift__": inplace.bitwise_left_shift_,
+    "__irshift__": inplace.bitwise_right_shift_, "__rfloordiv__": pointwise.rfloor_divide,
+    "__rmod__": pointwise.rremainder, "__rlshift__": pointwise.rleft_shift, "__rrshift__": pointwise.rright_shift,
 }  # fmt: skip
 
 for _name, _op in _ARITHMETIC.items():  # names that nobody completes or looks for; the table above has them

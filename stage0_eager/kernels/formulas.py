@@ -61,16 +61,20 @@ def _sign(xp: Any, x: Any) -> Any:
     return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)  # 0 for NaN and for -0
 
 
+def _divides_by_zero(x: Any, y: Any) -> bool:
+    return bool(np.size(x) and np.any(np.equal(y, 0)))  # of no elements none is divided
+
+
 def _floor_divide(xp: Any, x: Any, y: Any) -> Any:
     if np.result_type(x).kind in "iu":
-        if np.any(np.equal(y, 0)):
+        if _divides_by_zero(x, y):
             raise RuntimeError("ZeroDivisionError: integer division by zero")
         return xp.floor_divide(x, y)
     return xp.floor_divide(x, y) if xp is np else _divmod_on_cuda(xp, x, y)[0]
 
 
 def _remainder(xp: Any, x: Any, y: Any) -> Any:
-    if np.result_type(x).kind in "iu" and np.any(np.equal(y, 0)):
+    if np.result_type(x).kind in "iu" and _divides_by_zero(x, y):
         raise RuntimeError("ZeroDivisionError: integer modulo by zero")
     if xp is np or np.result_type(x).kind in "iu":
         return xp.remainder(x, y)
@@ -91,7 +95,7 @@ def _divmod_on_cuda(xp: Any, x: Any, y: Any) -> tuple[Any, Any]:
 
 
 def _fmod(xp: Any, x: Any, y: Any) -> Any:
-    if np.result_type(x).kind in "iu" and np.any(np.equal(y, 0)):
+    if np.result_type(x).kind in "iu" and _divides_by_zero(x, y):
         raise RuntimeError("ZeroDivisionError: integer modulo by zero")
     if xp is not np and x.dtype.kind in "iu":  # CuPy's goes through floats, which lose large numbers
         rest = xp.remainder(x, y)

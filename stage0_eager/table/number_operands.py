@@ -18,7 +18,7 @@ FLOATS: dict[str, tuple[str, ...]] = {
     "pow": ("input", "exponent"),
     "rpow": ("input", "other"),
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), ("input", "other")),
-    **dict.fromkeys(("fmod", "remainder", "floor_divide"), ("input", "other")),
+    **dict.fromkeys(("fmod", "remainder", "floor_divide", "rremainder", "rfloor_divide"), ("input", "other")),
     "clamp": ("min", "max"),
     "clamp_min": ("min",),
     "clamp_max": ("max",),

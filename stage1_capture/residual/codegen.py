@@ -81,6 +81,7 @@ class PyCodegen:
         body = self._switch(at_call, graph_state)
         lines += self._switch(graph_state, after)
         if self.output.graph.has_calls:
+            self.output.add_size_inputs()
             self.output.graph.output(list(rebuilder.outputs))
             sources = [n.meta["source"] for n in self.output.graph.placeholders]
             first, arguments, needed = gather(sources, self.output.kept_inputs(), self._path, self.name_of)

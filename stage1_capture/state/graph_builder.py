@@ -34,6 +34,8 @@ from stage_contracts.guards import Guard
 from stage_contracts.origin import Origin
 from stage_contracts.sizes import STATIC, SizePolicy
 from stage_contracts.source import Source
+from stage_contracts.symbol_bindings import expression, symbol_bindings
+from stage_contracts.symbolic import SymInt
 
 if TYPE_CHECKING:
     from stage1_capture.variables.base import Variable
@@ -372,6 +374,16 @@ class OutputGraph:
         known = next((n for n in self.graph.placeholders if n.meta["source"] == number.source), None)
         name = _placeholder_name(number.source)
         return known or self.graph.placeholder(name, number.sym, source=number.source)
+
+    def add_size_inputs(self) -> None:
+        """Of a number like `-n` or `n // 2` nobody can tell n: each n that no tensor shows is an input of its own."""
+        given = [node.val for node in self.graph.placeholders]
+        exprs = {expression(number) for number in given if isinstance(number, SymInt)}
+        shown = exprs | {s.symbol for s in symbol_bindings(given)}
+        made_of = {symbol for expr in exprs for symbol in expr.free_symbols}
+        for symbol in sorted((made_of - shown) & self.sizes.sources.keys(), key=str):
+            source = self.sizes.sources[symbol]
+            self.graph.placeholder(_placeholder_name(source), SymInt(symbol, self.sizes), source=source)
 
 
 def is_library(module_globals: dict[str, Any]) -> bool:

@@ -111,8 +111,12 @@ def iota(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
             value = body.emit("index_expr", (start + step * index[0],), between, node.name)
         else:
             place = body.emit("index_expr", (index[0],), between)
-            by = body.emit("constant", (as_python(step, between),), between)
-            origin = body.emit("constant", (as_python(start, between),), between)
+            by, origin = (
+                body.emit("index_expr", (n,), between)
+                if exact and isinstance(n, sympy.Basic)
+                else body.emit("constant", (as_python(n, between),), between)
+                for n in (step, start)
+            )
             scaled = body.emit("mul", (place, by), between)
             value = body.emit("add", (origin, scaled), between, node.name)
         return value if meta.dtype is between else body.emit("cast", (value, meta.dtype), meta.dtype)

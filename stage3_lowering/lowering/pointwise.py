@@ -141,6 +141,8 @@ def _left_to_eager(name: str, compute: DType, operands: list[Any]) -> bool:
         name in _DIVISIONS and not compute.is_floating_point
     ):  # by zero raises: the eager kernel looks at the divisors
         return isinstance(operands[1], (Lazy, sympy.Basic)) or not operands[1]
+    if any(type(operand) is complex for operand in operands):  # to which real numbers are compared
+        return True
     if name == "bitcast":
         return is_half(compute) or is_half(operands[0].meta.dtype)
     narrows = (

@@ -40,6 +40,22 @@ def with_numbers(x):
     return x / x.shape[0] + len(x) * 0.5 - x.numel(), x * (x.shape[1] - 1), x.sum(0) / float(x.numel())
 
 
+def anothers_size(x, y):
+    """The graph has no x, and of n it is only told -n, n // 2 and a difference."""
+    n = x.shape[0]
+    return y[-n:] * 2, y.flatten()[n // 2 :] + 1, F.pad(y.flatten(), (0, 20 - n))
+
+
+def one_for_all(x):
+    """One size where a tuple may be given: for each dimension, or a list of counts."""
+    n, planes = x.shape[0], x[None, None]
+    return (
+        x.repeat_interleave(n, 0),
+        F.conv2d(planes, torch.ones(1, 1, 1, 1), padding=n),
+        F.conv2d(planes[..., :1], torch.ones(1, 1, 1, 1), stride=n),
+    )
+
+
 # name: the function of (s0, s1), the shapes of its arguments, how many compiles are enough
 PROGRAMS = {
     "pointwise": (lambda x, y: (x * y + 1).tanh(), ["bt", "bt"], 1),
@@ -47,6 +63,7 @@ PROGRAMS = {
     "views": (resized, ["bt"], 1),
     "transposed": (lambda x: x.t().contiguous() + x.t(), ["bt"], 1),
     "arange": (lambda x: x + torch.arange(x.shape[1]) - torch.arange(0, x.shape[1], 1), ["bt"], 1),
+    "countdown": (lambda x: x + torch.arange(x.shape[1], 0, -1) + torch.arange(x.shape[0] - 9, x.shape[0] * 9, x.shape[0] + 1)[:1], ["bt"], 3),
     "slices": (halves, ["bt"], 1),
     "cat": (lambda x, y: torch.cat([x, y, x[:, :1]], 1).sum(1), ["bt", "bt"], 2),
     "stack": (lambda x, y: torch.stack([x, y]).permute(1, 2, 0), ["bt", "bt"], 1),
@@ -60,6 +77,9 @@ PROGRAMS = {
     "gather": (lambda x, i: torch.gather(x, 1, i % x.shape[1]) + F.embedding(i, x[:, :1] * 0 + 1)[..., 0] * 0, ["bt", "i"], 2),
     "branch": (branch, ["bt"], 2),
     "numbers": (with_numbers, ["bt"], 1),
+    "another's size": (anothers_size, ["bt", "bt"], 1),
+    "pieces of another's size": (lambda x, y: y.split(max(1, x.shape[1] // 2), 1)[-1] + 1, ["bt", "bt"], 3),
+    "one for all": (one_for_all, ["bt"], 1),
     "normalised": (lambda x: F.layer_norm(x, (x.shape[1],)), ["bt"], 1),
     "cumsum": (lambda x: x.cumsum(1).flip(0), ["bt"], 1),
     "masked": (lambda x: torch.where(x > 0, x, torch.zeros_like(x)).clamp(max=1), ["bt"], 1),
@@ -107,7 +127,7 @@ def test_one_compile_for_all_sizes(name, backend):
     assert len(compiled.entries) <= compiles
 
 
-NEEDS_ELEMENTS = ("causal", "reductions", "softmax", "gather", "slices", "normalised")
+NEEDS_ELEMENTS = ("causal", "reductions", "softmax", "gather", "slices", "normalised", "one for all")
 
 
 @pytest.mark.parametrize("name", [n for n in PROGRAMS if n not in NEEDS_ELEMENTS])

@@ -24,6 +24,8 @@ CALLS = {  # operator, parameter: the call, with x of shape (4, 4)
        "mul maximum minimum div add sub eq ne lt le gt ge fmod remainder floor_divide".split()},
     ("rsub", "other"): lambda x, s: s - x,
     ("rdiv", "other"): lambda x, s: s / x,
+    ("rfloor_divide", "other"): lambda x, s: s // x,
+    ("rremainder", "other"): lambda x, s: s % x,
     ("rpow", "other"): lambda x, s: s**x,
     ("add", "alpha"): lambda x, s: torch.add(x, x.t(), alpha=s),
     ("sub", "alpha"): lambda x, s: torch.sub(x, x.t(), alpha=s),

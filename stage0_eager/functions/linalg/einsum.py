@@ -259,14 +259,20 @@ def inner(input, other):
 
 @operator
 def tensordot(a, b, dims=2):
-    """Sum over the last `dims` of a and the first of b, or over two lists of dims, in order."""
+    """Sum over the last `dims` of a and the first of b, or over two lists of dims, in order. A size of 1 broadcasts."""
     if isinstance(dims, int):
         dims = (tuple(range(a.ndim - dims, a.ndim)), tuple(range(dims)))
     left, right = ([d % x.ndim for d in ds] for x, ds in zip((a, b), dims, strict=True))
     if len(left) != len(right):
         raise RuntimeError("both dimension lists should have same length")
     for i, j in zip(left, right, strict=True):
-        if a.shape[i] != b.shape[j]:
+        if a.shape[i] == b.shape[j]:
+            continue
+        if a.shape[i] == 1:
+            b = c.cast(c.sum(b, (j,), True), b.dtype)
+        elif b.shape[j] == 1:
+            a = c.cast(c.sum(a, (i,), True), a.dtype)
+        else:
             raise RuntimeError(f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and "
                                f"second has size {b.shape[j]} in dim {j}")  # fmt: skip
     rows = [d for d in range(a.ndim) if d not in left]

@@ -21,6 +21,7 @@ from stage0_eager.functions.nn.pooling import (
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage_contracts import dtype as dt
+from stage_contracts.symbolic import SymInt
 
 
 def _output_sizes(name, input, output_size, rank):
@@ -29,7 +30,9 @@ def _output_sizes(name, input, output_size, rank):
             f"{name}(): Expected {rank + 1}D or {rank + 2}D tensor, but got {list(input.shape)}"
         )
     wanted = (
-        (output_size,) * rank if isinstance(output_size, int) or output_size is None else tuple(output_size)
+        (output_size,) * rank
+        if isinstance(output_size, (int, SymInt)) or output_size is None
+        else tuple(output_size)
     )
     if len(wanted) != rank:
         raise RuntimeError(f"{name}(): output_size must be {rank} sizes, got {list(wanted)}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from stage0_eager.functions.in_float32 import in_float32, is_half_on_cpu
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
+from stage_contracts.symbolic import SymInt
 
 
 @operator
@@ -117,7 +118,7 @@ def _pad_by_name(x, weight, name, stride, dilation):
 
 def per_dimension(name, value, rank):
     """A tuple with one number per spatial dimension, from one number, a list of one, or the list itself."""
-    if isinstance(value, int):
+    if isinstance(value, (int, SymInt)):
         return (value,) * rank
     value = tuple(value)
     value = value * rank if len(value) == 1 else value

@@ -11,10 +11,11 @@ import math
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage_contracts.convolution_metas import convolved_size
+from stage_contracts.symbolic import SymInt
 
 
 def _pair(name, value):
-    value = (value, value) if isinstance(value, int) else tuple(value)
+    value = (value, value) if isinstance(value, (int, SymInt)) else tuple(value)
     if len(value) != 2:
         raise RuntimeError(f"It is expected {name} equals to 2, but got size {len(value)}")
     return value

@@ -26,7 +26,7 @@ from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage_contracts import dtype as dt
 from stage_contracts.breaks import Unsupported
-from stage_contracts.core_metas import broadcast_shapes, promoted_dtype
+from stage_contracts.core_metas import broadcast_shapes, promoted_dtype, wrap_dim
 from stage_contracts.half_numbers import HALVES
 from stage_contracts.messages import say
 
@@ -180,14 +180,11 @@ def _squared_near(input, target, delta):
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """x1 . x2 / (max(|x1|, eps) * max(|x2|, eps)) along dim; shapes broadcast."""
     x1, x2 = promoted(x1, x2)
-    d = dim % max(x1.ndim, x2.ndim) - max(x1.ndim, x2.ndim)
-    if x1.shape != x2.shape:  # the norms are those of the broadcast vectors
-        shape = broadcast_shapes(tuple(x1.shape), tuple(x2.shape))
-        x1, x2 = c.expand(x1, shape), c.expand(x2, shape)
+    shape = broadcast_shapes(x1.shape, x2.shape)  # first: the norm of what is repeated counts it as often
+    x1, x2, d = c.expand(x1, shape), c.expand(x2, shape), wrap_dim(dim, len(shape))
     one = c.div(x1, c.maximum(vector_norm(x1, 2, d, True), eps))
     two = c.div(x2, c.maximum(vector_norm(x2, 2, d, True), eps))
-    product = c.mul(one, two)
-    return c.sum(product, (d % product.ndim,), False)
+    return c.sum(c.mul(one, two), (d,), False)
 
 
 @operator

@@ -14,6 +14,7 @@ from stage0_eager.derivatives.rules import zeros
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage_contracts import dtype as dt
+from stage_contracts.symbolic import SymInt
 
 # ---- geometry ---------------------------------------------------------------------------------------------------
 
@@ -39,7 +40,7 @@ def window_numbers(name, rank, kernel_size, stride, padding, dilation=1):
 
 
 def _numbers(name, what, value, rank):
-    if isinstance(value, int):
+    if isinstance(value, (int, SymInt)):
         return (value,) * rank
     value = tuple(value)
     if len(value) not in (1, rank):

@@ -226,6 +226,7 @@ layer(
     S(T(2, 3, 4), T(3, 4), dim=-1),
     S(T(3, 4), T(3, 1), 0),
     S(T(3, 4), T(3, 1), 1),
+    S(T(), T(3, 4), 0),
     invalid=refuses(RuntimeError, "must match", T(2, 3), T(2, 4)),
 )
 layer("cosine_embedding_loss", lambda a, b, y, margin=0.0, reduction="mean": reduced(np.where(y == 1, 1 - cosine(a, b, -1), np.maximum(0, cosine(a, b, -1) - margin)), reduction), S(T(3, 4), T(3, 4), signs(3)),

@@ -246,6 +246,8 @@ _TAKES_NUMBERS = set(BINARY) - {"maximum", "minimum", "fmax", "fmin", "atan2", "
 
 for _name, (_function, _dtypes, _a, _b) in BINARY.items():
     _number = [S(T(3, 4, **_a), 2)] if _name in _TAKES_NUMBERS else []
+    if _D.items() <= _b.items():
+        _number.append(S(T(0, 3, **_a), 0))  # of no elements none is divided by zero
     if _name in ("atan2", "copysign", "xlogy", "xlog1py", "ldexp"):
         _function = counted(_function)
     declare(
@@ -304,6 +306,22 @@ declare("rdiv", lambda x, y: np.true_divide(y, x), S(T(3, 4, low=0.5), T(3, 4)),
         dtypes=NUMBERS, elementwise=True, torch=lambda x, y: y / x, invalid=(SHAPES,))  # fmt: skip
 declare("rpow", lambda x, y: np.power(float(y) if x.dtype.kind == "f" else y, x), S(T(3, 4, ints=(0, 4)), 2), S(T(2, 0), 3),
         elementwise=True, torch=lambda x, y: y**x, invalid=(Invalid(S("text", "text"), TypeError),))  # fmt: skip
+
+for _name, _function, _law, _dtypes in (
+    ("rfloor_divide", lambda x, y: floor_divide(y, x), {"low": 0.5, **_D}, NUMBERS),
+    ("rremainder", lambda x, y: np.remainder(y, x), {"low": 0.5, **_D}, NUMBERS),
+    ("rleft_shift", lambda x, y: shift(np.left_shift)(np.asarray(y, x.dtype), x), {"ints": (0, 6)}, INTEGERS),
+    (
+        "rright_shift",
+        lambda x, y: shift(np.right_shift)(np.asarray(y, x.dtype), x),
+        {"ints": (0, 6)},
+        INTEGERS,
+    ),
+):
+    _python = {"rfloor_divide": lambda x, y: y // x, "rremainder": lambda x, y: y % x,
+               "rleft_shift": lambda x, y: y << x, "rright_shift": lambda x, y: y >> x}[_name]  # fmt: skip
+    declare(_name, _function, S(T(3, 4, **_law), T(3, 4)), S(T(3, 4, **_law), 3), S(T(0, 3, **_law), T(3)), dtypes=_dtypes,
+            elementwise=True, torch=_python, invalid=(SHAPES_OF_INTEGERS if _dtypes is INTEGERS else SHAPES,))  # fmt: skip
 
 # ---- three operands, bounds, casts -----------------------------------------------------------------------------
 

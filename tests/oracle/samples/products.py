@@ -95,12 +95,27 @@ product(
     edges=False,
     invalid=(Invalid(S(T(2, 3), 2), RuntimeError),),
 )
+
+
+def tensordot(a, b, dims=2):
+    """Beside a dimension of size 1 another one is summed, whatever its size."""
+    left, right = (range(a.ndim - dims, a.ndim), range(dims)) if isinstance(dims, int) else dims
+    for i, j in zip(left, right, strict=True):
+        if a.shape[i] == 1 != b.shape[j]:
+            b = b.sum(j, keepdims=True, dtype=b.dtype)
+        elif b.shape[j] == 1 != a.shape[i]:
+            a = a.sum(i, keepdims=True, dtype=a.dtype)
+    return np.tensordot(a, b, dims)
+
+
 product(
     "tensordot",
-    lambda a, b, dims=2: np.tensordot(a, b, dims),
+    tensordot,
     S(T(2, 3, 4), T(3, 4, 2)),
     S(T(2, 3), T(4, 3), ([1], [1])),
     S(T(2), T(3), 0),
+    S(T(2, 1), T(3, 4), 1),
+    S(T(2, 3), T(1, 4), 1),
     dtypes=NUMBERS,
     invalid=(Invalid(S(T(2, 3), T(4, 5), 1), RuntimeError),),
 )

@@ -215,9 +215,9 @@ declare(
 )
 declare("dist", lambda x, y, p=2: power_norm(x - y, p), S(T(3, 4), T(3, 4)), S(T(3, 4), T(4), 1), S(T(3, 4), T(3, 4), np.inf), S(T(3, 4), T(3, 4), 3), units=16,
         edges=False, invalid=(Invalid(S(T(2), T(3)), RuntimeError, "must match"),))  # fmt: skip
-declare("cov", lambda x, correction=1: np.cov(x, ddof=correction), S(T(3, 5)), S(T(3, 5), correction=0), S(T(5)), units=16, edges=False,
+declare("cov", lambda x, correction=1: np.cov(x, ddof=correction), S(T(3, 5)), S(T(3, 5), correction=0), S(T(5)), S(T(1, 5)), units=16, edges=False,
         dtypes=FLOATS, invalid=(Invalid(S(T(2, 2, 2)), RuntimeError, "two or fewer"),))  # fmt: skip
-declare("corrcoef", np.corrcoef, S(T(3, 5)), S(T(5)), units=64, edges=False, dtypes=WIDE, invalid=(Invalid(S(T(2, 2, 2)), RuntimeError, "two or fewer"),),
+declare("corrcoef", np.corrcoef, S(T(3, 5)), S(T(5)), S(T(1, 5)), units=64, edges=False, dtypes=WIDE, invalid=(Invalid(S(T(2, 2, 2)), RuntimeError, "two or fewer"),),
         exceptions={"second derivative": "the diagonal is clamped at 1, where rounding decides the side"})  # fmt: skip
 
 # ---- neighbours along a dimension ------------------------------------------------------------------------------
