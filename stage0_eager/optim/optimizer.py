@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from stage0_eager.functions import creation
+from stage0_eager.nn.module import Parameter
 from stage0_eager.state import enable_grad, no_grad
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
@@ -66,7 +67,7 @@ def keep(state: dict[str, Any], **new: Tensor | None) -> None:
 def _check_parameter(p: Any) -> None:
     if not isinstance(p, Tensor):
         raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}")
-    if not (p.is_leaf or p.retains_grad):
+    if not (isinstance(p, Parameter) or p.is_leaf or p.retains_grad):  # a parameter always is a leaf
         raise ValueError("can't optimize a non-leaf Tensor: it was computed, and its gradient is not kept")
 
 
