@@ -67,7 +67,9 @@ def keep(state: dict[str, Any], **new: Tensor | None) -> None:
 def _check_parameter(p: Any) -> None:
     if not isinstance(p, Tensor):
         raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}")
-    if not (isinstance(p, Parameter) or p.is_leaf or p.retains_grad):  # a parameter always is a leaf
+    if isinstance(p, Parameter) or not p.requires_grad:  # which always is a leaf, as compiled code knows
+        return
+    if not (p.is_leaf or p.retains_grad):
         raise ValueError("can't optimize a non-leaf Tensor: it was computed, and its gradient is not kept")
 
 
