@@ -17,7 +17,8 @@ from stage0_eager.state import STATE, settle
 from stage0_eager.table.registry import TABLE
 from stage0_eager.tensor import Tensor, up_to_date
 from stage_contracts.layouts import is_dense
-from stage_contracts.symbolic import same_shape
+from stage_contracts.memory_format import inverse
+from stage_contracts.symbolic import hinted, same_shape
 from stage_contracts.tensor_meta import TensorMeta
 
 
@@ -46,9 +47,11 @@ def accumulate(
     """Add to `.grad` of every leaf that `tensors` depend on, or of `inputs` only.
 
     This happens in place, so other references to the gradient see the sum. With create_graph, the sum is a new tensor.
+    A new `.grad` lies in memory as its leaf does, as torch's "gradient layout contract" says.
     """
     found = walk(tensors, gradients, retain_graph, create_graph, inputs).values()
-    fresh = own_memory((g for leaf, g in found if leaf.grad is None), gradients, create_graph)
+    first = (laid_out_as(leaf, g, create_graph) for leaf, g in found if leaf.grad is None)
+    fresh = own_memory(first, gradients, create_graph)
     if gradients is not None:  # a gradient may be a .grad, which will be written
         fresh = iter(list(fresh))
     for leaf, g in found:
@@ -79,9 +82,31 @@ def own_memory(
         yield g if g._view is None or g.requires_grad else Tensor(g._data)
 
 
-def _is_dense(tensor: Tensor) -> bool:
+def laid_out_as(leaf: Tensor, g: Tensor, create_graph: bool) -> Tensor:
+    """The gradient with the leaf's strides, or by rows where the leaf has gaps. Itself where it has them already."""
+    if _is_by_rows(g) and _is_by_rows(leaf):
+        return g
+    dense = is_dense(leaf.shape, leaf.stride())
+    order = _order_in_memory(leaf) if dense else tuple(range(leaf.ndim))
+    turned = _under(create_graph, "permute", g, order)
+    if turned.meta.is_contiguous:
+        return g
+    return _under(create_graph, "permute", _under(create_graph, "contiguous", turned), inverse(order))
+
+
+def _order_in_memory(tensor: Tensor) -> tuple[int, ...]:
+    """The dimensions, the one with the largest stride first; of equal ones, of size 1, as they are."""
+    steps = [hinted(stride) for stride in tensor.stride()]
+    return tuple(sorted(range(tensor.ndim), key=lambda d: -steps[d]))
+
+
+def _is_by_rows(tensor: Tensor) -> bool:
     flags = getattr(tensor._data, "flags", None)  # the fast way; a traced array has no flags
-    return (flags is not None and flags.c_contiguous) or is_dense(tensor.shape, tensor.stride())
+    return flags is not None and flags.c_contiguous
+
+
+def _is_dense(tensor: Tensor) -> bool:
+    return _is_by_rows(tensor) or is_dense(tensor.shape, tensor.stride())
 
 
 def _under(create_graph: bool, name: str, *args: Any) -> Tensor:

@@ -433,9 +433,21 @@ def transpose_last(x: Any) -> Any:
     return c.permute(x, tuple(dims))
 
 
+def _product_like(operand: Any, left: Any, right: Any) -> Any:
+    """left @ right, by columns in memory where the matrix whose gradient it is lies so: the gradient of a weight that
+    was turned, as a linear layer does, then lies as the weight. As in torch's mm_mat2_backward."""
+    if operand.ndim == 2 and _is_one(operand.strides[0]) and not _is_one(operand.strides[1]):
+        return transpose_last(c.matmul(transpose_last(right), transpose_last(left)))
+    return c.matmul(left, right)
+
+
+def _is_one(stride: Any) -> bool:
+    return isinstance(stride, int) and stride == 1  # what is open is left open
+
+
 c.matmul.derivative(
-    input=lambda g, other, input_meta: fit(c.matmul(g, transpose_last(other)), input_meta),
-    other=lambda g, input, other_meta: fit(c.matmul(transpose_last(input), g), other_meta),
+    input=lambda g, other, input_meta: fit(_product_like(input_meta, g, transpose_last(other)), input_meta),
+    other=lambda g, input, other_meta: fit(_product_like(other_meta, transpose_last(input), g), other_meta),
 )
 c.copy_.derivative(input=lambda g, input_meta: zeros(input_meta), src=lambda g, src_meta: fit(g, src_meta))
 c.clone.derivative(input=lambda g: g)
