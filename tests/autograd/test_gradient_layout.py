@@ -5,9 +5,9 @@ raised: the gradient of what was turned came turned.
 """
 
 import pytest
+from cutaway.nn import functional as F
 
 import cutaway
-from cutaway.nn import functional as F
 
 LEAVES = {  # how a leaf is made, and the strides of its gradient
     "by rows": (lambda: cutaway.randn(3, 4), (4, 1)),
