@@ -205,8 +205,8 @@ def argmin(input, dim=None, keepdim=False):
 def _place(of, input, dim, keepdim):
     if dim is not None:
         return of(input, wrap_dim(dim, input.ndim), keepdim)
-    place = of(c.reshape(input, (input.numel(),)), 0, False)
-    return c.reshape(place, (1,) * input.ndim) if keepdim else place
+    around = (1,) * (input.ndim - 1) if keepdim else ()
+    return of(c.reshape(input, (*around, input.numel())), len(around), keepdim and input.ndim > 0)
 
 
 @method

@@ -181,7 +181,7 @@ def _as_rows(x):
 
 _STEP = Operator("linear", "", body=_linear).derivative(
     input=lambda g, weight: matmul(g, weight),
-    weight=lambda g, input: transpose_last(c.matmul(transpose_last(_as_rows(input)), _as_rows(g))),
+    weight=lambda g, input: c.matmul(transpose_last(_as_rows(g)), _as_rows(input)),
     bias=lambda g: c.sum(_as_rows(g), (0,), False),
 )
 
