@@ -7,6 +7,7 @@ backward graph, and with create_graph the pass itself can be differentiated.
 from __future__ import annotations
 
 import heapq
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -124,9 +125,20 @@ def grad(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool = False,
 ) -> tuple:
-    """Gradients of `outputs` with respect to `inputs`, as torch.autograd.grad. It does not change `.grad`."""
+    """Gradients of `outputs` with respect to `inputs`, as torch.autograd.grad. It does not change `.grad`.
+
+    only_inputs: always so; torch still takes it, and many programs give it.
+    """
+    if not only_inputs:
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for "
+            "other parts of the graph, please use torch.autograd.backward.",
+            FutureWarning,
+            stacklevel=2,
+        )
     outputs = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     grad_outputs = (grad_outputs,) if isinstance(grad_outputs, Tensor) else grad_outputs

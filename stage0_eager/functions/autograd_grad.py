@@ -25,7 +25,9 @@ def autograd_grad(
 
     for_leaves: as backward leaves them in `.grad`, each in memory of its own.
     """
-    found = backward_pass.grad(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused)
+    found = backward_pass.grad(
+        outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused=allow_unused
+    )
     if for_leaves:
         found = tuple(backward_pass.own_memory(found, grad_outputs, create_graph))
     # under a Tracer the walk leaves ordinary nodes, through which a later derivative would flow

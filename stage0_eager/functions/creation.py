@@ -158,22 +158,45 @@ def _needs_tensor(name: str, input: Any) -> None:
         raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}")
 
 
-def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+def _like(out: Tensor, memory_format: Any, requires_grad: bool) -> Tensor:
+    """What a function made in the likeness of a tensor, laid out as asked (channels_last), maybe as a leaf."""
+    if memory_format is not None and memory_format.name != "preserve_format":
+        out = out.contiguous(memory_format=memory_format)
+    return out.requires_grad_() if requires_grad else out
+
+
+def full_like(
+    input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
+    memory_format: Any = None,
+) -> Tensor:  # fmt: skip
     _needs_tensor("full_like", input)
-    return full(input.shape, fill_value, dtype=dtype or input.dtype, device=device or input.device)
+    out = full(input.shape, fill_value, dtype=dtype or input.dtype, device=device or input.device)
+    return _like(out, memory_format, requires_grad)
 
 
-def zeros_like(input: Tensor, *, dtype: Any = None, device: Any = None) -> Tensor:
-    return full_like(input, 0, dtype=dtype, device=device)
+def zeros_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
+) -> Tensor:  # fmt: skip
+    return full_like(
+        input, 0, dtype=dtype, device=device, requires_grad=requires_grad, memory_format=memory_format
+    )
 
 
-def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None) -> Tensor:
-    return full_like(input, 1, dtype=dtype, device=device)
+def ones_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
+) -> Tensor:  # fmt: skip
+    return full_like(
+        input, 1, dtype=dtype, device=device, requires_grad=requires_grad, memory_format=memory_format
+    )
 
 
-def empty_like(input: Tensor, *, dtype: Any = None, device: Any = None) -> Tensor:
+def empty_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: Any = None
+) -> Tensor:  # fmt: skip
     """Zeros, as `empty`."""
-    return zeros_like(input, dtype=dtype, device=device)
+    return zeros_like(
+        input, dtype=dtype, device=device, requires_grad=requires_grad, memory_format=memory_format
+    )
 
 
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None) -> Tensor:
@@ -207,14 +230,16 @@ def randn(*size, dtype=None, device=None, generator=None, requires_grad=False):
     return _random(random_module.randn_of_shape, size, dtype, device, generator, requires_grad)
 
 
-def rand_like(input, *, dtype=None, device=None):
+def rand_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None):
     _needs_tensor("rand_like", input)
-    return rand(input.shape, dtype=dtype or input.dtype, device=device or input.device)
+    out = rand(input.shape, dtype=dtype or input.dtype, device=device or input.device)
+    return _like(out, memory_format, requires_grad)
 
 
-def randn_like(input, *, dtype=None, device=None):
+def randn_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None):
     _needs_tensor("randn_like", input)
-    return randn(input.shape, dtype=dtype or input.dtype, device=device or input.device)
+    out = randn(input.shape, dtype=dtype or input.dtype, device=device or input.device)
+    return _like(out, memory_format, requires_grad)
 
 
 def randint(low, high=None, size=None, *, dtype=dt.int64, device=None, generator=None):

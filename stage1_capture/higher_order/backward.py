@@ -31,7 +31,7 @@ from stage_contracts.graph import Node
 from stage_contracts.source import AttrSource, RegisteredSource
 
 OPERATOR = TABLE["cutaway.autograd_grad"]
-FALSE = ConstantVariable(False)
+FALSE, TRUE = ConstantVariable(False), ConstantVariable(True)
 
 
 @builtin(backward_pass.grad)
@@ -42,8 +42,11 @@ def grad_(
     grad_outputs: Variable = NONE,
     retain_graph: Variable = NONE,
     create_graph: Variable = FALSE,
+    only_inputs: Variable = TRUE,
     allow_unused: Variable = FALSE,
 ) -> Variable:
+    if not tx.constant(only_inputs, "only_inputs"):
+        tx.unsupported("GB0024", "autograd.grad warns of only_inputs=False")
     roots, wanted = _tensors(tx, outputs), _tensors(tx, inputs)
     seeds = _seeds(tx, grad_outputs)
     creates, keeps = _flags(tx, create_graph, retain_graph)

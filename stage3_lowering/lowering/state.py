@@ -37,6 +37,9 @@ using virtual void volatile while xor i0 i1 i2 i3 i4 i5 i6 i7 i8 i9 r0 r1 r2 r3 
 """
 RESERVED = frozenset(_WORDS.split())
 
+# Kernels that look at how their input lies in memory: a contiguous before them is no matter of order alone.
+AS_LAID_OUT = frozenset(("view_as_complex",))
+
 
 class State:
     """One lowering in progress."""
@@ -193,12 +196,16 @@ class State:
 
     def extern(self, node: Node) -> Any:
         """A call of the operator's eager kernel. Views of buffers go to it as views, without a copy."""
+        strict = getattr(node.target, "name", "") in AS_LAID_OUT
 
         def argument(used: Node) -> Any:
             value = self.values[used]
             if not isinstance(value, Lazy):
                 return value
-            return self.shorten(value.ref) if value.ref else self.copy(value, value.meta, used.origins)
+            meta = self.meta(used) if strict else value.meta
+            if value.ref is None or (strict and self._strides(value.ref) != meta.strides):
+                return self.copy(value, meta, used.origins)
+            return self.shorten(value.ref)
 
         args, kwargs = map_args((node.args, node.kwargs), argument)
         args, kwargs = self.sizes.tree(tuple(args)), {k: self.sizes.tree(v) for k, v in kwargs.items()}
@@ -212,6 +219,9 @@ class State:
         self.nodes.append(ExternCall(names, target, args, kwargs, node.origins))
         results = tuple(strided(n, self.buffers[n], self.buffers[n].strides) for n in names)
         return results if several else results[0]
+
+    def _strides(self, ref: BufferRef) -> Any:
+        return self.buffers[ref.name].strides if ref.shape is None else ref.strides
 
     def shorten(self, ref: BufferRef) -> BufferRef:
         """A reference to the whole buffer, as the name alone."""

@@ -12,7 +12,7 @@ from cutaway import autograd
 
 def gradient_penalty(x, w):
     h = cutaway.softmax(cutaway.tanh(x * w), 0)
-    (d,) = autograd.grad(h.pow(2).sum(), w, create_graph=True)
+    (d,) = autograd.grad(h.pow(2).sum(), w, create_graph=True, only_inputs=True)
     return h.sum() + (d.pow(2).sum() - 1) ** 2
 
 

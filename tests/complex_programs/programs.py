@@ -113,3 +113,16 @@ def eigenvalues(x, y):
         (vectors.abs() ** 2).sum(),
         ct.linalg.eigvals(x.real).prod().real,
     )
+
+
+@program
+def rotary_positions(x, y):
+    """The keys' gradient is a product that lies turned in memory, and is read as complex numbers."""
+    queries, keys = (ct.view_as_real(part).flatten(1)[None, None] for part in (x, x * y))
+    return ct.nn.functional.scaled_dot_product_attention(queries, keys, queries + 1)
+
+
+@program
+def numbers_of_what_is_turned(x, y):
+    product = (x.real @ y.imag)[:2]
+    return ct.view_as_complex(product.T.contiguous()), ct.view_as_complex((x.real * 2).T[:, :2].contiguous())

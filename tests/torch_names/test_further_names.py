@@ -312,3 +312,30 @@ def test_memory_formats_and_empty_rows_are_compiled(dynamic):
         for one, wanted in zip(found, program(x), strict=True):
             assert plain(one) == plain(wanted)
         assert found[4].stride() == (60, 1, 15, 3)
+
+
+# ---- made in a tensor's likeness ----------------------------------------------------------------------------------
+
+LIKE = ("zeros_like", "ones_like", "empty_like", "rand_like", "randn_like")
+
+
+@pytest.mark.parametrize("name", LIKE)
+def test_likenesses_are_laid_out_as_asked(name):
+    """Every optimizer that is written for torch makes its state with memory_format=torch.preserve_format."""
+    x = ours.ones(2, 3, 4, 5)
+
+    def program(x):
+        return [getattr(ours, name)(x, memory_format=layout) for layout in layouts]
+
+    layouts = (ours.preserve_format, ours.contiguous_format, ours.channels_last)
+    for outs in (program(x), ours.compile(program, fullgraph=True)(x)):
+        assert [o.stride() for o in outs] == [x.stride(), x.stride(), (60, 1, 15, 3)]
+    leaf = getattr(ours, name)(x, requires_grad=True)
+    assert leaf.is_leaf and leaf.requires_grad
+
+
+def test_grad_takes_only_inputs_as_torch_does():
+    x = ours.ones(2, requires_grad=True)
+    assert ours.autograd.grad((x * x).sum(), x, None, None, False, True)[0].tolist() == [2, 2]
+    with pytest.warns(FutureWarning, match="only_inputs argument is deprecated"):
+        ours.autograd.grad((x * x).sum(), x, only_inputs=False)
