@@ -163,6 +163,12 @@ def _brackets(
 # ---- the whole ---------------------------------------------------------------------------------------------------
 
 
+def _plain_dtypes() -> tuple[dt.DType, ...]:
+    """Those that a text leaves out; of a tensor without numbers only the first."""
+    default = dt.DEFAULT_DTYPE.dtype
+    return default, dt.complex128 if default is dt.float64 else dt.complex64, dt.int64, dt.bool_
+
+
 def _suffixes(tensor: Any) -> list[str]:
     """The parts that print only if they are not the default: device, the size of a tensor without elements or data,
     dtype, tape."""
@@ -173,9 +179,7 @@ def _suffixes(tensor: Any) -> list[str]:
     without_data = tensor.device.type == "meta"
     if (empty and tensor.ndim != 1) or without_data:
         words.append(f"size={tuple(tensor.shape)}")
-    if tensor.dtype not in (
-        (dt.float32,) if empty or without_data else (dt.float32, dt.complex64, dt.int64, dt.bool_)
-    ):
+    if tensor.dtype not in _plain_dtypes()[: 1 if empty or without_data else None]:
         words.append(f"dtype={tensor.dtype!r}")
     if tensor._grad_fn is not None:
         name = repr(tensor._grad_fn).strip("<>")
