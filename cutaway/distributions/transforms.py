@@ -6,6 +6,7 @@ Input: tensors. `t(x)`, `t.inv(y)`, `t.log_abs_det_jacobian(x, y)`; the last dim
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -19,9 +20,14 @@ F = cutaway.nn.functional
 
 
 class Transform:
-    """Base class: `_call`, `_inverse` and log_abs_det_jacobian are the formulas; `sign` is that of the slope."""
+    """Base class: `_call`, `_inverse` and log_abs_det_jacobian are the formulas; `sign` is that of the slope.
+
+    With cache_size=1 the last x and y are kept: the inverse of the last y is that x itself, and not what the formula
+    makes of a y that was rounded.
+    """
 
     bijective = False
+    _cached: tuple[Any, Any] = (None, None)
     domain: Any = constraints.real
     codomain: Any = constraints.real
 
@@ -43,10 +49,17 @@ class Transform:
         return _Inverse(self)
 
     def __call__(self, x: Tensor) -> Tensor:
-        return self._call(x)
+        last, result = self._cached
+        return result if last is not None and x is last else self._keep(x, self._call(x))[1]
 
     def _inv_call(self, y: Tensor) -> Tensor:
-        return self._inverse(y)
+        result, last = self._cached
+        return result if last is not None and y is last else self._keep(self._inverse(y), y)[0]
+
+    def _keep(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        if self._cache_size:
+            self._cached = x, y
+        return x, y
 
     def _call(self, x: Tensor) -> Tensor:
         raise NotImplementedError
@@ -59,7 +72,11 @@ class Transform:
         raise NotImplementedError(f"{type(self).__name__} has no log_abs_det_jacobian")
 
     def with_cache(self, cache_size: int = 1) -> Transform:
-        return self
+        if self._cache_size == cache_size:
+            return self
+        new = copy.copy(self)
+        new._cache_size, new._cached = cache_size, (None, None)
+        return new
 
     def forward_shape(self, shape: Any) -> tuple:
         return tuple(shape)
@@ -71,7 +88,7 @@ class Transform:
         return type(self) is type(other) and not self._parts() and not other._parts()
 
     def _parts(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k != "_cache_size"}
+        return {k: v for k, v in self.__dict__.items() if k not in ("_cache_size", "_cached")}
 
     __hash__ = object.__hash__
 
@@ -133,7 +150,7 @@ class ComposeTransform(Transform):
 
     def __init__(self, parts: Sequence[Transform], cache_size: int = 0) -> None:
         super().__init__(cache_size)
-        self.parts = list(parts)
+        self.parts = [part.with_cache(cache_size) for part in parts] if cache_size else list(parts)
 
     @property
     def bijective(self) -> bool:  # type: ignore[override]
@@ -180,8 +197,8 @@ class ComposeTransform(Transform):
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         total: Any = cutaway.zeros_like(x) if not self.parts else 0.0
         dims = self.domain.event_dim
-        for part in self.parts:
-            after = part(x)
+        for i, part in enumerate(self.parts):
+            after = y if i == len(self.parts) - 1 else part(x)
             total = total + sum_rightmost(part.log_abs_det_jacobian(x, after), dims - part.domain.event_dim)
             dims += part.codomain.event_dim - part.domain.event_dim
             x = after
@@ -203,10 +220,16 @@ class ComposeTransform(Transform):
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
-        return f"ComposeTransform({self.parts})"
+        parts = ",\n    ".join(map(repr, self.parts))
+        return f"ComposeTransform(\n    {parts}\n)"
 
 
 identity_transform = ComposeTransform([])
+
+
+def _check_dims(x: Tensor, constraint: Any) -> None:
+    if x.ndim < constraint.event_dim:
+        raise ValueError("Too few dimensions on input")
 
 
 class IndependentTransform(Transform):
@@ -216,7 +239,8 @@ class IndependentTransform(Transform):
         self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0
     ) -> None:
         super().__init__(cache_size)
-        self.base_transform, self.reinterpreted_batch_ndims = base_transform, reinterpreted_batch_ndims
+        self.base_transform = base_transform.with_cache(cache_size)
+        self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
         self.bijective = base_transform.bijective
         self.domain = constraints.independent(base_transform.domain, reinterpreted_batch_ndims)
         self.codomain = constraints.independent(base_transform.codomain, reinterpreted_batch_ndims)
@@ -226,13 +250,18 @@ class IndependentTransform(Transform):
         return self.base_transform.sign
 
     def _call(self, x: Tensor) -> Tensor:
+        _check_dims(x, self.domain)
         return self.base_transform(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
+        _check_dims(y, self.codomain)
         return self.base_transform.inv(y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
+
+    def __repr__(self) -> str:
+        return f"IndependentTransform({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
 
 
 class ReshapeTransform(Transform):
@@ -301,12 +330,17 @@ class PowerTransform(Transform):
     __hash__ = object.__hash__
 
 
+def _clipped_sigmoid(x: Tensor) -> Tensor:
+    """A share that is neither 0 nor 1, whatever x is."""
+    info = cutaway.finfo(x.dtype)
+    return cutaway.sigmoid(x).clamp(min=info.tiny, max=1.0 - info.eps)
+
+
 class SigmoidTransform(Transform):
     codomain, bijective, sign = constraints.unit_interval, True, +1
 
     def _call(self, x: Tensor) -> Tensor:
-        info = cutaway.finfo(x.dtype)
-        return cutaway.sigmoid(x).clamp(min=info.tiny, max=1.0 - info.eps)
+        return _clipped_sigmoid(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
         info = cutaway.finfo(y.dtype)
@@ -375,8 +409,9 @@ class AffineTransform(Transform):
         return (y - self.loc) / self.scale
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        slope = cutaway.abs(cutaway.as_tensor(self.scale, dtype=x.dtype)).log()
-        return sum_rightmost(cutaway.broadcast_tensors(slope, x)[0], self._event_dim)
+        if not isinstance(self.scale, Tensor):
+            return sum_rightmost(cutaway.full_like(x, math.log(abs(self.scale))), self._event_dim)
+        return sum_rightmost(cutaway.broadcast_tensors(self.scale.abs().log(), x)[0], self._event_dim)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, AffineTransform):
@@ -403,7 +438,7 @@ class StickBreakingTransform(Transform):
     domain, codomain, bijective = constraints.real_vector, constraints.simplex, True
 
     def _call(self, x: Tensor) -> Tensor:
-        z = cutaway.sigmoid(x - self._offset(x))
+        z = _clipped_sigmoid(x - self._offset(x))
         left = (1 - z).cumprod(-1)
         return F.pad(z, (0, 1), value=1.0) * F.pad(left, (1, 0), value=1.0)
 
