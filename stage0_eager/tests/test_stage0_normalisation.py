@@ -214,3 +214,13 @@ def test_gradients_are_clipped_by_every_norm(norm_type):
         seen.append([norm.numpy(), *(p.grad.numpy() for p in parameters)])
     for mine, theirs in zip(seen[1], seen[0], strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+
+
+def test_an_old_file_has_no_count_of_batches():
+    layer = nn.BatchNorm1d(3)
+    state = layer.state_dict()
+    assert state._metadata[""] == {"version": 2}
+    del state["num_batches_tracked"]
+    assert nn.BatchNorm1d(3).load_state_dict(dict(state)).missing_keys == []
+    with pytest.raises(RuntimeError, match="num_batches_tracked"):  # of a file of version 2 it is missing
+        layer.load_state_dict(state)
