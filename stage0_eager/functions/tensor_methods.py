@@ -227,21 +227,5 @@ _ARITHMETIC = {
     "__rmod__": pointwise.rremainder, "__rlshift__": pointwise.rleft_shift, "__rrshift__": pointwise.rright_shift,
 }  # fmt: skip
 
-_WITH_A_NUMBER_ON_THE_LEFT = {
-    "__rfloordiv__": pointwise.floor_divide, "__rmod__": pointwise.remainder,
-    "__rlshift__": pointwise.bitwise_left_shift, "__rrshift__": pointwise.bitwise_right_shift,
-}  # fmt: skip
-
-
-def _reflected(name: str, op: Any) -> Any:
-    def method(self, other):  # type: ignore[misc]
-        return op(other, self) if isinstance(other, _OPERANDS) else NotImplemented
-
-    method.__name__, method.__doc__ = name, op.__doc__
-    return method
-
-
-for _name, _op in _WITH_A_NUMBER_ON_THE_LEFT.items():
-    setattr(Tensor, _name, _reflected(_name, _op))
 for _name, _op in _ARITHMETIC.items():  # names that nobody completes or looks for; the table above has them
     setattr(Tensor, _name, _special_method(_name, _op))
