@@ -1,6 +1,6 @@
 """Batches of a data set, by torch.utils.data's names: Dataset, TensorDataset, Subset, random_split, DataLoader.
 
-Input: anything with __getitem__ and __len__, or an IterableDataset; samplers.py gives orders. Everything happens in the
+Input: anything with __getitem__ and __len__, or an IterableDataset; samplers.py gives orders, collate.py batches. Everything happens in the
 calling thread; the order of a shuffled loader comes from the generator, so that a seed fixes it.
 """
 
@@ -244,7 +244,7 @@ class DataLoader:
             raise ValueError(f"{name} attribute should not be set after DataLoader is initialized")
         super().__setattr__(name, value)
 
-    def _order(self, shuffle: bool | None, generator: Generator | None) -> Sampler:
+    def _order(self, shuffle: bool | None, generator: Generator | None) -> Any:
         if self._over:
             return _Endless()
         return (
