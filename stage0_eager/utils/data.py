@@ -1,7 +1,7 @@
 """Batches of a data set, by torch.utils.data's names: Dataset, TensorDataset, Subset, random_split, DataLoader.
 
 Input: anything with __getitem__ and __len__, or an IterableDataset; samplers.py gives orders, collate.py batches.
-Everything happens in the calling thread; the order of a shuffled loader comes from the generator, so that a seed fixes it.
+Everything happens in the calling thread. A shuffled order comes from the generator, so that a seed fixes it.
 """
 
 from __future__ import annotations
