@@ -163,6 +163,12 @@ def _brackets(
 # ---- the whole ---------------------------------------------------------------------------------------------------
 
 
+def _plain_dtypes() -> tuple[dt.DType, ...]:
+    """Those that a text leaves out; of a tensor without numbers only the first."""
+    default = dt.DEFAULT_DTYPE.dtype
+    return default, dt.complex128 if default is dt.float64 else dt.complex64, dt.int64, dt.bool_
+
+
 def _suffixes(tensor: Any) -> list[str]:
     """The parts that print only if they are not the default: device, the size of a tensor without elements or data,
     dtype, tape."""
@@ -170,9 +176,10 @@ def _suffixes(tensor: Any) -> list[str]:
     if not tensor.is_cpu:
         words.append(f"device='{tensor.device}'")
     empty = tensor.numel() == 0
-    if (empty and tensor.ndim != 1) or tensor.device.type == "meta":
+    without_data = tensor.device.type == "meta"
+    if (empty and tensor.ndim != 1) or without_data:
         words.append(f"size={tuple(tensor.shape)}")
-    if tensor.dtype not in ((dt.float32,) if empty else (dt.float32, dt.complex64, dt.int64, dt.bool_)):
+    if tensor.dtype not in _plain_dtypes()[: 1 if empty or without_data else None]:
         words.append(f"dtype={tensor.dtype!r}")
     if tensor._grad_fn is not None:
         name = repr(tensor._grad_fn).strip("<>")
@@ -185,16 +192,7 @@ def _suffixes(tensor: Any) -> list[str]:
 def tensor_text(tensor: Any) -> str:
     """`tensor([1., 2.], dtype=..., requires_grad=True)`; parts with their default values are left out."""
     options, prefix = _OPTIONS[0], "tensor("
-    if tensor.device.type == "meta":
-        return f"{prefix}..., {', '.join(_suffixes(tensor))})"
-    array = arrays.move(tensor._data, arrays.CPU)
-    if tensor.dtype.is_floating_point:
-        array = array.astype(np.float64)
-    if tensor.dtype.is_complex:
-        array = array.astype(np.complex128)
-    edge = options.edgeitems if array.size > options.threshold else None
-    width, write = _number_format(array if edge is None else _edges(array, edge), options)
-    body = "[]" if not array.size else _brackets(array, len(prefix), edge, width, write, options)
+    body = "..." if tensor.device.type == "meta" else _body(tensor, len(prefix), options)
     text = prefix + body
     column = len(text) - text.rfind("\n") + 1
     for suffix in _suffixes(tensor):
@@ -205,3 +203,15 @@ def tensor_text(tensor: Any) -> str:
             text += ", " + suffix
             column += len(suffix) + 2
     return text + ")"
+
+
+def _body(tensor: Any, indent: int, options: Options) -> str:
+    """The numbers in their brackets."""
+    array = arrays.move(tensor._data, arrays.CPU)
+    if tensor.dtype.is_floating_point:
+        array = array.astype(np.float64)
+    if tensor.dtype.is_complex:
+        array = array.astype(np.complex128)
+    edge = options.edgeitems if array.size > options.threshold else None
+    width, write = _number_format(array if edge is None else _edges(array, edge), options)
+    return _brackets(array, indent, edge, width, write, options) if array.size else "[]"

@@ -272,11 +272,12 @@ class _Unpickler(_PythonUnpickler):
             )
         if name not in self._made:
             code = kind.dtype.numpy if kind.dtype else np.dtype(np.uint8)
-            data = np.frombuffer(bytearray(self._records.read(name)), np.uint8)
+            data = np.frombuffer(self._records.read(name), np.uint8)
             if self._records.order == ">":
                 number = width // 2 if code.kind == "c" else width
                 data = data.reshape(-1, number)[:, ::-1].reshape(-1)
-            self._made[name] = _Storage(np.ascontiguousarray(data).view(code), kind.dtype)
+            own = np.ascontiguousarray(data).view(code).copy()  # views of it are saved as one storage again
+            self._made[name] = _Storage(own, kind.dtype)
         made = self._made[name]
         if made.dtype is not kind.dtype:
             raise FormatError(f"{name} is a storage of two dtypes")

@@ -14,118 +14,9 @@ import cutaway
 from cutaway import Tensor
 from cutaway.distributions import constraints
 from cutaway.distributions.distribution import broadcast_all, sum_rightmost
+from cutaway.distributions.transform import Transform
 
 F = cutaway.nn.functional
-
-
-class Transform:
-    """Base class: `_call`, `_inverse` and log_abs_det_jacobian are the formulas; `sign` is that of the slope."""
-
-    bijective = False
-    domain: Any = constraints.real
-    codomain: Any = constraints.real
-
-    @property
-    def sign(self) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} does not rise or fall everywhere")
-
-    def __init__(self, cache_size: int = 0) -> None:
-        if cache_size not in (0, 1):
-            raise ValueError("cache_size must be 0 or 1")
-        self._cache_size = cache_size
-
-    @property
-    def event_dim(self) -> int:
-        return self.domain.event_dim
-
-    @property
-    def inv(self) -> Transform:
-        return _Inverse(self)
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return self._call(x)
-
-    def _inv_call(self, y: Tensor) -> Tensor:
-        return self._inverse(y)
-
-    def _call(self, x: Tensor) -> Tensor:
-        raise NotImplementedError
-
-    def _inverse(self, y: Tensor) -> Tensor:
-        raise NotImplementedError(f"{type(self).__name__} has no inverse")
-
-    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """log |dy/dx|, over the dimensions that belong together."""
-        raise NotImplementedError(f"{type(self).__name__} has no log_abs_det_jacobian")
-
-    def with_cache(self, cache_size: int = 1) -> Transform:
-        return self
-
-    def forward_shape(self, shape: Any) -> tuple:
-        return tuple(shape)
-
-    def inverse_shape(self, shape: Any) -> tuple:
-        return tuple(shape)
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and not self._parts() and not other._parts()
-
-    def _parts(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k != "_cache_size"}
-
-    __hash__ = object.__hash__
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
-
-
-class _Inverse(Transform):
-    def __init__(self, of: Transform) -> None:
-        super().__init__()
-        self._inv = of
-
-    @property
-    def bijective(self) -> bool:  # type: ignore[override]
-        return self._inv.bijective
-
-    @property
-    def domain(self) -> Any:
-        return self._inv.codomain
-
-    @property
-    def codomain(self) -> Any:
-        return self._inv.domain
-
-    @property
-    def sign(self) -> Any:
-        return self._inv.sign
-
-    @property
-    def inv(self) -> Transform:
-        return self._inv
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return self._inv._inv_call(x)
-
-    def _inv_call(self, y: Tensor) -> Tensor:
-        return self._inv(y)
-
-    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return -self._inv.log_abs_det_jacobian(y, x)
-
-    def forward_shape(self, shape: Any) -> tuple:
-        return self._inv.inverse_shape(shape)
-
-    def inverse_shape(self, shape: Any) -> tuple:
-        return self._inv.forward_shape(shape)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Inverse) and self._inv == other._inv
-
-    __hash__ = object.__hash__
-
-    def __repr__(self) -> str:
-        return f"_InverseTransform({self._inv!r})"
 
 
 class ComposeTransform(Transform):
@@ -133,7 +24,7 @@ class ComposeTransform(Transform):
 
     def __init__(self, parts: Sequence[Transform], cache_size: int = 0) -> None:
         super().__init__(cache_size)
-        self.parts = list(parts)
+        self.parts = [part.with_cache(cache_size) for part in parts] if cache_size else list(parts)
 
     @property
     def bijective(self) -> bool:  # type: ignore[override]
@@ -180,8 +71,8 @@ class ComposeTransform(Transform):
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         total: Any = cutaway.zeros_like(x) if not self.parts else 0.0
         dims = self.domain.event_dim
-        for part in self.parts:
-            after = part(x)
+        for i, part in enumerate(self.parts):
+            after = y if i == len(self.parts) - 1 else part(x)
             total = total + sum_rightmost(part.log_abs_det_jacobian(x, after), dims - part.domain.event_dim)
             dims += part.codomain.event_dim - part.domain.event_dim
             x = after
@@ -203,10 +94,16 @@ class ComposeTransform(Transform):
     __hash__ = object.__hash__
 
     def __repr__(self) -> str:
-        return f"ComposeTransform({self.parts})"
+        parts = ",\n    ".join(map(repr, self.parts))
+        return f"ComposeTransform(\n    {parts}\n)"
 
 
 identity_transform = ComposeTransform([])
+
+
+def _check_dims(x: Tensor, constraint: Any) -> None:
+    if x.ndim < constraint.event_dim:
+        raise ValueError("Too few dimensions on input")
 
 
 class IndependentTransform(Transform):
@@ -216,7 +113,8 @@ class IndependentTransform(Transform):
         self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0
     ) -> None:
         super().__init__(cache_size)
-        self.base_transform, self.reinterpreted_batch_ndims = base_transform, reinterpreted_batch_ndims
+        self.base_transform = base_transform.with_cache(cache_size)
+        self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
         self.bijective = base_transform.bijective
         self.domain = constraints.independent(base_transform.domain, reinterpreted_batch_ndims)
         self.codomain = constraints.independent(base_transform.codomain, reinterpreted_batch_ndims)
@@ -226,13 +124,18 @@ class IndependentTransform(Transform):
         return self.base_transform.sign
 
     def _call(self, x: Tensor) -> Tensor:
+        _check_dims(x, self.domain)
         return self.base_transform(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
+        _check_dims(y, self.codomain)
         return self.base_transform.inv(y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return sum_rightmost(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
+
+    def __repr__(self) -> str:
+        return f"IndependentTransform({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
 
 
 class ReshapeTransform(Transform):
@@ -301,12 +204,17 @@ class PowerTransform(Transform):
     __hash__ = object.__hash__
 
 
+def _clipped_sigmoid(x: Tensor) -> Tensor:
+    """A share that is neither 0 nor 1, whatever x is."""
+    info = cutaway.finfo(x.dtype)
+    return cutaway.sigmoid(x).clamp(min=info.tiny, max=1.0 - info.eps)
+
+
 class SigmoidTransform(Transform):
     codomain, bijective, sign = constraints.unit_interval, True, +1
 
     def _call(self, x: Tensor) -> Tensor:
-        info = cutaway.finfo(x.dtype)
-        return cutaway.sigmoid(x).clamp(min=info.tiny, max=1.0 - info.eps)
+        return _clipped_sigmoid(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
         info = cutaway.finfo(y.dtype)
@@ -375,8 +283,9 @@ class AffineTransform(Transform):
         return (y - self.loc) / self.scale
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        slope = cutaway.abs(cutaway.as_tensor(self.scale, dtype=x.dtype)).log()
-        return sum_rightmost(cutaway.broadcast_tensors(slope, x)[0], self._event_dim)
+        if not isinstance(self.scale, Tensor):
+            return sum_rightmost(cutaway.full_like(x, math.log(abs(self.scale))), self._event_dim)
+        return sum_rightmost(cutaway.broadcast_tensors(self.scale.abs().log(), x)[0], self._event_dim)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, AffineTransform):
@@ -403,7 +312,7 @@ class StickBreakingTransform(Transform):
     domain, codomain, bijective = constraints.real_vector, constraints.simplex, True
 
     def _call(self, x: Tensor) -> Tensor:
-        z = cutaway.sigmoid(x - self._offset(x))
+        z = _clipped_sigmoid(x - self._offset(x))
         left = (1 - z).cumprod(-1)
         return F.pad(z, (0, 1), value=1.0) * F.pad(left, (1, 0), value=1.0)
 

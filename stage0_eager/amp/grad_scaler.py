@@ -76,12 +76,14 @@ class GradScaler:
             )
         if stage == STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
-        self._found_inf[id(optimizer)] = self._divide(optimizer)
+        found = self._divide(optimizer)
+        if found is not None:
+            self._found_inf[id(optimizer)] = found
         self._stages[id(optimizer)] = UNSCALED
 
-    def _divide(self, optimizer: Any) -> bool:
-        """Whether a gradient was not finite."""
-        found = False
+    def _divide(self, optimizer: Any) -> bool | None:
+        """Whether a gradient was not finite; None if there was none."""
+        found: bool | None = None
         with no_grad():
             for group in optimizer.param_groups:
                 for p in group["params"]:

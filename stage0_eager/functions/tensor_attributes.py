@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from stage0_eager import arrays
 from stage0_eager.functions import creation, pointwise, rearranging, reductions
 from stage0_eager.kernels import host_copies
@@ -73,6 +75,8 @@ def storage_offset(self: Tensor) -> int:
         return 0  # of views, too: nothing says where one begins
     data = self._real("storage_offset()")
     whole = arrays.owner(data)
+    if isinstance(whole, (memoryview, bytearray, bytes)):  # what a file was read into
+        whole = np.frombuffer(whole, np.uint8)
     starts = [a.ctypes.data if self.device.type == "cpu" else a.data.ptr for a in (data, whole)]
     return (starts[0] - starts[1]) // self.dtype.itemsize
 

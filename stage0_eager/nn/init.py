@@ -68,6 +68,8 @@ _GAINS = {"tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """The factor that keeps a layer's output variance through the nonlinearity, as torch tabulates it."""
     if nonlinearity == "leaky_relu":
+        if isinstance(param, bool) or not isinstance(param, (int, float, type(None))):
+            raise ValueError(f"negative_slope {param} not a valid number")
         return math.sqrt(2.0 / (1 + (0.01 if param is None else param) ** 2))
     if nonlinearity in _GAINS:
         return _GAINS[nonlinearity]
@@ -77,9 +79,11 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 def _scale(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
-    if mode not in ("fan_in", "fan_out"):
+    if mode.lower() not in ("fan_in", "fan_out"):
         raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
-    return calculate_gain(nonlinearity, a) / math.sqrt(fans(tensor)[mode == "fan_out"])
+    if not tensor.numel():  # there is nothing to fill
+        return 0.0
+    return calculate_gain(nonlinearity, a) / math.sqrt(fans(tensor)[mode.lower() == "fan_out"])
 
 
 def kaiming_uniform_(

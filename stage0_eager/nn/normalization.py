@@ -41,6 +41,15 @@ class _Norm(Module):
         count = creation.full((), 0, dtype=dt.int64, device=device) if tracked else None
         self.register_buffer("num_batches_tracked", count)
 
+    _version = 2  # torch's; entries of version 1 have no num_batches_tracked
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *args: Any) -> None:
+        """Old files, and dicts without versions, may lack the count of batches: then it stays as it is."""
+        key = prefix + "num_batches_tracked"
+        if (local_metadata.get("version") or 1) < 2 and self.track_running_stats and key not in state_dict:
+            state_dict[key] = self.num_batches_tracked
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
+
     def reset_running_stats(self) -> None:
         if self.track_running_stats:
             self.running_mean.zero_()

@@ -28,7 +28,7 @@ def _with_gradients(parameters: Any) -> list[Any]:
 @no_grad()
 def get_total_norm(tensors: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False) -> Any:
     """The norm of all elements of all tensors."""
-    tensors = list(tensors)
+    tensors, norm_type = list(tensors), float(norm_type)
     if not tensors:
         return creation.zeros(())
     norms = [vector_norm(g.reshape(-1), norm_type, 0, False) for g in tensors]

@@ -1,7 +1,7 @@
 """Learning-rate schedules, by torch's names: each call of step() writes the next rate into the parameter groups.
 
-Input: an optimizer, whose rates at construction are the base. As in torch, a step changes the rate that is there, so
-several schedules of one optimizer, and what you write into its groups, go together.
+Input: an optimizer, whose rates at construction are the base. A schedule that scales the rate scales the one of now,
+so that several schedules of one optimizer multiply, and a rate set by hand stays; the others follow from the base.
 """
 
 from __future__ import annotations
@@ -10,67 +10,14 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable
+from types import FunctionType
 from typing import Any
 
 from stage0_eager.optim.optimizer import Optimizer
+from stage0_eager.optim.schedule import LRScheduler, _copies, _OfTheBase, _Scaled, _set_rate
 
 
-class LRScheduler:
-    """Counts steps; a subclass gives the factor of the base rate, or overrides `rates`; yours may override `get_lr`."""
-
-    def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
-        self.optimizer, self.last_epoch = optimizer, last_epoch
-        for group in optimizer.param_groups:
-            if last_epoch == -1:
-                group.setdefault("initial_lr", group["lr"])
-            elif "initial_lr" not in group:
-                raise KeyError(
-                    "param 'initial_lr' is not specified in param_groups when resuming an optimizer"
-                )
-        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
-        self._last_lr = [group["lr"] for group in optimizer.param_groups]
-        self._step_count = 0
-        self.step()
-
-    def factor(self, epoch: int) -> float:
-        raise NotImplementedError
-
-    def rates(self, epoch: int) -> list[float]:
-        now, before = self.factor(epoch), self.factor(epoch - 1) if epoch > 0 else 1.0
-        return [rate if now == before else rate * (now / before) for rate in self._rates_now()]
-
-    def _rates_now(self) -> list[float]:
-        return [group["lr"] for group in self.optimizer.param_groups]
-
-    def get_lr(self) -> list[float]:
-        """The rates of the step that was just counted."""
-        return self.rates(self.last_epoch)
-
-    def step(self) -> None:
-        """Advance by one and write the rates."""
-        self._step_count += 1
-        self.last_epoch += 1
-        self._write(self.get_lr())
-
-    def _write(self, rates: list[float]) -> None:
-        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
-            group["lr"] = rate
-        self._last_lr = rates
-
-    def get_last_lr(self) -> list[float]:
-        return self._last_lr
-
-    def state_dict(self) -> dict[str, Any]:
-        """All but the optimizer and functions."""
-        return {k: v for k, v in self.__dict__.items() if k != "optimizer" and not callable(v)}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-
-
-class LambdaLR(LRScheduler):
+class LambdaLR(_OfTheBase):
     """base * lr_lambda(epoch); one function, or one per group."""
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1):
@@ -85,32 +32,43 @@ class LambdaLR(LRScheduler):
         return [base * f(epoch) for base, f in zip(self.base_lrs, self.lr_lambdas, strict=True)]
 
     def state_dict(self) -> dict[str, Any]:
-        return {k: v for k, v in super().state_dict().items() if k != "lr_lambdas"}
+        """Of a function None, of an object that is called its attributes."""
+        kept = [None if isinstance(f, FunctionType) else dict(vars(f)) for f in self.lr_lambdas]
+        return {**super().state_dict(), "lr_lambdas": kept}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict({k: v for k, v in state_dict.items() if k != "lr_lambdas"})
+        for function, saved in zip(self.lr_lambdas, state_dict.get("lr_lambdas", ()), strict=False):
+            vars(function).update(saved or {})
 
 
 class MultiplicativeLR(LambdaLR):
     """Each step times lr_lambda(epoch): a rate follows from the one before, so it has no closed form."""
 
-    def rates(self, epoch: int) -> list[float]:
-        before = self._rates_now()
-        if epoch == 0:
+    def get_lr(self) -> list[Any]:
+        before = self._current()
+        if self._is_initial:
             return before
-        return [rate * f(epoch) for rate, f in zip(before, self.lr_lambdas, strict=True)]
+        return [rate * f(self.last_epoch) for rate, f in zip(before, self.lr_lambdas, strict=True)]
 
 
-class StepLR(LRScheduler):
+class StepLR(_Scaled):
     """Times gamma every step_size steps."""
+
+    _changes_when_resumed = True
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1):
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, epoch: int) -> float:
+    def _factor(self, epoch: int) -> float:
         return self.gamma ** (epoch // self.step_size)
 
 
-class MultiStepLR(LRScheduler):
+class MultiStepLR(_Scaled):
     """Times gamma at each milestone."""
+
+    _changes_when_resumed = True
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
@@ -118,37 +76,44 @@ class MultiStepLR(LRScheduler):
         self.milestones, self.gamma = Counter(milestones), gamma
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, epoch: int) -> float:
+    def _factor(self, epoch: int) -> float:
         return self.gamma ** bisect_right(sorted(self.milestones.elements()), epoch)
 
 
-class ExponentialLR(LRScheduler):
+class ExponentialLR(_Scaled):
     """Times gamma every step."""
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, epoch: int) -> float:
+    def _factor(self, epoch: int) -> float:
         return self.gamma**epoch
 
 
-class ConstantLR(LRScheduler):
+class ConstantLR(_Scaled):
     """Times `factor` for the first total_iters steps, then the base."""
+
+    _changes_when_resumed = True
 
     def __init__(
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
     ):
         if not 0 <= factor <= 1:
             raise ValueError("Constant multiplicative factor expected to be between 0 and 1.")
-        self.start_factor, self.total_iters = factor, total_iters
+        self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, epoch: int) -> float:
-        return self.start_factor if epoch < self.total_iters else 1.0
+    def _factor(self, epoch: int) -> float:
+        return self.factor if _done(epoch, self.total_iters) < 1 else 1.0
 
 
-class LinearLR(LRScheduler):
+def _done(epoch: int, total: int) -> float:
+    """Which part of `total` steps is done; of no steps none ever is, as in torch."""
+    return min(epoch, total) / total if total else 0.0
+
+
+class LinearLR(_Scaled):
     """From start_factor to end_factor of the base in total_iters steps: the usual warm-up."""
 
     def __init__(
@@ -164,20 +129,20 @@ class LinearLR(LRScheduler):
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, epoch: int) -> float:
-        done = min(epoch, self.total_iters) / self.total_iters
-        return self.start_factor + (self.end_factor - self.start_factor) * done
+    def _factor(self, epoch: int) -> float:
+        change = self.end_factor - self.start_factor
+        return self.start_factor + change * _done(epoch, self.total_iters)
 
 
-class PolynomialLR(LRScheduler):
+class PolynomialLR(_Scaled):
     """Down to 0 in total_iters steps, along a power of what is left."""
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1):
         self.total_iters, self.power = total_iters, power
         super().__init__(optimizer, last_epoch)
 
-    def factor(self, epoch: int) -> float:
-        return (1.0 - min(epoch, self.total_iters) / self.total_iters) ** self.power
+    def _factor(self, epoch: int) -> float:
+        return (1.0 - _done(epoch, self.total_iters)) ** self.power
 
 
 class CosineAnnealingLR(LRScheduler):
@@ -187,20 +152,28 @@ class CosineAnnealingLR(LRScheduler):
         self.T_max, self.eta_min = T_max, eta_min
         super().__init__(optimizer, last_epoch)
 
-    def rates(self, epoch: int) -> list[float]:
-        share, before = self._share(epoch), self._share(epoch - 1)
-        low, rates = self.eta_min, self._rates_now()
-        if epoch == 0:
-            return rates
-        if (epoch - 1 - self.T_max) % (2 * self.T_max) == 0:  # the rate before is the lowest
-            return [rate + (base - low) * share for rate, base in zip(rates, self.base_lrs, strict=True)]
-        return [low + (rate - low) * (share / before) for rate in rates]
+    def get_lr(self) -> list[Any]:
+        """What is above eta_min shrinks or grows with the cosine; from its zeros on, along with the base."""
+        if self._is_initial:
+            return self._current()
+        before, now = self._share(self.last_epoch - 1), self._share(self.last_epoch)
+        if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
+            ahead = self._share(self.T_max - 1)
+            return [
+                rate + (base - self.eta_min) * ahead
+                for rate, base in zip(self._current(), self.base_lrs, strict=True)
+            ]
+        return [(rate - self.eta_min) * (now / before) + self.eta_min for rate in self._current()]
+
+    def _get_closed_form_lr(self) -> list[Any]:
+        share = self._share(self.last_epoch)
+        return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
 
     def _share(self, epoch: int) -> float:
         return (1 + math.cos(math.pi * epoch / self.T_max)) / 2
 
 
-class CosineAnnealingWarmRestarts(LRScheduler):
+class CosineAnnealingWarmRestarts(_OfTheBase):
     """Half a cosine from the base to eta_min in T_0 steps, then anew, T_mult times as long. Loshchilov and Hutter 2017.
 
     step(epoch) goes to that epoch, which may be a fraction.
@@ -231,7 +204,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
 
 
-class CyclicLR(LRScheduler):
+class CyclicLR(_OfTheBase):
     """Up from base_lr to max_lr and down again, over and over; momentum the other way round. Smith 2017.
 
     mode scales each cycle: "triangular" not at all, "triangular2" by half, "exp_range" by gamma a step; scale_fn in
@@ -254,10 +227,12 @@ class CyclicLR(LRScheduler):
         self.total_size = float(step_size_up + (step_size_up if step_size_down is None else step_size_down))
         self.step_ratio, self.cycle_momentum = step_size_up / self.total_size, cycle_momentum
         self.base_momentums, self.max_momentums = _each(base_momentum, groups), _each(max_momentum, groups)
+        base_lrs = _copies(_each(base_lr, groups))
         if last_epoch == -1:
-            for group, rate in zip(groups, _each(base_lr, groups), strict=True):
-                group["lr"] = group["initial_lr"] = rate
+            for group, rate in zip(groups, base_lrs, strict=True):
+                _set_rate(group, rate)
         super().__init__(optimizer, last_epoch)
+        self.base_lrs = base_lrs  # an earlier schedule may have left another one in the group
 
     def _scale(self, at: float) -> float:
         if self.scale_fn is not None:
@@ -287,7 +262,7 @@ def _set_momentum(group: dict[str, Any], momentum: float) -> None:
         group["momentum"] = momentum
 
 
-class OneCycleLR(LRScheduler):
+class OneCycleLR(_OfTheBase):
     """Up from max_lr / div_factor to max_lr, then down to that start / final_div_factor. Smith and Topin 2018.
 
     Give total_steps, or epochs and steps_per_epoch. Momentum, or beta1, goes the other way round.
@@ -323,8 +298,9 @@ class OneCycleLR(LRScheduler):
             self.phases = [(peak, "low", "high"), (2 * peak, "high", "low"), (total_steps - 1, "low", "end")]
         if cycle_momentum and not any(k in groups[0] for k in ("momentum", "betas")):
             raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
-        for group, high in zip(groups, self.max_lrs, strict=True):
-            group["initial_lr"] = high / div_factor
+        if last_epoch == -1:
+            for group, high in zip(groups, self.max_lrs, strict=True):
+                group["initial_lr"] = high / div_factor
         super().__init__(optimizer, last_epoch)
 
     def _between(self, epoch: int, points: dict[str, float]) -> float:
@@ -356,69 +332,99 @@ class OneCycleLR(LRScheduler):
         ]
 
 
-class SequentialLR(LRScheduler):
+def _check_together(name: str, optimizer: Optimizer, schedulers: list[Any]) -> None:
+    """Raise torch's error unless the schedules can take steps together: all of one optimizer, by step()."""
+    for i, scheduler in enumerate(schedulers):
+        if not hasattr(scheduler, "optimizer"):
+            raise TypeError(f"{name} at index {i} should have `optimizer` as its attribute.")
+        if isinstance(scheduler, ReduceLROnPlateau):
+            raise ValueError(
+                f"{name} does not support `ReduceLROnPlateau` scheduler as it requires additional kwargs to be "
+                f"specified when calling `step`, but got one at index {i} in the given schedulers sequence."
+            )
+        if scheduler.optimizer is not optimizer:
+            raise ValueError(
+                f"{name} expects all schedulers to belong to the same optimizer, but got scheduler "
+                f"{type(scheduler).__name__} at index {i} has another"
+            )
+
+
+class _Several(LRScheduler):
+    """Schedules that take steps together; each keeps its own state."""
+
+    _schedulers: list[Any]
+
+    def state_dict(self) -> dict[str, Any]:
+        state = {k: v for k, v in super().state_dict().items() if k != "_schedulers"}
+        return {**state, "_schedulers": [s.state_dict() for s in self._schedulers]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.__dict__.update({k: v for k, v in state_dict.items() if k != "_schedulers"})
+        for scheduler, saved in zip(self._schedulers, state_dict["_schedulers"], strict=True):
+            scheduler.load_state_dict(saved)
+
+
+class SequentialLR(_Several):
     """One schedule after another: schedulers[i] until milestones[i], each counting from 0."""
 
     def __init__(
         self, optimizer: Optimizer, schedulers: list[Any], milestones: list[int], last_epoch: int = -1
     ):
+        if not schedulers:
+            raise ValueError("SequentialLR expects at least one scheduler, but got no scheduler.")
+        _check_together("SequentialLR", optimizer, schedulers)
         if len(milestones) != len(schedulers) - 1:
             raise ValueError(
                 "Sequential Schedulers expects number of schedulers provided to be one more than the number of "
                 f"milestone points, but got number of schedulers {len(schedulers)} and the number of milestones to be "
                 f"equal to {len(milestones)}"
             )
-        if any(s.optimizer is not optimizer for s in schedulers):
-            raise ValueError("SequentialLR expects all schedulers to belong to the same optimizer")
-        self._schedulers, self._milestones = schedulers, milestones
+        self.optimizer, self._schedulers, self._milestones = optimizer, schedulers, milestones
+        self.last_epoch = last_epoch + 1
+        self._write([group["initial_lr"] for group in optimizer.param_groups])
         for scheduler in schedulers:
-            scheduler.last_epoch = -1
-        super().__init__(optimizer, last_epoch)
+            _undo(scheduler)
+        first = schedulers[bisect_right(milestones, 0)]
+        first._initial_step()
+        self._last_lr = first.get_last_lr()
 
-    def step(self) -> None:
+    def step(self) -> None:  # type: ignore[override]
         self.last_epoch += 1
         at = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[at]
-        if scheduler.last_epoch == -1:  # it begins with the base
-            for group in self.optimizer.param_groups:
-                group["lr"] = group["initial_lr"]
-        scheduler.step()
+        if at and self._milestones[at - 1] == self.last_epoch:
+            scheduler._update_lr(0)
+        else:
+            scheduler.step()
         self._last_lr = scheduler.get_last_lr()
 
-    def state_dict(self) -> dict[str, Any]:
-        state = {k: v for k, v in super().state_dict().items() if k != "_schedulers"}
-        return {**state, "_schedulers": [s.state_dict() for s in self._schedulers]}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.__dict__.update({k: v for k, v in state.items() if k != "_schedulers"})
-        for scheduler, saved in zip(self._schedulers, state["_schedulers"], strict=True):
-            scheduler.load_state_dict(saved)
+def _undo(scheduler: Any) -> None:
+    """Take the first step back, of a schedule or of those it is made of."""
+    if isinstance(scheduler, _Several):
+        for part in scheduler._schedulers:
+            _undo(part)
+    else:
+        scheduler.last_epoch -= 1
 
 
-class ChainedScheduler(LRScheduler):
-    """Several schedules at once, one after another in each step."""
+class ChainedScheduler(_Several):
+    """Several schedules at once, each taking its step from the rate that the one before it left."""
 
     def __init__(self, schedulers: Iterable[Any], optimizer: Optimizer | None = None):
         self._schedulers = list(schedulers)
         if not self._schedulers:
-            raise ValueError("ChainedScheduler expects at least one scheduler to be chained, but got none.")
+            raise ValueError(
+                "ChainedScheduler expects at least one scheduler to be chained, but got no scheduler."
+            )
         self.optimizer = optimizer or self._schedulers[0].optimizer
-        if any(s.optimizer is not self.optimizer for s in self._schedulers):
-            raise ValueError("ChainedScheduler expects all schedulers to belong to the same optimizer")
-        self._last_lr = self._rates_now()
+        _check_together("ChainedScheduler", self.optimizer, self._schedulers)
+        self._last_lr = self._current()
 
-    def step(self) -> None:
+    def step(self) -> None:  # type: ignore[override]
         for scheduler in self._schedulers:
             scheduler.step()
-        self._last_lr = self._rates_now()
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"_last_lr": self._last_lr, "_schedulers": [s.state_dict() for s in self._schedulers]}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._last_lr = state["_last_lr"]
-        for scheduler, saved in zip(self._schedulers, state["_schedulers"], strict=True):
-            scheduler.load_state_dict(saved)
+        self._last_lr = self._current()
 
 
 class ReduceLROnPlateau(LRScheduler):
@@ -435,14 +441,16 @@ class ReduceLROnPlateau(LRScheduler):
         if threshold_mode not in ("rel", "abs"):
             raise ValueError(f"threshold mode {threshold_mode} is unknown!")
         groups = optimizer.param_groups
-        self.optimizer, self.mode, self.factor_, self.patience = optimizer, mode, factor, patience
+        self.optimizer, self.mode, self.factor, self.patience = optimizer, mode, factor, patience
         self.threshold, self.threshold_mode, self.cooldown, self.eps = (
             threshold,
             threshold_mode,
             cooldown,
             eps,
         )
-        self.min_lrs = list(min_lr) if isinstance(min_lr, (list, tuple)) else [min_lr] * len(groups)
+        self.min_lrs = _each(min_lr, groups)
+        if len(self.min_lrs) != len(groups):
+            raise ValueError(f"expected {len(groups)} min_lrs, got {len(self.min_lrs)}")
         self.last_epoch, self.num_bad_epochs, self.cooldown_counter = 0, 0, 0
         self.best = math.inf if mode == "min" else -math.inf
         self._last_lr = [group["lr"] for group in groups]
@@ -469,7 +477,7 @@ class ReduceLROnPlateau(LRScheduler):
             self.num_bad_epochs = 0
         rates = [group["lr"] for group in self.optimizer.param_groups]
         if self.num_bad_epochs > self.patience:
-            lower = [max(rate * self.factor_, least) for rate, least in zip(rates, self.min_lrs, strict=True)]
+            lower = [max(rate * self.factor, least) for rate, least in zip(rates, self.min_lrs, strict=True)]
             rates = [new if old - new > self.eps else old for old, new in zip(rates, lower, strict=True)]
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
         self._write(rates)

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from stage0_eager.functions import creation
+from stage0_eager.functions import complex_numbers, creation
 from stage0_eager.nn.module import Parameter
 from stage0_eager.state import enable_grad, no_grad
 from stage0_eager.tensor import Tensor
@@ -73,6 +73,10 @@ def _check_parameter(p: Any) -> None:
         raise ValueError("can't optimize a non-leaf Tensor: it was computed, and its gradient is not kept")
 
 
+def _is_complex(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_complex()
+
+
 class Optimizer:
     """Parameter groups with defaults, and per-parameter state by id. Subclasses define `update`."""
 
@@ -81,7 +85,7 @@ class Optimizer:
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts"
             )
-        groups = [p[1] if isinstance(p, tuple) else p for p in params]  # (name, parameter) pairs are allowed
+        groups = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
         if not isinstance(groups[0], dict):
@@ -95,8 +99,17 @@ class Optimizer:
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Further parameters with options of their own. Raises ValueError for one that is in a group already, or that
         no backward gives a gradient to."""
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
         given = param_group["params"]
-        params = [given] if isinstance(given, Tensor) else list(given)
+        if isinstance(given, set):
+            raise TypeError(
+                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in "
+                "sets will change between runs. Please use a list instead."
+            )
+        pairs = [given] if isinstance(given, Tensor) else list(given)
+        names = {"param_names": [p[0] for p in pairs]} if pairs and isinstance(pairs[0], tuple) else {}
+        params = [p[1] for p in pairs] if names else pairs
         for p in params:
             _check_parameter(p)
         if len({id(p) for p in params}) < len(params):
@@ -108,7 +121,12 @@ class Optimizer:
         known = {id(p) for group in self.param_groups for p in group["params"]}
         if known & {id(p) for p in params}:
             raise ValueError("some parameters appear in more than one parameter group")
-        self.param_groups.append({**self.defaults, **param_group, "params": params})
+        if self.param_groups and bool(names) != ("param_names" in self.param_groups[0]):
+            raise ValueError(
+                "all optimizer param groups should be with/without names. cannot add param group with/without names "
+                "to the optimizer"
+            )
+        self.param_groups.append({**self.defaults, **param_group, "params": params, **names})
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         for group in self.param_groups:
@@ -128,7 +146,8 @@ class Optimizer:
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is not None:
-                    self.update(p, p.grad, self.state.setdefault(p, {}), group)
+                    update = self._update_parts if p.is_complex() else self.update
+                    update(p, p.grad, self.state.setdefault(p, {}), group)
         return loss
 
     def init_state(self, p: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
@@ -140,6 +159,16 @@ class Optimizer:
     def _is_ours(self) -> bool:
         """Whether it counts in numbers that torch keeps in tensors. A user's own optimizer defines `step` instead."""
         return type(self).update is not Optimizer.update
+
+    def _update_parts(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """Complex numbers as pairs of real ones, as torch updates them; the state's tensors are complex."""
+        parts = {k: complex_numbers.view_as_real(v) if _is_complex(v) else v for k, v in state.items()}
+        self.update(complex_numbers.view_as_real(p), complex_numbers.view_as_real(g), parts, group)
+        for key, value in parts.items():
+            if not isinstance(value, Tensor):
+                state[key] = value
+            elif key not in state:
+                state[key] = complex_numbers.view_as_complex(value)
 
     def state_dict(self) -> dict[str, Any]:
         """State and groups with parameters numbered in order, as torch lays it out."""

@@ -15,8 +15,8 @@ from typing import Any
 from stage0_eager.functions.creation import tensor
 from stage0_eager.nn.module import Module
 from stage0_eager.nn.normalization import _BatchNorm
-from stage0_eager.optim.lr_scheduler import LRScheduler
 from stage0_eager.optim.optimizer import Optimizer
+from stage0_eager.optim.schedule import _OfTheBase
 from stage0_eager.state import no_grad
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
@@ -147,7 +147,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     model.train(was_training)
 
 
-class SWALR(LRScheduler):
+class SWALR(_OfTheBase):
     """Anneals each group's rate from what it was to `swa_lr` in `anneal_epochs` steps, by a cosine or in a line."""
 
     def __init__(

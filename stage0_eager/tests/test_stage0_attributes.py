@@ -3,6 +3,8 @@
 Input: small tensors; the wanted values are written out or come from NumPy.
 """
 
+import operator
+
 import numpy as np
 import pytest
 
@@ -24,6 +26,21 @@ def test_sizes_and_places():
     assert tensor([2.0]).is_nonzero() and not tensor(0).is_nonzero()
     with pytest.raises(RuntimeError, match="ambiguous"):
         ones(2).is_nonzero()
+
+
+@pytest.mark.parametrize("number", [7, -7, True, 7.5])
+@pytest.mark.parametrize("dtype", ["int64", "int8", "float32", "float64"])
+@pytest.mark.parametrize("name", ["floordiv", "mod", "lshift", "rshift", "pow", "truediv"])
+def test_a_number_on_the_left_beside_torch(name, dtype, number):
+    torch = pytest.importorskip("torch")
+    with_number = getattr(operator, name)
+    x, theirs = tensor([2, 1, 3], dtype=dtype), torch.tensor([2, 1, 3], dtype=getattr(torch, dtype))
+    if name.endswith("shift") and (dtype.startswith("float") or isinstance(number, float)):
+        return  # torch shifts these by powers of two
+    expected = with_number(number, theirs)
+    got = with_number(number, x)
+    assert got.dtype.name == str(expected.dtype).removeprefix("torch.")
+    np.testing.assert_allclose(got.numpy(), expected.numpy(), rtol=1e-6)
 
 
 def test_type_names_and_casts():

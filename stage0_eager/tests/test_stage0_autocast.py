@@ -257,6 +257,9 @@ def test_the_scaler_refuses_calls_out_of_order():
     scaler = GradScaler("cpu")
     with pytest.raises(AssertionError, match="No inf checks"):
         scaler.update()
+    with pytest.raises(AssertionError, match="No inf checks were recorded for this optimizer"):
+        scaler.step(optimizer)  # none of its parameters has a gradient
+    scaler = GradScaler("cpu")
     p.grad = ones(2)
     scaler.unscale_(optimizer)
     with pytest.raises(RuntimeError, match=r"unscale_\(\) has already been called"):

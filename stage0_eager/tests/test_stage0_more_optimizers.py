@@ -165,4 +165,55 @@ def test_switches_for_speed_are_kept_and_others_refused():
 
 def test_named_parameters_may_be_given():
     layer = nn.Linear(2, 1)
-    assert optim.SGD(layer.named_parameters()).param_groups[0]["params"] == [layer.weight, layer.bias]
+    optimizer = optim.SGD(layer.named_parameters())
+    assert optimizer.param_groups[0]["params"] == [layer.weight, layer.bias]
+    assert optimizer.state_dict()["param_groups"][0]["param_names"] == ["weight", "bias"]
+    group = {"params": [("more", nn.Parameter(tensor([1.0])))], "lr": 0.5}
+    optimizer.add_param_group(group)
+    assert optimizer.param_groups[1]["param_names"] == ["more"]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_complex_parameters_step_by_their_parts(name):
+    torch = pytest.importorskip("torch")
+
+    def stepped(library, parameter, numbers):
+        p = parameter(numbers(START + 1j * START[::-1]))
+        optimizer = getattr(library, name)([p], lr=0.1, **ALL[name])
+        for g, other in zip(GRADS, GRADS[::-1], strict=True):
+            p.grad = numbers(g + 1j * other)
+            optimizer.step()
+        state = optimizer.state_dict()["state"][0]
+        kept = {key: value.numpy() for key, value in state.items() if value is not None and value.ndim}
+        return {"p": p.detach().numpy(), **kept}
+
+    expected = stepped(torch.optim, torch.nn.Parameter, torch.tensor)
+    got = stepped(optim, nn.Parameter, tensor)
+    assert got.keys() == expected.keys()
+    for key, value in expected.items():
+        np.testing.assert_allclose(got[key], value, rtol=1e-6, err_msg=key)
+
+
+REFUSED = {
+    "no parameters": lambda o, p: o.SGD([]),
+    "not in a list": lambda o, p: o.SGD(p),
+    "a text": lambda o, p: o.SGD(["a"]),
+    "computed": lambda o, p: o.Adam([p * 2]),
+    "twice": lambda o, p: o.Adam([{"params": [p]}, {"params": p}]),
+    "in a set": lambda o, p: o.Adam([{"params": {p}}]),
+    "no group": lambda o, p: o.SGD([p]).add_param_group(3),
+    "a name among others without": lambda o, p: o.SGD([p]).add_param_group({"params": [("a", p.detach())]}),
+    "momentum": lambda o, p: o.SGD([p], momentum=-1),
+    "decay": lambda o, p: o.SGD([p], weight_decay=-1),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_parameter_is_refused_as_in_torch(name):
+    torch = pytest.importorskip("torch")
+    errors = (TypeError, ValueError)
+    with pytest.raises(errors) as theirs:
+        REFUSED[name](torch.optim, torch.nn.Parameter(torch.ones(1)))
+    with pytest.raises(errors) as mine:
+        REFUSED[name](optim, nn.Parameter(tensor([1.0])))
+    assert mine.type is theirs.type and str(mine.value)[:30] == str(theirs.value)[:30]

@@ -3,12 +3,15 @@
 Input: small float64 arrays and modules. The torch column runs where torch is installed.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from stage0_eager import Tensor, nn
 from stage0_eager.autograd.backward_pass import grad
-from stage0_eager.functions.creation import randn
+from stage0_eager.functions.creation import randn, tensor
+from stage0_eager.namespaces import linalg
 from stage0_eager.nn import functional as F
 from stage0_eager.tests.numeric import check_gradients, tensors, value
 from stage_contracts.dtype import DTYPES
@@ -171,3 +174,53 @@ def test_batch_norm_of_halves_rounds_once(half, case):
         assert (
             np.abs(got - want) <= 1.01 * unit * np.abs(want) + 4e-4 * unit + 2e-5 * np.abs(want).max()
         ).all()
+
+
+HERE = SimpleNamespace(nn=nn, linalg=linalg)
+NORMS = {
+    "norm": lambda t, x, p: t.linalg.vector_norm(x, p, dim=-1),
+    "normalize": lambda t, x, p: t.nn.functional.normalize(x, p, dim=0),
+    "pairwise_distance": lambda t, x, p: t.nn.functional.pairwise_distance(x, x * 0.5 + 0.1, p),
+}
+
+
+@pytest.mark.parametrize("p", [0.5, 1, 2, 3, np.inf, -np.inf, -1, -2])
+@pytest.mark.parametrize("name", NORMS)
+def test_norms_of_every_order_beside_torch(name, p):
+    torch = pytest.importorskip("torch")
+    numbers = np.array([[0.0, 0.5, -0.25], [1.5, 0.0, -2.0]])
+
+    def value_and_slope(t, x):
+        y = NORMS[name](t, x, p)
+        y.sum().backward()
+        return y.detach().numpy(), x.grad.numpy()
+
+    expected = value_and_slope(torch, torch.tensor(numbers, requires_grad=True))
+    for mine, theirs in zip(
+        value_and_slope(HERE, Tensor(numbers, requires_grad=True)), expected, strict=True
+    ):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("norm_type", [0, 0.5, 1, 2, 3, np.inf, -np.inf, "inf"])
+def test_gradients_are_clipped_by_every_norm(norm_type):
+    torch = pytest.importorskip("torch")
+    seen = []
+    for t, of in ((torch, torch.tensor), (HERE, tensor)):
+        parameters = [t.nn.Parameter(of([0.0, 0.0])), t.nn.Parameter(of([0.0]))]
+        for p, g in zip(parameters, ([-3.0, 0.0], [2.0]), strict=True):
+            p.grad = of(g)
+        norm = t.nn.utils.clip_grad_norm_(parameters, 1.0, norm_type)
+        seen.append([norm.numpy(), *(p.grad.numpy() for p in parameters)])
+    for mine, theirs in zip(seen[1], seen[0], strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+
+
+def test_an_old_file_has_no_count_of_batches():
+    layer = nn.BatchNorm1d(3)
+    state = layer.state_dict()
+    assert state._metadata[""] == {"version": 2}
+    del state["num_batches_tracked"]
+    assert nn.BatchNorm1d(3).load_state_dict(dict(state)).missing_keys == []
+    with pytest.raises(RuntimeError, match="num_batches_tracked"):  # of a file of version 2 it is missing
+        layer.load_state_dict(state)

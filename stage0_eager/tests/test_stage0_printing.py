@@ -4,11 +4,13 @@ Input: arrays of every dtype, size and magnitude, with NaN, infinities and signe
 """
 
 import math
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 from stage0_eager import Tensor, printing
+from stage0_eager.defaults import set_default_dtype
 from stage0_eager.functions.creation import tensor
 from stage_contracts import dtype as dt
 
@@ -112,3 +114,29 @@ def test_texts_are_torchs(name, options):
         assert got.split() == want.split() or got == want, (got, want)
         if "dtype=" not in want:
             assert got == want
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+@pytest.mark.parametrize("default", ["float32", "float64", "float16", "bfloat16"])
+def test_what_is_left_out_is_the_default(default, device):
+    torch = pytest.importorskip("torch")
+    values = {"none": [], "one": 1, "row": [1, 0], "columns": [[1], [0]]}
+    texts = {}
+    for name in [*DTYPES, "complex64", "complex128"]:
+        for shape, numbers in values.items():
+            with default_dtypes(torch, default):
+                theirs = torch.tensor(numbers, dtype=getattr(torch, name)).to(device)
+                ours = tensor(numbers, dtype=name).to(device)
+                texts[name, shape] = repr(ours).split(), repr(theirs).replace("torch.", "cutaway.").split()
+    assert not {name: both for name, both in texts.items() if both[0] != both[1]}
+
+
+@contextmanager
+def default_dtypes(torch, name):
+    set_default_dtype(name)
+    torch.set_default_dtype(getattr(torch, name))
+    try:
+        yield
+    finally:
+        set_default_dtype("float32")
+        torch.set_default_dtype(torch.float32)

@@ -138,5 +138,8 @@ def test_initial_values():
     assert cut.min() >= -0.5 and cut.max() <= 1.0 and len(np.unique(cut)) > 2000
     assert value(init.eye_(zeros(2, 3))).tolist() == [[1, 0, 0], [0, 1, 0]]
     assert init.calculate_gain("tanh") == 5 / 3 and init.calculate_gain("leaky_relu", 1) == 1
+    assert init.kaiming_uniform_(zeros(2, 0), mode="FAN_IN").shape == (2, 0)
     with pytest.raises(ValueError, match="Unsupported nonlinearity"):
         init.calculate_gain("none")
+    with pytest.raises(ValueError, match="negative_slope True not a valid number"):
+        init.calculate_gain("leaky_relu", True)

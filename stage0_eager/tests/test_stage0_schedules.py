@@ -3,10 +3,13 @@
 Input: one small parameter with given gradients. The torch column runs where torch is installed.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from stage0_eager import Tensor, nn, optim
+from stage0_eager.functions.creation import tensor
 from stage0_eager.optim import lr_scheduler as S
 
 RNG = np.random.default_rng(9)
@@ -190,11 +193,103 @@ def test_schedules_that_are_chained():
     again = chained(optim, sgd())
     again.load_state_dict(mine.state_dict())
     assert again.get_last_lr() == mine.get_last_lr() and [s.last_epoch for s in again._schedulers] == [10] * 3
+    with pytest.raises(ValueError, match="does not support `ReduceLROnPlateau`"):
+        S.ChainedScheduler([S.ReduceLROnPlateau(sgd())])
     with pytest.raises(ValueError, match="same optimizer"):
         S.ChainedScheduler([S.StepLR(sgd(), 3), S.StepLR(sgd(), 3)])
     torch = pytest.importorskip("torch")
     theirs = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.4, momentum=0.9)
     assert [r for r, _ in rates(chained(torch.optim, theirs))] == pytest.approx(by_hand)
+
+
+def halved(lib, optimizer):
+    class Halved(lib.lr_scheduler.LRScheduler):
+        def get_lr(self):
+            return [
+                group["lr"] / 2 if self.last_epoch % 3 == 2 else group["lr"]
+                for group in self.optimizer.param_groups
+            ]
+
+    return [Halved(optimizer)]
+
+
+def resumed(lib, optimizer):
+    optimizer.param_groups[0]["initial_lr"] = 0.8
+    s = lib.lr_scheduler
+    return [s.LinearLR(optimizer, 0.1, total_iters=8, last_epoch=3), s.StepLR(optimizer, 4, last_epoch=3)]
+
+
+# what several schedules of one optimizer do with one rate, which is also changed by hand
+TOGETHER = {
+    "two that multiply": lambda s, o: [s.ExponentialLR(o, 0.9), s.MultiStepLR(o, [2, 2, 5])],
+    "a cosine after a warm-up": lambda s, o: [
+        s.LinearLR(o, 0.1, total_iters=4),
+        s.CosineAnnealingLR(o, 3, 0.01),
+    ],
+    "a cosine that is chained": lambda s, o: [
+        s.ChainedScheduler([s.CosineAnnealingLR(o, 6), s.PolynomialLR(o, 7)])
+    ],
+    "one after another": lambda s, o: [
+        s.SequentialLR(o, [s.LinearLR(o, 0.5, 0.1, 3), s.CyclicLR(o, 0.1, 0.7, 3), s.StepLR(o, 2)], [3, 7])
+    ],
+    "in no steps": lambda s, o: [s.LinearLR(o, 0.5, total_iters=0), s.ConstantLR(o, 0.5, 0)],
+}
+
+
+def together(lib, tensor, make, number):
+    lr = tensor(0.4) if number == "tensor" else 0.4
+    parameter = lib.Parameter(tensor([1.0]))
+    optimizer = lib.optim.Adam([parameter], lr=lr)
+    schedules = make(optimizer)
+    seen = [float(optimizer.param_groups[0]["lr"])]
+    for i in range(9):
+        optimizer.step()
+        if i == 4 and number == "by hand":
+            optimizer.param_groups[0]["lr"] *= 3
+        for schedule in schedules:
+            schedule.step()
+        seen.append([float(optimizer.param_groups[0]["lr"]), *map(float, schedules[-1].get_last_lr())])
+    return seen, number != "tensor" or optimizer.param_groups[0]["lr"] is lr
+
+
+@pytest.mark.parametrize("number", ["number", "tensor", "by hand"])
+@pytest.mark.parametrize("name", [*TOGETHER, "a user's", "resumed"])
+def test_schedules_of_one_optimizer_against_torch(name, number):
+    torch = pytest.importorskip("torch")
+    users = {"a user's": halved, "resumed": resumed}
+
+    def run_in(lib, tensor):
+        make = (
+            (lambda o: users[name](lib.optim, o))
+            if name in users
+            else (lambda o: TOGETHER[name](lib.optim.lr_scheduler, o))
+        )
+        return together(lib, tensor, make, number)
+
+    ours = SimpleNamespace(optim=optim, Parameter=nn.Parameter)
+    theirs = SimpleNamespace(optim=torch.optim, Parameter=torch.nn.Parameter)
+    (seen, same), (expected, _) = run_in(ours, tensor), run_in(theirs, torch.tensor)
+    assert same
+    np.testing.assert_allclose(
+        np.hstack(seen), np.hstack(expected), rtol=1e-5 if number == "tensor" else 1e-9
+    )
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name, args, options", SCHEDULES, ids=lambda v: v if isinstance(v, str) else "")
+def test_a_schedule_goes_to_an_epoch(name, args, options):
+    torch = pytest.importorskip("torch")
+
+    def run_in(optimizer, schedules):
+        schedule, seen = getattr(schedules, name)(optimizer, *args, **options), []
+        for epoch in (1, 5, 2, 2):
+            optimizer.step()
+            schedule.step(epoch)
+            seen.append(schedule.get_last_lr()[0])
+        return seen
+
+    theirs = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.4, momentum=0.9)
+    np.testing.assert_allclose(run_in(sgd(), S), run_in(theirs, torch.optim.lr_scheduler), rtol=1e-9)
 
 
 def test_a_warm_restart_goes_to_an_epoch():

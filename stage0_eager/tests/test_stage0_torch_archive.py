@@ -63,6 +63,11 @@ def test_views_share_memory_again():
     found = both_ways([base, base.t(), base[1]])
     found[0][1, 0] = 7
     assert found[1][0, 1] == 7 and found[2][0] == 7
+    assert found[2].storage_offset() == base[1].storage_offset()
+    assert found[0].untyped_storage().data_ptr() == found[1].untyped_storage().data_ptr()
+    again = both_ways(found)  # what was loaded is saved
+    again[0][1, 0] = 8
+    assert again[1][0, 1] == 8 and again[2][0] == 8
 
 
 def test_parameters_and_a_state_dict():

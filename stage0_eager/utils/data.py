@@ -1,23 +1,22 @@
 """Batches of a data set, by torch.utils.data's names: Dataset, TensorDataset, Subset, random_split, DataLoader.
 
-Input: anything with __getitem__ and __len__, or an IterableDataset; samplers.py gives orders. Everything happens in the
-calling thread; the order of a shuffled loader comes from the generator, so that a seed fixes it.
+Input: anything with __getitem__ and __len__, or an IterableDataset; samplers.py gives orders, collate.py batches.
+Everything happens in the calling thread. A shuffled order comes from the generator, so that a seed fixes it.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from stage0_eager.arrays import gpu_is_there
-from stage0_eager.functions import creation
-from stage0_eager.functions.shape import stack
 from stage0_eager.random.generator import Generator, randperm
 from stage0_eager.tensor import Tensor
+from stage0_eager.utils.collate import default_collate, default_convert, pinned
 from stage0_eager.utils.samplers import (
     BatchSampler,
     RandomSampler,
@@ -27,7 +26,6 @@ from stage0_eager.utils.samplers import (
     WeightedRandomSampler,
     batches,
 )
-from stage_contracts import dtype as dt
 
 
 class Dataset:
@@ -39,12 +37,18 @@ class Dataset:
     def __getitem__(self, index: Any) -> Any:
         raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
 
+    def __add__(self, other: Any) -> Any:
+        return ConcatDataset([self, other])
+
 
 class IterableDataset(Dataset):
     """Base class of data sets without indices: define __iter__, and __len__ if it is known."""
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
+
+    def __add__(self, other: Any) -> Any:
+        return ChainDataset([self, other])
 
 
 class ConcatDataset(Dataset):
@@ -104,6 +108,38 @@ class TensorDataset(Dataset):
         return self.tensors[0].shape[0]
 
 
+class StackDataset(Dataset):
+    """The items of several data sets side by side: item i is the tuple, or the dict, of their i-th items."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if args and kwargs:
+            raise ValueError(
+                "Supported either ``tuple``- (via ``args``) or``dict``- (via ``kwargs``) like input/output, but "
+                "both types are given."
+            )
+        if not args and not kwargs:
+            raise ValueError("At least one dataset should be passed")
+        self.datasets: Any = kwargs or args
+        parts = [*args, *kwargs.values()]
+        self._length = len(parts[0])
+        if any(len(part) != self._length for part in parts):
+            raise ValueError("Size mismatch between datasets")
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(self.datasets, dict):
+            return {key: part[index] for key, part in self.datasets.items()}
+        return tuple(part[index] for part in self.datasets)
+
+    def __len__(self) -> int:
+        return self._length
+
+
+def _items(dataset: Any, indices: Sequence[int]) -> list[Any]:
+    """Those items, all at once where the data set can."""
+    at_once = getattr(dataset, "__getitems__", None)
+    return at_once(indices) if at_once else [dataset[i] for i in indices]
+
+
 class Subset(Dataset):
     """The items of `dataset` at `indices`."""
 
@@ -111,7 +147,12 @@ class Subset(Dataset):
         self.dataset, self.indices = dataset, indices
 
     def __getitem__(self, index: Any) -> Any:
-        return self.dataset[self.indices[index]]
+        return self.dataset[
+            [self.indices[i] for i in index] if isinstance(index, list) else self.indices[index]
+        ]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        return _items(self.dataset, [self.indices[i] for i in indices])
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -122,6 +163,9 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | 
     total = len(dataset)
     sizes = [int(n) for n in lengths]
     if abs(sum(lengths) - 1) < 1e-6:
+        for i, share in enumerate(lengths):
+            if not 0 <= share <= 1:
+                raise ValueError(f"Fraction at index {i} is not between 0 and 1")
         sizes = [int(total * share) for share in lengths]
         for i in range(total - sum(sizes)):  # what rounding left over, one each
             sizes[i % len(sizes)] += 1
@@ -132,59 +176,20 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | 
     return [Subset(dataset, order[a:b]) for a, b in zip(starts, starts[1:], strict=False)]
 
 
-def default_collate(batch: Sequence[Any]) -> Any:
-    """A list of items as one item with a first dimension more: tensors stacked, numbers in a tensor, trees by parts."""
-    first = batch[0]
-    if isinstance(first, Tensor):
-        return stack(list(batch))
-    if isinstance(first, np.ndarray):
-        return stack([creation.from_numpy(b) for b in batch])
-    if isinstance(first, (np.number, np.bool_)):
-        return creation.from_numpy(np.array(batch))
-    if isinstance(first, float):
-        return creation.tensor(batch, dtype=dt.float64)
-    if isinstance(first, int):
-        return creation.tensor(batch)
-    if isinstance(first, (str, bytes)):
-        return batch
-    if isinstance(first, Mapping):
-        return _alike(first, {key: default_collate([b[key] for b in batch]) for key in first})
-    if isinstance(first, Sequence):
-        if any(len(b) != len(first) for b in batch):
-            raise RuntimeError("each element in list of batch should be of equal size")
-        parts = [default_collate(part) for part in zip(*batch, strict=True)]
-        if isinstance(first, tuple):
-            return type(first)(*parts) if hasattr(first, "_fields") else parts
-        return _alike(first, parts)
-    raise TypeError(
-        f"default_collate: batch must contain tensors, numbers, dicts or lists; found {type(first)}"
-    )
-
-
-def _alike(first: Any, parts: Any) -> Any:
-    """The parts in a container of the first item's class, where it can be made of them."""
-    try:
-        return type(first)(parts)
-    except TypeError:
-        return parts
-
-
-def pinned(batch: Any) -> Any:
-    """A batch with its tensors pinned, also those in lists, tuples and dicts, and objects that have `pin_memory`."""
-    if hasattr(batch, "pin_memory"):
-        return batch.pin_memory()
-    if isinstance(batch, Mapping):
-        return {key: pinned(value) for key, value in batch.items()}
-    if isinstance(batch, (tuple, list)):
-        parts = [pinned(part) for part in batch]
-        return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
-    return batch
-
-
-_OF_SPEED = {
-    "in_order", "multiprocessing_context", "persistent_workers", "pin_memory_device", "prefetch_factor", "timeout",
-    "worker_init_fn",
+# options of speed, which are kept and change nothing, with their defaults
+_OF_SPEED: dict[str, Any] = {
+    "in_order": True, "multiprocessing_context": None, "persistent_workers": False, "pin_memory_device": "",
+    "prefetch_factor": None, "timeout": 0, "worker_init_fn": None,
 }  # fmt: skip
+_FIXED = {"batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"}
+
+
+class _Endless(Sampler):
+    """The sampler of an IterableDataset, which is asked for items without an index."""
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            yield None
 
 
 class DataLoader:
@@ -198,7 +203,7 @@ class DataLoader:
         self,
         dataset: Any,
         batch_size: int | None = 1,
-        shuffle: bool = False,
+        shuffle: bool | None = None,
         sampler: Any = None,
         batch_sampler: Any = None,
         num_workers: int = 0,
@@ -209,62 +214,95 @@ class DataLoader:
         generator: Generator | None = None,
         **speed: Any,
     ) -> None:
-        unknown = speed.keys() - _OF_SPEED
-        if unknown:
-            raise TypeError(f"DataLoader got an unexpected keyword argument {unknown.pop()!r}")
+        _check_speed(num_workers, speed)
+        self._over = isinstance(dataset, IterableDataset)  # asked by iteration, not by index
+        if self._over:
+            _check_of_iteration(shuffle=shuffle, sampler=sampler, batch_sampler=batch_sampler)
         if shuffle and sampler is not None:
             raise ValueError("sampler option is mutually exclusive with shuffle")
-        if batch_size is not None and batch_size <= 0:
+        if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
             raise ValueError(
-                f"batch_size should be a positive integer value, but got batch_size={batch_size}"
+                "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
             )
-        if isinstance(dataset, IterableDataset) and (
-            shuffle or sampler is not None or batch_sampler is not None
-        ):
+        if batch_size is None and drop_last:
             raise ValueError(
-                "DataLoader with IterableDataset: expected no shuffle, sampler or batch_sampler option"
+                "batch_size=None option disables auto-batching and is mutually exclusive with drop_last"
             )
-        self.dataset, self.batch_size, self.shuffle, self.drop_last = dataset, batch_size, shuffle, drop_last
-        self.sampler, self.batch_sampler, self.generator = sampler, batch_sampler, generator
-        self.collate_fn = collate_fn or default_collate
-        self.pin_memory = pin_memory
+        if batch_sampler is not None:
+            batch_size = None
+        self.dataset, self.batch_size, self.drop_last = dataset, batch_size, drop_last
+        self.sampler = self._order(shuffle, generator) if sampler is None else sampler
+        if batch_size is not None:
+            batch_sampler = BatchSampler(self.sampler, batch_size, drop_last)
+        self.batch_sampler, self.generator = batch_sampler, generator
+        self.collate_fn = collate_fn or (default_convert if batch_sampler is None else default_collate)
+        self.pin_memory, self.num_workers = pin_memory, num_workers
+        vars(self).update(_OF_SPEED, **speed)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _FIXED and "num_workers" in vars(self):
+            raise ValueError(f"{name} attribute should not be set after DataLoader is initialized")
+        super().__setattr__(name, value)
+
+    def _order(self, shuffle: bool | None, generator: Generator | None) -> Any:
+        if self._over:
+            return _Endless()
+        return (
+            RandomSampler(self.dataset, generator=generator) if shuffle else SequentialSampler(self.dataset)
+        )
 
     def __iter__(self) -> Iterator[Any]:
-        return map(pinned, self._unpinned()) if self.pin_memory and gpu_is_there() else self._unpinned()
+        found = map(self.collate_fn, self._fetched())
+        return map(pinned, found) if self.pin_memory and gpu_is_there() else found
 
-    def _unpinned(self) -> Iterator[Any]:
-        if isinstance(self.dataset, IterableDataset):
+    def _fetched(self) -> Iterator[Any]:
+        """What collate_fn is given: lists of items, or single items where there are no batches."""
+        if self._over:
             if self.batch_size is None:
                 return iter(self.dataset)
-            return (
-                self.collate_fn(items) for items in batches(self.dataset, self.batch_size, self.drop_last)
-            )
-        if self.batch_sampler is None and self.batch_size is None:
-            return (self.dataset[i] for i in self._order())
-        return (self.collate_fn([self.dataset[i] for i in batch]) for batch in self._batches())
-
-    def _order(self) -> Any:
-        if self.sampler is not None:
-            return self.sampler
-        count = len(self.dataset)
-        return randperm(count, generator=self.generator).tolist() if self.shuffle else range(count)
-
-    def _batches(self) -> Iterator[Sequence[int]]:
-        if self.batch_sampler is not None:
-            yield from self.batch_sampler
-            return
-        yield from batches(self._order(), self.batch_size or 1, self.drop_last)
+            return batches(self.dataset, self.batch_size, self.drop_last)
+        if self.batch_sampler is None:
+            return (self.dataset[i] for i in self.sampler)
+        return (_items(self.dataset, batch) for batch in self.batch_sampler)
 
     def __len__(self) -> int:
-        if self.batch_sampler is not None:
-            return len(self.batch_sampler)
-        count = len(self.dataset if self.sampler is None else self.sampler)
+        if not self._over:
+            return len(self.sampler if self.batch_sampler is None else self.batch_sampler)
+        count = len(self.dataset)
         size = self.batch_size or 1
         return count // size if self.drop_last else -(-count // size)
 
 
+def _check_speed(num_workers: int, speed: dict[str, Any]) -> None:
+    """Raise torch's error for an option of speed that it refuses."""
+    unknown = speed.keys() - _OF_SPEED
+    if unknown:
+        raise TypeError(f"DataLoader.__init__() got an unexpected keyword argument {unknown.pop()!r}")
+    if num_workers < 0:
+        raise ValueError(
+            "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."
+        )
+    if speed.get("timeout", 0) < 0:
+        raise ValueError("timeout option should be non-negative")
+    if num_workers == 0 and speed.get("prefetch_factor") is not None:
+        raise ValueError(
+            "prefetch_factor option could only be specified in multiprocessing."
+            "let num_workers > 0 to enable multiprocessing, otherwise set prefetch_factor to None."
+        )
+    if num_workers == 0 and speed.get("persistent_workers"):
+        raise ValueError("persistent_workers option needs num_workers > 0")
+
+
+def _check_of_iteration(**order: Any) -> None:
+    for name, value in order.items():
+        if value not in ((False, None) if name == "shuffle" else (None,)):
+            raise ValueError(
+                f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}"
+            )
+
+
 __all__ = [
     "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset", "RandomSampler",
-    "Sampler", "SequentialSampler", "Subset", "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler",
-    "default_collate", "get_worker_info", "random_split",
+    "Sampler", "SequentialSampler", "StackDataset", "Subset", "SubsetRandomSampler", "TensorDataset",
+    "WeightedRandomSampler", "default_collate", "default_convert", "get_worker_info", "random_split",
 ]  # fmt: skip

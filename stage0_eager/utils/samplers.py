@@ -28,6 +28,16 @@ class Sampler:
         raise NotImplementedError("Subclasses of Sampler should implement __iter__.")
 
 
+def _check_count(name: str, value: Any) -> None:
+    if type(value) is not int or value <= 0:
+        raise ValueError(f"{name} should be a positive integer value, but got {name}={value}")
+
+
+def _check_flag(name: str, value: Any, error: type[Exception] = ValueError) -> None:
+    if not isinstance(value, bool):
+        raise error(f"{name} should be a boolean value, but got {name}={value}")
+
+
 class SequentialSampler(Sampler):
     """0, 1, 2, ..."""
 
@@ -53,10 +63,8 @@ class RandomSampler(Sampler):
     ) -> None:
         self.data_source, self.replacement, self.generator = data_source, replacement, generator
         self.num_samples = len(data_source) if num_samples is None else num_samples
-        if self.num_samples <= 0:
-            raise ValueError(
-                f"num_samples should be a positive integer value, but got num_samples={self.num_samples}"
-            )
+        _check_count("num_samples", self.num_samples)
+        _check_flag("replacement", replacement, TypeError)
 
     def __iter__(self) -> Iterator[int]:
         count = len(self.data_source)
@@ -93,7 +101,13 @@ class WeightedRandomSampler(Sampler):
         replacement: bool = True,
         generator: Generator | None = None,
     ) -> None:
+        _check_count("num_samples", num_samples)
+        _check_flag("replacement", replacement)
         self.weights = creation.as_tensor(weights, dtype="float64")
+        if self.weights.ndim != 1:
+            raise ValueError(
+                f"weights should be a 1d sequence but given weights have shape {tuple(self.weights.shape)}"
+            )
         self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
 
     def __iter__(self) -> Iterator[int]:
@@ -109,10 +123,8 @@ class BatchSampler(Sampler):
     """Lists of `batch_size` indices of another sampler; the last may be shorter, or left out with `drop_last`."""
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
-        if type(batch_size) is not int or batch_size <= 0:
-            raise ValueError(
-                f"batch_size should be a positive integer value, but got batch_size={batch_size}"
-            )
+        _check_count("batch_size", batch_size)
+        _check_flag("drop_last", drop_last)
         self.sampler, self.batch_size, self.drop_last = sampler, batch_size, drop_last
 
     def __iter__(self) -> Iterator[list[int]]:

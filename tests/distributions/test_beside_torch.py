@@ -91,25 +91,63 @@ def test_gradients_of_log_prob_are_torchs(case):
         assert np.allclose(got, expected, rtol=3e-5, atol=3e-6)
 
 
+# the transform of a torch's transforms, and values; far ones, whose results are rounded to the edge
 TRANSFORMS = {
-    "Exp": ("ExpTransform", [], [0.5, -1.0]), "Sigmoid": ("SigmoidTransform", [], [0.5, -1.0]),
-    "Softplus": ("SoftplusTransform", [], [0.5, -1.0]), "Tanh": ("TanhTransform", [], [0.5, -1.0]),
-    "Power": ("PowerTransform", [2.0], [0.5, 1.5]), "Affine": ("AffineTransform", [1.0, -3.0], [0.5, 1.5]),
-    "StickBreaking": ("StickBreakingTransform", [], [0.5, 1.5, -2.0]),
-    "Reshape": ("ReshapeTransform", [(4,), (2, 2)], [0.5, 1.5, -2.0, 1.0]),
+    "Exp": (lambda t, **kept: t.ExpTransform(**kept), [0.5, -1.0, 30.0]),
+    "Sigmoid": (lambda t, **kept: t.SigmoidTransform(**kept), [0.5, -1.0, 40.0]),
+    "Softplus": (lambda t, **kept: t.SoftplusTransform(**kept), [0.5, -1.0]),
+    "Tanh": (lambda t, **kept: t.TanhTransform(**kept), [0.5, -1.0]),
+    "Power": (lambda t, **kept: t.PowerTransform(2.0, **kept), [0.5, 1.5]),
+    "Affine": (lambda t, **kept: t.AffineTransform(1.0, -3.0, **kept), [0.5, 1.5]),
+    "StickBreaking": (lambda t, **kept: t.StickBreakingTransform(**kept), [0.5, 1.5, -2.0]),
+    "StickBreaking far": (lambda t, **kept: t.StickBreakingTransform(**kept), [30.0, -40.0, 100.0]),
+    "Reshape": (lambda t, **kept: t.ReshapeTransform((4,), (2, 2), **kept), [0.5, 1.5, -2.0, 1.0]),
+    "Independent": (lambda t, **kept: t.IndependentTransform(t.ExpTransform(), 1, **kept), [0.5, -1.0]),
+    "Independent of too few": (lambda t, **kept: t.IndependentTransform(t.ExpTransform(), 1, **kept), 0.5),
+    "Compose": (
+        lambda t, **kept: t.ComposeTransform([t.ExpTransform(), t.AffineTransform(0.0, 3.0)], **kept), [0.5, 80.0, 100.0]
+    ),
 }  # fmt: skip
 
 
+def of_transform(language, make, values, kept):
+    """What a transform gives: y, x again, both slopes, whether the inverse is x itself, and their strides."""
+    transform, x = make(language.distributions.transforms, **kept), language.tensor(values)
+    try:
+        y = transform(x)
+    except ValueError as error:
+        return str(error)
+    again = transform.inv(y)
+    parts = y, again, transform.log_abs_det_jacobian(x, y), transform.inv.log_abs_det_jacobian(y, x)
+    return [part.numpy() for part in parts], [part.stride() for part in parts], again is x, str(transform)
+
+
+@pytest.mark.parametrize("kept", [{}, {"cache_size": 1}], ids=str)
 @pytest.mark.parametrize("name", TRANSFORMS)
-def test_transforms_are_torchs(name):
-    kind, parameters, values = TRANSFORMS[name]
+def test_transforms_are_torchs(name, kept):
+    expected, got = (of_transform(language, *TRANSFORMS[name], kept) for language in (torch, ours))
+    assert got[1:] == expected[1:]
+    if not isinstance(got, str):
+        for mine, theirs in zip(got[0], expected[0], strict=True):
+            assert mine.shape == theirs.shape
+            np.testing.assert_allclose(mine, theirs, rtol=3e-5, atol=3e-6)
+
+
+def test_a_cached_transform_keeps_log_prob_at_the_edge():
     found = []
     for language in (torch, ours):
-        transform, x = getattr(language.distributions.transforms, kind)(*parameters), language.tensor(values)
-        y = transform(x)
-        found.append([part.numpy() for part in (y, transform.inv(y), transform.log_abs_det_jacobian(x, y))])
-    for got, expected in zip(found[1], found[0], strict=True):
-        assert got.shape == expected.shape and np.allclose(got, expected, rtol=3e-5, atol=3e-6)
+        d = language.distributions
+        base = d.Normal(language.zeros(3), 1.0)
+        whole = d.TransformedDistribution(
+            base, [d.TanhTransform(cache_size=1), d.AffineTransform(0.0, 2.0).with_cache()]
+        )
+        x = language.tensor([0.5, 9.0, 30.0])
+        y = x
+        for transform in whole.transforms:
+            y = transform(y)
+        found.append(whole.log_prob(y).numpy())
+    assert np.isfinite(found[0]).all()
+    np.testing.assert_allclose(found[1], found[0], rtol=3e-5)
 
 
 CONSTRAINTS = "real positive unit_interval simplex nonnegative".split()
