@@ -402,6 +402,11 @@ class _Walk(IteratorVariable):
 METHODS[_Walk, "__length_hint__"] = lambda tx, args, kwargs: from_constant(args[0].remaining())
 
 
+def _walk_of_deque(r: Any, walk: _Walk, walked: Callable[[Any], Any], gone: int) -> str:
+    """Iterators of deques cannot be set to a place, but be made past `gone` items."""
+    return r.name(walk, f"{r.named(type(walked(deque())))}({r.expression(walk.sequence)}, {gone})")
+
+
 class SequenceIterator(_Walk):
     """iter(list), iter(tuple). At its end it forgets what it walked, as Python's does."""
 
@@ -418,6 +423,8 @@ class SequenceIterator(_Walk):
     def rebuild(self, r: Any) -> str:
         if self.sequence is None:
             return "iter(())"
+        if isinstance(self.sequence, DequeVariable):
+            return _walk_of_deque(r, self, iter, self.index)
         name = r.name(self, f"iter({r.expression(self.sequence)})")
         if self.index:
             r.lines.append(f"{name}.__setstate__({self.index})")
@@ -450,6 +457,8 @@ class ReversedIterator(_Walk):
     def rebuild(self, r: Any) -> str:
         if self.sequence is None or self.index < 0:
             return "iter(())"
+        if isinstance(self.sequence, DequeVariable):
+            return _walk_of_deque(r, self, reversed, len(self.sequence.items) - 1 - self.index)
         name = r.name(self, f"reversed({r.expression(self.sequence)})")
         r.lines.append(f"{name}.__setstate__({self.index})")
         return name

@@ -58,10 +58,7 @@ def dict_update(tx: Tx, i: Instruction) -> None:
         tx.unsupported("GB0042", "** of something that is not a dict")
     repeated = set(entries) & set(target.items)
     if i.opname == "DICT_MERGE" and repeated:
-        tx.throw(
-            TypeError,
-            f"{tx.stack[-i.arg - 2].describe()} got multiple values for keyword argument {repeated.pop()!r}",
-        )
+        tx.unsupported("GB0066", f"{repeated.pop()!r} given twice raises TypeError")
     grown(tx, i).items.update(entries)
 
 

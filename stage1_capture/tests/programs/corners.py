@@ -8,7 +8,7 @@ import functools
 import itertools
 import operator
 import typing
-from collections import OrderedDict
+from collections import OrderedDict, deque
 
 from stage1_capture.tests.programs.registry import mark, program
 
@@ -396,3 +396,33 @@ def calls_that_do_not_fit(x):
 def hint_of_a_repeat(x):
     mark()
     return x + operator.length_hint(itertools.repeat(1, 5)), operator.length_hint(v for v in (1, 2))
+
+
+@program()
+def walks_of_a_deque(x):
+    row = deque((1, 2, 3, 4), maxlen=4)
+    walk, back = iter(row), reversed(row)
+    first, last = next(walk), next(back)
+    mark()
+    return x * first + last, list(walk), next(back), list(back)
+
+
+@program()
+def keyword_given_twice(x):
+    def inner(*, a):
+        return a
+
+    try:
+        return inner(a=1, **{"a": x})
+    except TypeError as error:
+        mark()
+        return x + 1, str(error)
+
+
+@program()
+def types_in_brackets_that_do_not_fit(x):
+    try:
+        return list[int][str]
+    except TypeError as error:
+        mark()
+        return x + 1, str(error)
