@@ -75,9 +75,7 @@ def _guard_nothing_handled_outside(tx: Tx) -> None:
 
 _STORED: dict[str, Callable[[ExceptionVariable, Variable], Any]] = {
     "__cause__": lambda e, value: vars(e).update(cause=None if value.is_none() else value, suppress=True),
-    "__context__": lambda e, value: vars(e).update(
-        context=None if value.is_none() else value, outside=False
-    ),
+    "__context__": lambda e, value: vars(e).update(context=None if value.is_none() else value, outside=False),
     "__traceback__": lambda e, value: None,
 }
 _FIELDS: dict[str, Callable[[ExceptionVariable], Variable]] = {
