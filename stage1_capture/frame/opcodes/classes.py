@@ -34,7 +34,7 @@ def store_name(tx: Tx, i: Instruction) -> None:
 @handles("DELETE_NAME")
 def delete_name(tx: Tx, i: Instruction) -> None:
     if i.argval not in namespace(tx, i):
-        tx.throw(NameError, f"name {i.argval!r} is not defined")
+        tx.throw(NameError, f"name {i.argval!r} is not defined", name=from_constant(i.argval))
     del namespace(tx, i)[i.argval]
 
 

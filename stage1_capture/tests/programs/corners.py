@@ -426,3 +426,51 @@ def types_in_brackets_that_do_not_fit(x):
     except TypeError as error:
         mark()
         return x + 1, str(error)
+
+
+@program()
+def walk_of_a_deque_that_changed(x):
+    told, row = [], deque((1, 2, 3), maxlen=3)
+    for change in (lambda: row.append(4), lambda: row.rotate(1), lambda: row.extend(()), row.popleft):
+        walk, back = iter(row), reversed(row)
+        next(walk), next(back)
+        change()
+        mark()
+        for walked in (walk, back):
+            try:
+                told.append(next(walked))
+            except RuntimeError as error:
+                told.append(str(error))
+    return x + len(told), told
+
+
+@program()
+def deque_that_grows_in_its_loop(x):
+    row = deque((1, 2))
+    try:
+        for value in row:
+            row.append(value)
+            mark()
+    except RuntimeError as error:
+        return x + len(row), str(error)
+
+
+@program()
+def names_that_errors_tell(x):
+    told = []
+    for read in (lambda: x.nothing, lambda: nowhere, lambda: PAIR.c):  # noqa: F821
+        try:
+            read()
+        except (AttributeError, NameError) as error:
+            mark()
+            told.append((str(error), error.name, getattr(error, "obj", None) is PAIR))
+    return x + len(told), told
+
+
+@program()
+def star_of_a_number(x):
+    try:
+        return [*x.ndim]
+    except TypeError as error:
+        mark()
+        return x + 1, str(error)
