@@ -133,6 +133,7 @@ def _sort(tx: Tx, receiver: ListVariable, **options: Variable) -> None:
 
 def _deque(name: str, change: Callable[[list, list], Any], tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     receiver, *rest = args
+    assert isinstance(receiver, DequeVariable)
     words = iterate(tx, rest[0]) if name.startswith("extend") else rest
     if name.startswith("pop") and not receiver.items:
         tx.throw(IndexError, "pop from an empty deque")

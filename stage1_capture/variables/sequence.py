@@ -417,6 +417,7 @@ METHODS[_Walk, "__length_hint__"] = lambda tx, args, kwargs: from_constant(args[
 
 def _walk_of_deque(r: Any, walk: _Walk, walked: Callable[[Any], Any], gone: int) -> str:
     """Iterators of deques cannot be set to a place, but be made past `gone` items."""
+    assert walk.sequence is not None
     if walk.sequence.state() != walk.state:
         return r.name(walk, f"{r.named(_refusing)}({r.named(walked)})")
     return r.name(walk, f"{r.named(type(walked(deque())))}({r.expression(walk.sequence)}, {gone})")

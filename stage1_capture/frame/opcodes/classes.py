@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.frame.opcodes.shared import Tx, handles, operations
-from stage1_capture.variables.base import Variable
+from stage1_capture.variables.base import Variable, from_constant
 from stage1_capture.variables.mapping import ConstDictVariable
 
 Namespace = dict[str, Variable]

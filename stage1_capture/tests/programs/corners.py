@@ -458,7 +458,7 @@ def deque_that_grows_in_its_loop(x):
 @program()
 def names_that_errors_tell(x):
     told = []
-    for read in (lambda: x.nothing, lambda: nowhere, lambda: PAIR.c):  # noqa: F821
+    for read in (lambda: x.nothing, lambda: nowhere, lambda: PAIR.c):
         try:
             read()
         except (AttributeError, NameError) as error:
