@@ -133,10 +133,12 @@ def _sort(tx: Tx, receiver: ListVariable, **options: Variable) -> None:
 
 def _deque(name: str, change: Callable[[list, list], Any], tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     receiver, *rest = args
+    assert isinstance(receiver, DequeVariable)
     words = iterate(tx, rest[0]) if name.startswith("extend") else rest
     if name.startswith("pop") and not receiver.items:
         tx.throw(IndexError, "pop from an empty deque")
     receiver.will_change(tx, f"the method {name}")
+    receiver.moves += bool(words) or name.startswith("pop")
     found = change(receiver.items, words)
     if receiver.limit is not None and len(receiver.items) > receiver.limit:
         surplus = len(receiver.items) - receiver.limit
@@ -169,6 +171,7 @@ def _insert(tx: Tx, receiver: DequeVariable, index: Variable, value: Variable) -
 @method(DequeVariable, "rotate")
 def _rotate(tx: Tx, receiver: DequeVariable, by: Variable = ONE) -> None:
     receiver.will_change(tx, "the method rotate")
+    receiver.moves += len(receiver.items) > 1
     if receiver.items:
         shift = -_number(tx, by) % len(receiver.items)
         receiver.items[:] = receiver.items[shift:] + receiver.items[:shift]

@@ -215,8 +215,9 @@ class InstructionTranslator:
             code = "GB0004" if culprit.has_data() else "GB0044"
             self.unsupported(code, f"{what} needs a constant, got {culprit.describe()}")
 
-    def throw(self, cls: type[BaseException], *args: Any) -> NoReturn:
+    def throw(self, cls: type[BaseException], *args: Any, **attributes: Variable) -> NoReturn:
         made = new_exception(self.output, cls, [from_constant(a) for a in args])
+        made.attrs.update(attributes)
         set_context(self.output, made)
         raise Raised(made)
 
@@ -237,7 +238,7 @@ class InstructionTranslator:
                 self.output.guard("ABSENT_KEY", source.base, name)
                 source = None
             return wrap(self.output, builtins[name], source)
-        self.throw(NameError, f"name {name!r} is not defined")
+        self.throw(NameError, f"name {name!r} is not defined", name=from_constant(name))
 
     def _global_source(self, name: str) -> Source:
         root = self.output.frames[0].function
@@ -257,7 +258,7 @@ class InstructionTranslator:
         if cell.contents is None:
             if name in self.function.code.co_freevars:
                 words = f"cannot access free variable {name!r} where it is not associated with a value"
-                self.throw(NameError, f"{words} in enclosing scope")
+                self.throw(NameError, f"{words} in enclosing scope", name=from_constant(name))
             self.throw(UnboundLocalError, unassigned(name))
         return realize(cell.contents)
 

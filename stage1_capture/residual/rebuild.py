@@ -24,7 +24,7 @@ from stage1_capture.variables.base import LazyVariable, Variable, from_constant,
 from stage1_capture.variables.class_ import FieldVariable, LocalClassVariable, WrapperVariable
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.derived import FIXED, python_base
-from stage1_capture.variables.exception import ExceptionVariable
+from stage1_capture.variables.exception import ExceptionVariable, remember_outside
 from stage1_capture.variables.function import (
     CellVariable,
     GeneratedFunctionVariable,
@@ -355,6 +355,8 @@ def _exception(r: Rebuilder, value: ExceptionVariable) -> str:
         r.lines.append(f"{name}.__cause__ = {r.expression(value.cause)}")
     if value.context is not None:
         r.lines.append(f"{name}.__context__ = {r.expression(value.context)}")
+    if value.outside:
+        r.lines.append(f"{r.named(remember_outside)}({name})")
     if value.suppress:
         r.lines.append(f"{name}.__suppress_context__ = True")
     return name

@@ -59,6 +59,7 @@ class Options:
     stop_at: break before this step of the outermost frame.
     graph_mode: gradients are recorded in a part of the frame, so the graph runs in that mode.
     modes: the state at the call, which is not in force while it is captured.
+    handles: a caller handles an exception, at the call.
     plain: the frame runs in Python, an instruction at a time; what it calls is compiled on its own.
     data_is_written: the frame reads `.data` and writes to a tensor, or lets a view out: it breaks at the read.
     dropped: generator functions whose generators are dropped inside a try or with block, which then runs its end.
@@ -68,6 +69,7 @@ class Options:
     stop_at: int | None = None
     graph_mode: bool = False
     modes: dict[str, Any] = field(default_factory=followed)
+    handles: bool = field(default_factory=lambda: sys.exception() is not None)
     plain: bool = False
     data_is_written: bool = False
     dropped: frozenset[types.CodeType] = frozenset()

@@ -49,8 +49,8 @@ class Tx(Protocol):
     def constant(self, value: Variable, what: str) -> Any:
         """The value, which must be known now. Else a break; `what` says who needs it."""
 
-    def throw(self, cls: type[BaseException], *args: Any) -> NoReturn:
-        """The program raises an exception of Python's own."""
+    def throw(self, cls: type[BaseException], *args: Any, **attributes: Any) -> NoReturn:
+        """The program raises an exception of Python's own, which has these attributes (abstract values)."""
 
     def unsupported(self, code: str, reason: str) -> NoReturn:
         """A break."""

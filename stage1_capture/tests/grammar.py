@@ -47,17 +47,18 @@ FORMS = {
         [v for v in l if v is not a][:2] | range(n, n - 2, -1)""",
     "stream": """iter(l) | counting(4) | iter([n, m]) | zip(l, [1, 2]) | guarding([n, m, 1]) | enumerate(l) | iter(d)
         (v for v in l) | relayed([n, m]) | map(str, (n, m)) | reversed([n, 'r']) | filter(None, (0, n)) | iter(range(3))
-        (shown(v) for v in (n, m)) | iter((n, m, 1))""",
+        (shown(v) for v in (n, m)) | iter((n, m, 1)) | iter(deque((n, m, 1))) | reversed(deque((n, m)))
+        iter(queue)""",
     "manager": """Guarded(n) | managed(n) as m | no_grad() | enable_grad() | Guarded('x') as g, managed(1) | Printing(1)
         suppress(KeyError) | swallowing(n) as m | Guarded(shown('y')) | Printing('p'), Guarded('q') | suppress(ValueError)""",
     "caught": """ValueError | (KeyError, IndexError) | Exception | LookupError | (ValueError, TypeError) | Trouble
         (NameError, KeyError)""",
     "raising": """failing(a, n) | d[99] | raise KeyError(n) | l[50] | missing | raise Trouble(n) | int('x') | [][n]
         raise ValueError(n) from KeyError('c') | n / 0 | a.nothing | del d['none'] | p, q = [n] | assert n == 7, n
-        next(iter([])) | raise failing | raise ValueError | helper(1, 2, 3) | 'x' + n""",
+        next(iter([])) | [*n] | raise failing | raise ValueError | helper(1, 2, 3) | 'x' + n""",
     "handling": """LOG.append(str(error)) | LOG.append(type(error).__name__) | raise | mark(str(error)) | b = shown(a)
         raise RuntimeError('again') from error | LOG.append(error.args) | raise KeyError(1) from None | l.append(a + n)
-        LOG.append(type(error.__context__).__name__) | raise Trouble(2) | LOG.append(isinstance(error, Trouble))
+        LOG.append(type(error.__context__).__name__) | raise Trouble(2) | LOG.append(isinstance(error, Trouble)) | LOG.append(getattr(error, 'name', n))
         failing(a, n) | LOG.append(str(error.__cause__)) | b = broken(b) | d['e'] = getattr(error, 'code', n)""",
     "leaving": "return a, <number> | break | continue | return <expression>",
     "simple": """<name> = <expression> | <name> = <expression> | a = <expression> | b = <expression> | n = <number>
@@ -79,7 +80,8 @@ FORMS = {
         first, (second, *_) = n, [m, 1]; n = second | assert n != 77, shown('never') | raise Trouble(<number>) | w = n; del w
         list(map(LOG.append, s)) | sorted([n, 1], key=shown) | d['t'] = tuple(shown(v) for v in (n, m)) | pass
         d['f'] = (lambda: n)() | n, m = m, n | d['c'] = [[i * j for j in (1, n)] for i in s if i] | a = a.detach()
-        d['w'] = [y for x in [n, m] if (y := x)] | LOG.append([type(v).__name__ for v in l]) | n = int(n) % 5""",
+        d['w'] = [y for x in [n, m] if (y := x)] | LOG.append([type(v).__name__ for v in l]) | n = int(n) % 5
+        queue.append(n) | queue.rotate(1) | queue.popleft()""",
 }
 
 # ---- statements with blocks ------------------------------------------------------------------------
@@ -319,7 +321,11 @@ def write_program(seed):
     """The source of a function f(a, b, l, d, n=3, *, m=1)."""
     writer = Writer(seed)
     writer.put(0, "def f(a, b, l, d, n=3, *, m=1):")
-    for text in ("global G", "s, c = {1, n}, a * 1.0", "box, loud = Box(b), Loud(a)"):
+    for text in (
+        "global G",
+        "s, c = {1, n}, a * 1.0",
+        "box, loud, queue = Box(b), Loud(a), deque((n, m, 2), 3)",
+    ):
         writer.put(1, text)
     writer.block(BLOCKS, 1, most=6)
     results = ["a, b, l, d", "{0: l, 1: (l, d), 2: a}", "[a, [l], n, m]", "d, d, s", "l, c, n, box.value, G"]

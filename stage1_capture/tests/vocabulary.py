@@ -4,6 +4,7 @@ Input: grammar.py says how programs use these. Everything that happens is noted 
 """
 
 import contextlib
+from collections import deque
 
 from stage0_eager import enable_grad, no_grad
 from stage0_eager.functions.pointwise import sin
@@ -226,5 +227,6 @@ NAMES |= {
     "no_grad": no_grad,
     "enable_grad": enable_grad,
     "sin": sin,
+    "deque": deque,
 }
 NAMES |= {"G": 1.5, "__name__": "random_program"}

@@ -366,7 +366,7 @@ def load_attribute(tx: Tx, value: Variable, name: str) -> Variable:
     """`value.name`. Raises the program's AttributeError when there is no such thing."""
     found = value.var_getattr(tx, name)
     if found is None:
-        tx.throw(AttributeError, value.lacks(name))
+        tx.throw(AttributeError, value.lacks(name), name=from_constant(name), obj=value)
     return found
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from stage0_eager.table.operator import Operator
 from stage1_capture.state.graph_builder import is_library, is_users, is_users_class
-from stage1_capture.state.machine import Tx
+from stage1_capture.state.machine import Tx, attempt
 from stage1_capture.state.prototypes import made_inside
 from stage1_capture.variables.base import Variable, from_constant, realize
 from stage1_capture.variables.binding import (
@@ -221,5 +221,5 @@ def takes_types(real: Any) -> bool:
 def parametrised(tx: Tx, generic: UserDefinedObjectVariable, key: Variable) -> Variable:
     keys = [realize(k) for k in key.items] if key.family() is tuple else [key]
     words = [k.type_word(tx) for k in keys]
-    made = generic.real[tuple(words) if key.family() is tuple else words[0]]
-    return object_of(made)
+    chosen = tuple(words) if key.family() is tuple else words[0]
+    return object_of(attempt(tx, f"{generic.describe()} in brackets", lambda: generic.real[chosen]))

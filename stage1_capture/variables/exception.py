@@ -6,6 +6,7 @@ exception table of the frame says where it goes.
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Callable
 from dataclasses import field
@@ -19,17 +20,21 @@ from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.sequence import TupleVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.class_lookup import class_lookup
+from stage_contracts.controls import register
+from stage_contracts.source import CallSource, RegisteredSource
 
 
 class ExceptionVariable(UserDefinedObjectVariable):
     """An exception. passed: the instructions it passed on its way to a handler, innermost first: its traceback.
 
+    outside: raised where the function handled nothing, so its context is what is handled outside, if anything is.
     place: the step of the outermost frame that raised it first, and where that is.
     """
 
     args: list[Variable] = field(default_factory=list)
     cause: Variable | None = None
     context: Variable | None = None
+    outside: bool = False
     suppress: bool = False
     place: tuple[int, Any] | None = None
     passed: list[Any] = field(default_factory=list)
@@ -53,6 +58,8 @@ class ExceptionVariable(UserDefinedObjectVariable):
             if isinstance(class_lookup(type(self.real), name), in_c):
                 tx.unsupported("GB0098", f"the attribute {name} of an exception")
             return super().var_getattr(tx, name)
+        if name == "__context__" and self.outside:
+            _guard_nothing_handled_outside(tx)
         if name in _FIELDS:
             return _FIELDS[name](self)
         if name == "value" and isinstance(self.real, StopIteration):
@@ -60,9 +67,15 @@ class ExceptionVariable(UserDefinedObjectVariable):
         return UserMethodVariable(name, self) if name == "with_traceback" else None
 
 
+def _guard_nothing_handled_outside(tx: Tx) -> None:
+    if tx.output.options.handles:
+        tx.unsupported("GB0009", "the exception that a caller handles, as __context__")
+    tx.output.guard("IDENTITY", CallSource(RegisteredSource(register(sys.exception)), ()), None)
+
+
 _STORED: dict[str, Callable[[ExceptionVariable, Variable], Any]] = {
     "__cause__": lambda e, value: vars(e).update(cause=None if value.is_none() else value, suppress=True),
-    "__context__": lambda e, value: vars(e).update(context=None if value.is_none() else value),
+    "__context__": lambda e, value: vars(e).update(context=None if value.is_none() else value, outside=False),
     "__traceback__": lambda e, value: None,
 }
 _FIELDS: dict[str, Callable[[ExceptionVariable], Variable]] = {
@@ -106,7 +119,10 @@ def new_exception(output: Any, cls: type[BaseException], args: list[Variable]) -
 def set_context(output: Any, raised: ExceptionVariable) -> None:
     """An exception raised in a handler remembers the one that is being handled."""
     handled = output.exceptions[-1] if output.exceptions else None
-    if handled is None or handled is raised or not raised.fresh:
+    if handled is raised or not raised.fresh:
+        return
+    raised.outside = handled is None
+    if handled is None:
         return
     seen, inner = set(), handled
     # No exception may become its own context.
@@ -117,6 +133,13 @@ def set_context(output: Any, raised: ExceptionVariable) -> None:
             break
         inner = inner.context
     raised.context = handled
+
+
+def remember_outside(error: BaseException) -> None:
+    """What set_context left to the time of the call: the exception that a caller handles is the context."""
+    handled = sys.exception()
+    if handled is not None:
+        error.__context__ = handled
 
 
 NO_EXCEPTION = "exceptions must derive from BaseException"

@@ -110,10 +110,14 @@ class SequenceVariable(ContainerVariable):
         raise NotImplementedError
 
     def iterator(self, tx: Tx) -> Variable:
-        return SequenceIterator(sequence=self)
+        return SequenceIterator(sequence=self, state=self.state())
 
     def reversed(self, tx: Tx) -> Variable:
-        return ReversedIterator(sequence=self, index=len(self.items) - 1)
+        return ReversedIterator(sequence=self, index=len(self.items) - 1, state=self.state())
+
+    def state(self) -> Any:
+        """What must not change while it is walked."""
+        return None
 
 
 _WORDS: dict[Any, str] = {list: "list", tuple: "tuple", dict: "dict"}
@@ -213,11 +217,15 @@ class DequeVariable(ListVariable):
     """A collections.deque."""
 
     limit: int | None = None
+    moves: int = 0  # how often items came, went, or were turned
     kind: ClassVar[type] = deque
     known: ClassVar[type] = deque
 
     def kept(self, items: list[Variable]) -> list[Variable]:
         return items if self.limit is None else items[max(len(items) - self.limit, 0) :]
+
+    def state(self) -> Any:
+        return len(self.items), self.moves
 
     def grow(self, new: list[Variable]) -> None:
         self.items[:] = self.kept([*self.items, *new])
@@ -389,17 +397,38 @@ HELD[deque] = lambda output, real, source, base: DequeVariable(
 
 
 class _Walk(IteratorVariable):
-    """An iterator over a value with items in a row. The next item is at `index`."""
+    """An iterator over a value with items in a row. The next item is at `index`. state: the value's, at first."""
 
     sequence: SequenceVariable | None = None
     index: int = 0
+    state: Any = None
     holds = ("sequence",)
+
+    def check_state(self, tx: Tx) -> None:
+        if self.sequence is not None and self.sequence.state() != self.state:
+            tx.throw(RuntimeError, "deque mutated during iteration")
 
     def remaining(self) -> int:
         raise NotImplementedError
 
 
 METHODS[_Walk, "__length_hint__"] = lambda tx, args, kwargs: from_constant(args[0].remaining())
+
+
+def _walk_of_deque(r: Any, walk: _Walk, walked: Callable[[Any], Any], gone: int) -> str:
+    """Iterators of deques cannot be set to a place, but be made past `gone` items."""
+    assert walk.sequence is not None
+    if walk.sequence.state() != walk.state:
+        return r.name(walk, f"{r.named(_refusing)}({r.named(walked)})")
+    return r.name(walk, f"{r.named(type(walked(deque())))}({r.expression(walk.sequence)}, {gone})")
+
+
+def _refusing(walked: Callable[[Any], Any]) -> Any:
+    """An iterator of a deque that has changed since."""
+    changed = deque((None,))
+    walk = walked(changed)
+    changed.append(None)
+    return walk
 
 
 class SequenceIterator(_Walk):
@@ -409,6 +438,7 @@ class SequenceIterator(_Walk):
         return 0 if self.sequence is None else max(len(self.sequence.items) - self.index, 0)
 
     def advance(self, tx: Any) -> Variable | None:
+        self.check_state(tx)
         if self.sequence is None or self.index >= len(self.sequence.items):
             self.sequence = None
             return None
@@ -418,6 +448,8 @@ class SequenceIterator(_Walk):
     def rebuild(self, r: Any) -> str:
         if self.sequence is None:
             return "iter(())"
+        if isinstance(self.sequence, DequeVariable):
+            return _walk_of_deque(r, self, iter, self.index)
         name = r.name(self, f"iter({r.expression(self.sequence)})")
         if self.index:
             r.lines.append(f"{name}.__setstate__({self.index})")
@@ -441,6 +473,8 @@ class ReversedIterator(_Walk):
         return type(reversed(self.sequence.known()))
 
     def advance(self, tx: Any) -> Variable | None:
+        if self.sequence is not None and self.index >= 0:
+            self.check_state(tx)
         if self.sequence is None or not 0 <= self.index < len(self.sequence.items):
             self.sequence = None
             return None
@@ -450,6 +484,8 @@ class ReversedIterator(_Walk):
     def rebuild(self, r: Any) -> str:
         if self.sequence is None or self.index < 0:
             return "iter(())"
+        if isinstance(self.sequence, DequeVariable):
+            return _walk_of_deque(r, self, reversed, len(self.sequence.items) - 1 - self.index)
         name = r.name(self, f"reversed({r.expression(self.sequence)})")
         r.lines.append(f"{name}.__setstate__({self.index})")
         return name

@@ -12,7 +12,7 @@ from stage1_capture.builtins.python import as_mapping
 from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.frame.opcodes.shared import Tx, handles, operations
 from stage1_capture.variables.base import Variable, from_constant, gathered, iterate, walked
-from stage1_capture.variables.constant import NONE
+from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.function import UserFunctionVariable
 from stage1_capture.variables.hash_keys import hashable
 from stage1_capture.variables.mapping import ConstDictVariable
@@ -37,8 +37,10 @@ def grown(tx: Tx, i: Instruction) -> Any:
 @handles("LIST_EXTEND")
 def list_extend(tx: Tx, i: Instruction) -> None:
     value = tx.pop()
-    if isinstance(value, UserFunctionVariable):
-        tx.throw(TypeError, "Value after * must be an iterable, not function")
+    if isinstance(value, (UserFunctionVariable, ConstantVariable)):
+        kind = value.python_type(tx)
+        if not hasattr(kind, "__iter__"):
+            tx.throw(TypeError, f"Value after * must be an iterable, not {kind.__name__}")
     values = gathered(tx, value)
     grown(tx, i).grow(values)
 
@@ -58,10 +60,7 @@ def dict_update(tx: Tx, i: Instruction) -> None:
         tx.unsupported("GB0042", "** of something that is not a dict")
     repeated = set(entries) & set(target.items)
     if i.opname == "DICT_MERGE" and repeated:
-        tx.throw(
-            TypeError,
-            f"{tx.stack[-i.arg - 2].describe()} got multiple values for keyword argument {repeated.pop()!r}",
-        )
+        tx.unsupported("GB0066", f"{repeated.pop()!r} given twice raises TypeError")
     grown(tx, i).items.update(entries)
 
 

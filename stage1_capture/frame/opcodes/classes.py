@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.frame.opcodes.shared import Tx, handles, operations
-from stage1_capture.variables.base import Variable
+from stage1_capture.variables.base import Variable, from_constant
 from stage1_capture.variables.mapping import ConstDictVariable
 
 Namespace = dict[str, Variable]
@@ -34,7 +34,7 @@ def store_name(tx: Tx, i: Instruction) -> None:
 @handles("DELETE_NAME")
 def delete_name(tx: Tx, i: Instruction) -> None:
     if i.argval not in namespace(tx, i):
-        tx.throw(NameError, f"name {i.argval!r} is not defined")
+        tx.throw(NameError, f"name {i.argval!r} is not defined", name=from_constant(i.argval))
     del namespace(tx, i)[i.argval]
 
 

@@ -201,6 +201,18 @@ enter_blocks(
         seen.append(sys.exc_info()[0])
         return x + 1, seen
 
+    context_that_a_caller_handles:
+        def inner():
+            mark()
+            try:
+                fails(TypeError, 'inner')
+            except TypeError as error:
+                raise ValueError('boom') from error
+        try:
+            fails(KeyError, 'k')
+        except KeyError:
+            return x + 1, outcome(inner)
+
     handled_state_in_a_call:
         def now():
             mark()

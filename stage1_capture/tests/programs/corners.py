@@ -8,7 +8,7 @@ import functools
 import itertools
 import operator
 import typing
-from collections import OrderedDict
+from collections import OrderedDict, deque
 
 from stage1_capture.tests.programs.registry import mark, program
 
@@ -396,3 +396,81 @@ def calls_that_do_not_fit(x):
 def hint_of_a_repeat(x):
     mark()
     return x + operator.length_hint(itertools.repeat(1, 5)), operator.length_hint(v for v in (1, 2))
+
+
+@program()
+def walks_of_a_deque(x):
+    row = deque((1, 2, 3, 4), maxlen=4)
+    walk, back = iter(row), reversed(row)
+    first, last = next(walk), next(back)
+    mark()
+    return x * first + last, list(walk), next(back), list(back)
+
+
+@program()
+def keyword_given_twice(x):
+    def inner(*, a):
+        return a
+
+    try:
+        return inner(a=1, **{"a": x})
+    except TypeError as error:
+        mark()
+        return x + 1, str(error)
+
+
+@program()
+def types_in_brackets_that_do_not_fit(x):
+    try:
+        return list[int][str]
+    except TypeError as error:
+        mark()
+        return x + 1, str(error)
+
+
+@program()
+def walk_of_a_deque_that_changed(x):
+    told, row = [], deque((1, 2, 3), maxlen=3)
+    for change in (lambda: row.append(4), lambda: row.rotate(1), lambda: row.extend(()), row.popleft):
+        walk, back = iter(row), reversed(row)
+        next(walk), next(back)
+        change()
+        mark()
+        for walked in (walk, back):
+            try:
+                told.append(next(walked))
+            except RuntimeError as error:
+                told.append(str(error))
+    return x + len(told), told
+
+
+@program()
+def deque_that_grows_in_its_loop(x):
+    row = deque((1, 2))
+    try:
+        for value in row:
+            row.append(value)
+            mark()
+    except RuntimeError as error:
+        return x + len(row), str(error)
+
+
+@program()
+def names_that_errors_tell(x):
+    told = []
+    for read in (lambda: x.nothing, lambda: nowhere, lambda: PAIR.c):
+        try:
+            read()
+        except (AttributeError, NameError) as error:
+            mark()
+            told.append((str(error), error.name, getattr(error, "obj", None) is PAIR))
+    return x + len(told), told
+
+
+@program()
+def star_of_a_number(x):
+    try:
+        return [*x.ndim]
+    except TypeError as error:
+        mark()
+        return x + 1, str(error)
