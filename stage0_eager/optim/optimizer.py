@@ -77,6 +77,24 @@ def _is_complex(value: Any) -> bool:
     return isinstance(value, Tensor) and value.is_complex()
 
 
+def _checked_group(group: Any) -> tuple[list[Tensor], dict[str, list[str]]]:
+    """The parameters of a group, and the option with their names, if they have any."""
+    if not isinstance(group, dict):
+        raise TypeError(f"param_group must be a dict, but got {type(group)}")
+    given = group["params"]
+    if isinstance(given, set):
+        raise TypeError(
+            "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in "
+            "sets will change between runs. Please use a list instead."
+        )
+    pairs: list[Any] = [given] if isinstance(given, Tensor) else list(given)
+    named = bool(pairs) and isinstance(pairs[0], tuple)
+    params = [p[1] for p in pairs] if named else pairs
+    for p in params:
+        _check_parameter(p)
+    return params, {"param_names": [p[0] for p in pairs]} if named else {}
+
+
 class Optimizer:
     """Parameter groups with defaults, and per-parameter state by id. Subclasses define `update`."""
 
@@ -99,19 +117,7 @@ class Optimizer:
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Further parameters with options of their own. Raises ValueError for one that is in a group already, or that
         no backward gives a gradient to."""
-        if not isinstance(param_group, dict):
-            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
-        given = param_group["params"]
-        if isinstance(given, set):
-            raise TypeError(
-                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in "
-                "sets will change between runs. Please use a list instead."
-            )
-        pairs = [given] if isinstance(given, Tensor) else list(given)
-        names = {"param_names": [p[0] for p in pairs]} if pairs and isinstance(pairs[0], tuple) else {}
-        params = [p[1] for p in pairs] if names else pairs
-        for p in params:
-            _check_parameter(p)
+        params, names = _checked_group(param_group)
         if len({id(p) for p in params}) < len(params):
             warnings.warn(
                 "optimizer contains a parameter group with duplicate parameters: each is updated once for every time "

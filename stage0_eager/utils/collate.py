@@ -34,14 +34,18 @@ def default_collate(batch: Sequence[Any]) -> Any:
     if isinstance(first, Mapping):
         return _like_mapping(first, {key: default_collate([item[key] for item in batch]) for key in first})
     if isinstance(first, Sequence):
-        if any(len(item) != len(first) for item in batch):
-            raise RuntimeError("each element in list of batch should be of equal size")
-        parts = [default_collate(part) for part in zip(*batch, strict=True)]
-        return parts if type(first) is tuple else _like_sequence(first, parts)
+        return _sequences_collated(batch, first)
     raise TypeError(
         "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found "
         f"{first.dtype if isinstance(first, np.ndarray) else type(first)}"
     )
+
+
+def _sequences_collated(batch: Sequence[Sequence], first: Sequence) -> Any:
+    if any(len(item) != len(first) for item in batch):
+        raise RuntimeError("each element in list of batch should be of equal size")
+    parts = [default_collate(part) for part in zip(*batch, strict=True)]
+    return parts if type(first) is tuple else _like_sequence(first, parts)
 
 
 def default_convert(data: Any) -> Any:

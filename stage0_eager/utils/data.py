@@ -192,6 +192,22 @@ class _Endless(Sampler):
             yield None
 
 
+def _check_order(
+    batch_size: int | None, shuffle: bool | None, sampler: Any, batch_sampler: Any, drop_last: bool
+) -> None:
+    """Raises ValueError for two options that both say which items come when."""
+    if shuffle and sampler is not None:
+        raise ValueError("sampler option is mutually exclusive with shuffle")
+    if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
+        raise ValueError(
+            "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
+        )
+    if batch_size is None and drop_last:
+        raise ValueError(
+            "batch_size=None option disables auto-batching and is mutually exclusive with drop_last"
+        )
+
+
 class DataLoader:
     """Batches of `dataset`, in order or shuffled anew at each pass.
 
@@ -218,16 +234,7 @@ class DataLoader:
         self._over = isinstance(dataset, IterableDataset)  # asked by iteration, not by index
         if self._over:
             _check_of_iteration(shuffle=shuffle, sampler=sampler, batch_sampler=batch_sampler)
-        if shuffle and sampler is not None:
-            raise ValueError("sampler option is mutually exclusive with shuffle")
-        if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
-            raise ValueError(
-                "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last"
-            )
-        if batch_size is None and drop_last:
-            raise ValueError(
-                "batch_size=None option disables auto-batching and is mutually exclusive with drop_last"
-            )
+        _check_order(batch_size, shuffle, sampler, batch_sampler, drop_last)
         if batch_sampler is not None:
             batch_size = None
         self.dataset, self.batch_size, self.drop_last = dataset, batch_size, drop_last
