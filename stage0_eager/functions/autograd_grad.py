@@ -23,13 +23,15 @@ def autograd_grad(
 ):
     """autograd.grad as a tuple of gradients, constants unless create_graph; for an unused input, None.
 
-    for_leaves: as backward leaves them in `.grad`, each in memory of its own.
+    for_leaves: as backward leaves them in `.grad`, each in memory of its own, which lies as the leaf's.
     """
     found = backward_pass.grad(
         outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused=allow_unused
     )
     if for_leaves:
-        found = tuple(backward_pass.own_memory(found, grad_outputs, create_graph))
+        leaves = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
+        laid = (backward_pass.laid_out_as(*pair, create_graph) for pair in zip(leaves, found, strict=True))
+        found = tuple(backward_pass.own_memory(laid, grad_outputs, create_graph))
     # under a Tracer the walk leaves ordinary nodes, through which a later derivative would flow
     traced = STATE.interpreter is not None
     return tuple(
