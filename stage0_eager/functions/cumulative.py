@@ -5,7 +5,7 @@ Input: tensors. Running reductions are core operators; the rest is made of sort,
 
 from __future__ import annotations
 
-from stage0_eager.functions.reductions import folded
+from stage0_eager.functions.reductions import reduced_in
 from stage0_eager.functions.results import ValuesIndices
 from stage0_eager.functions.statistics import vector_norm
 from stage0_eager.table.core import core as c
@@ -19,7 +19,7 @@ from stage_contracts.core_metas import wrap_dim
 @operator
 def cumprod(input, dim, *, dtype=None):
     """Running product along `dim`."""
-    return folded(c.cumprod, input, dtype, wrap_dim(dim, input.ndim))
+    return reduced_in(c.cumprod, input, dtype, wrap_dim(dim, input.ndim))
 
 
 @method

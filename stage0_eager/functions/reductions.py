@@ -54,18 +54,18 @@ def _truth(result, input):
     return c.cast(result, dt.uint8) if input.dtype is dt.uint8 else result
 
 
-def folded(fold, input, dtype, *args):
-    """fold(input, *args) of elements of `dtype`, where one is given, and in it: of small integers it wraps around."""
+def reduced_in(reduction, input, dtype, *args):
+    """reduction(input, *args) of elements of `dtype`, where one is given, and in it: of small integers it wraps around."""
     if dtype is None:
-        return fold(input, *args)
-    return c.cast(fold(c.cast(input, dtype), *args), dtype)
+        return reduction(input, *args)
+    return c.cast(reduction(c.cast(input, dtype), *args), dtype)
 
 
 @method
 @operator
 def sum(input, dim=None, keepdim=False, *, dtype=None):
     """Sum over `dim` (all when None). Integers and bools give int64 unless `dtype` says otherwise."""
-    return folded(c.sum, input, dtype, all_dims(input, dim), keepdim)
+    return reduced_in(c.sum, input, dtype, all_dims(input, dim), keepdim)
 
 
 @sum.quickly
@@ -79,7 +79,7 @@ def _sum(input, dim=None, keepdim=False, *, dtype=None):
 @operator
 def prod(input, dim=None, keepdim=False, *, dtype=None):
     """Product over `dim` (all when None)."""
-    return folded(c.prod, input, dtype, all_dims(input, dim), keepdim)
+    return reduced_in(c.prod, input, dtype, all_dims(input, dim), keepdim)
 
 
 @method
@@ -213,7 +213,7 @@ def _place(of, input, dim, keepdim):
 @operator
 def cumsum(input, dim, *, dtype=None):
     """Running sum along `dim`."""
-    return folded(c.cumsum, input, dtype, wrap_dim(dim, input.ndim))
+    return reduced_in(c.cumsum, input, dtype, wrap_dim(dim, input.ndim))
 
 
 @method

@@ -130,11 +130,15 @@ def _in_one_piece(multiply, input, left, right, beta, alpha):
 def linear(input, weight, bias=None):
     """input @ weight.T + bias, with weight of shape (out_features, in_features), or (in_features,) for one number."""
     if weight.ndim == 1:
-        out = matmul(input, weight)
-        return out if bias is None else c.add(out, bias)
+        return matmul(input, weight) if bias is None else _to_one_number(input, weight, bias)
     if bias is not None and input.dtype in HALVES and is_half_on_cpu(input):
         return _linear_of_halves(input, weight, bias)
     return _linear(input, weight, bias)
+
+
+@in_float32
+def _to_one_number(input, weight, bias):
+    return c.add(matmul(input, weight), bias)
 
 
 def _linear(input, weight, bias):
