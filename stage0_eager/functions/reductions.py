@@ -55,7 +55,7 @@ def _truth(result, input):
 
 
 def reduced_in(reduction, input, dtype, *args):
-    """reduction(input, *args) of elements of `dtype`, where one is given, and in it: of small integers it wraps around."""
+    """reduction(input, *args) of elements of `dtype`, where one is given, and in it: small integers wrap around."""
     if dtype is None:
         return reduction(input, *args)
     return c.cast(reduction(c.cast(input, dtype), *args), dtype)
