@@ -111,14 +111,15 @@ class Adam(Optimizer):
     def update(self, p, g, state, group):
         if not state:
             self.init_state(p, state, group)
-        state["step"] += 1
+        step = state["step"] = state["step"] + 1
+        exp_avg, exp_avg_sq = state["exp_avg"], state["exp_avg_sq"]
         beta1, beta2 = group["betas"]
-        new, exp_avg, exp_avg_sq, largest = adam_update(
-            p, g, state["exp_avg"], state["exp_avg_sq"], state.get("max_exp_avg_sq"), state["step"], group["lr"],
-            beta1, beta2, group["eps"], group["weight_decay"], group["decoupled_weight_decay"], group["maximize"],
+        new, new_exp_avg, new_exp_avg_sq, largest = adam_update(
+            p, g, exp_avg, exp_avg_sq, state.get("max_exp_avg_sq"), step, group["lr"], beta1, beta2, group["eps"],
+            group["weight_decay"], group["decoupled_weight_decay"], group["maximize"],
         )  # fmt: skip
-        state["exp_avg"].copy_(exp_avg)
-        state["exp_avg_sq"].copy_(exp_avg_sq)
+        exp_avg.copy_(new_exp_avg)
+        exp_avg_sq.copy_(new_exp_avg_sq)
         if largest is not None:
             state["max_exp_avg_sq"].copy_(largest)
         p.copy_(new)

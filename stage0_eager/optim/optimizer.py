@@ -149,11 +149,13 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
+        state = self.state
         for group in self.param_groups:
             for p in group["params"]:
-                if p.grad is not None:
-                    update = self._update_parts if p.is_complex() else self.update
-                    update(p, p.grad, self.state.setdefault(p, {}), group)
+                g = p.grad
+                if g is not None:
+                    update = self._update_parts if p.dtype.is_complex else self.update
+                    update(p, g, state[p], group)
         return loss
 
     def init_state(self, p: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
