@@ -30,9 +30,10 @@ def _computed_once(method: Callable[[Any], Any], place: str) -> Callable[[Any], 
     @wraps(method)
     def ask(self: Any) -> Any:
         kept = self.__dict__
-        if place not in kept:
-            kept[place] = method(self)
-        return kept[place]
+        found = kept.get(place)
+        if found is None:
+            found = kept[place] = method(self)
+        return found
 
     return ask
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from stage1_capture.state.graph_builder import OutputGraph
 from stage1_capture.state.machine import KINDS, Args, Kwargs, Tx, attempt
-from stage1_capture.variables.base import FROM_CONSTANT_BY_CLASS, Variable, from_constant, yes
+from stage1_capture.variables.base import FROM_CONSTANT, FROM_CONSTANT_BY_CLASS, Variable, from_constant, yes
 from stage1_capture.variables.builder import BUILDERS, Builder, class_variable, object_of
 from stage1_capture.variables.iterator import ConstantIterator
 from stage1_capture.variables.method import UserMethodVariable
@@ -123,6 +123,7 @@ class ConstantVariable(Variable):
 
 NONE = KINDS["none"] = ConstantVariable(None)
 FROM_CONSTANT_BY_CLASS[object] = ConstantVariable
+FROM_CONSTANT.update(dict.fromkeys((str, int, float, bool, type(None)), ConstantVariable))  # found at once
 
 # Constants that may be folded: immutable, with operations that run no user code.
 CONSTANT_TYPES = (bool, int, float, str, bytes, type(None), type(...), range, frozenset, complex)
