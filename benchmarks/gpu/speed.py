@@ -3,8 +3,8 @@
 Input: rows.py; a GPU, CuPy and Triton; torch where it is installed. Each row and framework is a process of its own
 (measure.py). A few rows at a time are built side by side; then nothing else runs, and the frameworks take turns.
     python -m benchmarks.gpu.speed [--rows softmax ...] [--peers cutaway torch torch:max-autotune] [--rounds 5]
-A peer may have a mode of `compile` behind a colon: a row's ratio is of the best of each framework. With --again, a
-second process makes each of our first calls once more, with what the first one left in its cache.
+A peer may have a mode of `compile` behind a colon: a row's ratio is of the best of each framework. With --again 5, five
+further processes make each of our first calls once more, with what the first one left in its cache.
 """
 
 from __future__ import annotations
@@ -97,12 +97,16 @@ def measured(rows: list[Row], peers: list[str], options: argparse.Namespace) -> 
 
 
 def once_more(workers: list[Worker], options: argparse.Namespace) -> None:
-    """What the first call takes in a second process."""
-    seconds = [Worker(w.row, w.peer, options.limit, "", options.caches) for w in workers]
-    for worker, second in zip(workers, seconds, strict=True):
-        second.answer()
-        second.close()
-        worker.found |= {"again": second.found["cold"]} if "cold" in second.found else {}
+    """What the first call takes in a second process, the median of `options.again` of them."""
+    times: dict[Worker, list[float]] = {w: [] for w in workers}
+    for _ in range(options.again):
+        seconds = [Worker(w.row, w.peer, options.limit, "", options.caches) for w in workers]
+        for worker, second in zip(workers, seconds, strict=True):
+            second.answer()
+            second.close()
+            times[worker] += [second.found["cold"]] if "cold" in second.found else []
+    for worker in workers:
+        worker.found |= {"again": statistics.median(times[worker])} if times[worker] else {}
 
 
 def fastest(workers: list[Worker], framework: str) -> list[Worker]:
@@ -145,11 +149,12 @@ def main() -> None:
     parser.add_argument("--peers", nargs="*", default=list(FRAMEWORKS), help="cutaway, torch, torch:MODE")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--limit", type=float, default=120, help="seconds for one answer of a process")
-    parser.add_argument("--again", action="store_true", help="first calls in a second process, too")
+    parser.add_argument("--again", nargs="?", type=int, const=1, default=0, help="first calls in N further processes")
     parser.add_argument("--together", type=int, default=2, help="rows that are built side by side")
     parser.add_argument("--sources", default="", help="a folder for the generated kernels")
+    parser.add_argument("--caches", default="", help="a folder for the caches, for a run that may be cut off")
     options = parser.parse_args()
-    options.caches = tempfile.mkdtemp(prefix="gpu-speed-")
+    kept, options.caches = options.caches, options.caches or tempfile.mkdtemp(prefix="gpu-speed-")
     rows = [r for r in ROWS if not options.rows or any(word in r.name for word in options.rows)]
     peers = [p for p in options.peers if importlib.util.find_spec(p.partition(":")[0])]
     begun, errors = time.perf_counter(), []
@@ -163,7 +168,8 @@ def main() -> None:
         for row in rows[k : k + options.together]:
             print(line(row, [w for w in workers if w.row is row]), flush=True)
         errors += [f"{w.row.name}, {w.peer}: {w.found['error']}" for w in workers if "error" in w.found]
-    shutil.rmtree(options.caches, ignore_errors=True)
+    if not kept:
+        shutil.rmtree(options.caches, ignore_errors=True)
     print("\n".join(["", *errors, f"{time.perf_counter() - begun:.0f} s"]))
 
 
