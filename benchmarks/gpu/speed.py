@@ -149,7 +149,9 @@ def main() -> None:
     parser.add_argument("--peers", nargs="*", default=list(FRAMEWORKS), help="cutaway, torch, torch:MODE")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--limit", type=float, default=120, help="seconds for one answer of a process")
-    parser.add_argument("--again", nargs="?", type=int, const=1, default=0, help="first calls in N further processes")
+    parser.add_argument(
+        "--again", nargs="?", type=int, const=1, default=0, help="first calls in N further processes"
+    )
     parser.add_argument("--together", type=int, default=2, help="rows that are built side by side")
     parser.add_argument("--sources", default="", help="a folder for the generated kernels")
     parser.add_argument("--caches", default="", help="a folder for the caches, for a run that may be cut off")
