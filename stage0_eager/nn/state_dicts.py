@@ -34,6 +34,11 @@ class IncompatibleKeys(NamedTuple):
     missing_keys: list[str]
     unexpected_keys: list[str]
 
+    def __repr__(self) -> str:
+        if not any(self):
+            return "<All keys matched successfully>"
+        return f"IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
+
 
 def hooks_of(module: Any, kind: str) -> OrderedDict[int, Callable]:
     """The module's hooks of one kind, to add to or to call."""

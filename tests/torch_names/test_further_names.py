@@ -280,7 +280,14 @@ def overridden(torch):
     keys = other.load_state_dict(state)
     del state["0._extra_state"]
     missing = other.load_state_dict(state, strict=False).missing_keys
-    return list(one.state_dict()), other[0].steps, other[0].loaded, list(keys.missing_keys), list(missing)
+    return (
+        list(one.state_dict()),
+        other[0].steps,
+        other[0].loaded,
+        list(keys.missing_keys),
+        str(keys),
+        list(missing),
+    )
 
 
 PROGRAMS = [
