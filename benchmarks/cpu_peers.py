@@ -27,6 +27,7 @@ import numpy as np
 
 from benchmarks.cpu_rows import PRIME, ROWS, SEED, Row
 from benchmarks.given_memory import write_to_free_memory
+from benchmarks.late_imports import import_all, keep_names
 
 IMPORTS = {
     "cutaway": ("cutaway", "cutaway.torch_api", "cutaway.nn.functional"),
@@ -270,29 +271,16 @@ def prime(library: str, cache: str) -> None:
     """Compile once in a process of its own; keep the names of the modules that it took."""
     use_cache(library, cache)
     program(PRIME, library, "compiled")()
-    names = [name for name in sys.modules if name != "__main__"]
-    Path(f"{cache}.modules").write_text(json.dumps(names))
-
-
-def import_all(library: str, cache: str) -> str:
-    """Import what a compile imports, early or late; gives the library's version."""
-    kept = Path(f"{cache}.modules")
-    modules = json.loads(kept.read_text()) if kept.exists() else []
-    for name in (*IMPORTS[library], *modules):
-        try:
-            importlib.import_module(name)
-        except Exception:  # a module made while running, not on disk
-            if name in IMPORTS[library]:
-                raise
-    return f"{library} {importlib.import_module(library).__version__}"
+    keep_names(Path(f"{cache}.modules"))
 
 
 def main(library: str, threads: str, cache: str) -> None:
-    version = import_all(library, cache)
+    import_all(IMPORTS[library], Path(f"{cache}.modules"))
+    module = importlib.import_module(library)
     if library == "torch":
-        importlib.import_module("torch").set_num_threads(int(threads))
+        module.set_num_threads(int(threads))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for
-    print(json.dumps({"version": version}), flush=True)
+    print(json.dumps({"version": f"{library} {module.__version__}"}), flush=True)
     for line in sys.stdin:
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -1,8 +1,8 @@
 """One row of `make gpu-speed` in one framework: its first call, its result against eager, its times.
 
 Input: a row's name; a framework ("torch", or with a mode, "torch:max-autotune"); a folder for the generated kernels
-("": none). It prints a line of JSON when it is ready, and one for each line that it reads: a round of timed calls.
-speed.py starts it.
+("": none); a file with the names of the modules that a compile imports, which the row "prime" writes. It prints a line
+of JSON when it is ready, and one for each line that it reads: a round of timed calls. speed.py starts it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu.rows import ROWS, Row
+from benchmarks.gpu.rows import PRIME, ROWS, Row
+from benchmarks.late_imports import import_all, keep_names
 from stage_contracts.program import External, Launch
 
 CALLS = 10  # in one round
@@ -108,14 +109,15 @@ def calls(row: Row, m: Any, f: Any, run: Any, given: list[Any]) -> Any:
         return lambda: [update(), held][1]
     if not row.gradients:
         return lambda: [run(*given)]
-    leaves = given[: row.gradients]
-    weight = run(*given).detach().clone()  # a CUDA graph writes its outputs again
+    leaves, weight = given[: row.gradients], []
 
     def step() -> list[Any]:
         for leaf in leaves:
             leaf.grad = None
         out = run(*given)
-        out.backward(weight)
+        if not weight:
+            weight.append(out.detach().clone())  # a CUDA graph writes its outputs again
+        out.backward(weight[0])
         return [out, *(leaf.grad for leaf in leaves)]
 
     return step
@@ -182,9 +184,10 @@ def say(found: dict[str, Any]) -> None:
     print(json.dumps(found), flush=True)
 
 
-def main(name: str, peer: str, sources: str) -> None:
-    (row,) = (r for r in ROWS if r.name == name)
+def main(name: str, peer: str, sources: str, modules: str) -> None:
+    (row,) = (r for r in (PRIME, *ROWS) if r.name == name)
     peer, _, mode = peer.partition(":")
+    import_all([peer], Path(modules))
     m, f = importlib.import_module(peer), importlib.import_module(f"{peer}.nn.functional")
     m.manual_seed(0)
     given = inputs(m, row)
@@ -202,11 +205,15 @@ def main(name: str, peer: str, sources: str) -> None:
         run, eager = compiled_as_asked(function), function
     found: dict[str, Any] = {}
     events = CupyEvents() if peer == "cutaway" else TorchEvents()
-    start = time.perf_counter()
     call = calls(row, m, f, run, given)
+    events.synchronize()
+    start = time.perf_counter()
     got = call()
     events.synchronize()
     found["cold"] = time.perf_counter() - start
+    if row is PRIME:
+        keep_names(Path(modules))
+        return
     if peer == "cutaway":
         found["steps"] = steps(programs[0], row, sources)
     found["apart"] = apart(got, calls(row, m, f, eager, given)(), m)
@@ -225,6 +232,6 @@ def main(name: str, peer: str, sources: str) -> None:
 
 if __name__ == "__main__":
     try:
-        main(*sys.argv[1:4])
+        main(*sys.argv[1:])
     except Exception as error:
         say({"error": f"{type(error).__name__}: {error}\n{''.join(traceback.format_exc(limit=-4))}"[:3000]})

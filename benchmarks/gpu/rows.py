@@ -151,6 +151,8 @@ def _images(name: str, function: Callable[..., Any], shapes: list, batch: int) -
     return Row(name, function, (*shapes, *given), "bfloat16", gradients=len(shapes), scale=0.05)
 
 
+PRIME = Row("prime", softmax, ((64, 64),), gradients=1)  # compiled only to know what a compile imports
+
 ROWS = (
     Row("tiny", tiny, ((4,),)),
     Row("sin cos 64M", sin_cos, ((64 * M,),), moves=2 * 256 * M),

@@ -4,7 +4,8 @@ Input: rows.py; a GPU, CuPy and Triton; torch where it is installed. Each row an
 (measure.py). A few rows at a time are built side by side; then nothing else runs, and the frameworks take turns.
     python -m benchmarks.gpu.speed [--rows softmax ...] [--peers cutaway torch torch:max-autotune] [--rounds 5]
 A peer may have a mode of `compile` behind a colon: a row's ratio is of the best of each framework. With --again 5, five
-further processes make each of our first calls once more, with what the first one left in its cache.
+further processes make each of our first calls once more, with what the first one left in its cache. A first call lasts
+to its result; imports are apart, in both frameworks (late_imports.py).
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 from threading import Timer
 from typing import Any
 
-from benchmarks.gpu.rows import ROWS, Row
+from benchmarks.gpu.rows import PRIME, ROWS, Row
 from stage_contracts.tests.report_heading import heading
 
 FRAMEWORKS = ("cutaway", "torch")
@@ -36,9 +38,9 @@ class Worker:
         self.row, self.peer, self.limit = row, peer, limit
         self.said = tempfile.TemporaryFile("w+")  # noqa: SIM115 (it lives as long as the process)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.gpu.measure", row.name, peer, sources],
+            [sys.executable, "-m", "benchmarks.gpu.measure", row.name, peer, sources, modules_of(peer, caches)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, text=True,
-            env=os.environ | {"TORCHINDUCTOR_CACHE_DIR": f"{caches}/{ROWS.index(row)} {peer}"},
+            env=os.environ | {"TORCHINDUCTOR_CACHE_DIR": f"{caches}/{row.name.replace('/', '-')} {peer}"},
         )  # fmt: skip
         self.found: dict[str, Any] = {}
         self.times: list[float] = []
@@ -70,6 +72,18 @@ class Worker:
     def close(self) -> None:
         self.process.kill()
         self.process.communicate()
+
+
+def modules_of(peer: str, caches: str) -> str:
+    """The file with the names of the modules that a compile of this framework imports."""
+    return f"{caches}/{peer.partition(':')[0]}.modules"
+
+
+def prime(peers: list[str], options: argparse.Namespace) -> None:
+    """Compile a small program in each framework, so that its imports are no part of what is measured."""
+    libraries = {peer.partition(":")[0] for peer in peers}
+    for worker in [Worker(PRIME, library, options.limit, "", options.caches) for library in libraries]:
+        worker.process.wait(options.limit)
 
 
 def measured(rows: list[Row], peers: list[str], options: argparse.Namespace) -> list[Worker]:
@@ -134,7 +148,7 @@ def line(row: Row, workers: list[Worker]) -> str:
     share = row.moves / ms[0] * 1e3 / ours["copy"] if row.moves and ms[0] else 0
     words.append(f"{share:>5.0%}" if share else " " * 5)
     words += [f"{one['host']:>7.1f}" if "host" in one else " " * 7 for one in (ours, theirs)]
-    words += [f"{one['cold']:>5.1f}" if "cold" in one else " " * 5 for one in (ours, theirs)]
+    words += [f"{one['cold']:>6.2f}" if "cold" in one else " " * 6 for one in (ours, theirs)]
     words.append(f"{ours['again'] / ours['cold']:>4.0%}" if "again" in ours else " " * 4)
     words.append(f"{ours['apart']:.0e}" if "apart" in ours else " " * 5)
     words += [
@@ -157,6 +171,7 @@ def main() -> None:
     parser.add_argument("--caches", default="", help="a folder for the caches, for a run that may be cut off")
     options = parser.parse_args()
     kept, options.caches = options.caches, options.caches or tempfile.mkdtemp(prefix="gpu-speed-")
+    Path(options.caches).mkdir(exist_ok=True)
     rows = [r for r in ROWS if not options.rows or any(word in r.name for word in options.rows)]
     peers = [p for p in options.peers if importlib.util.find_spec(p.partition(":")[0])]
     begun, errors = time.perf_counter(), []
@@ -164,7 +179,8 @@ def main() -> None:
     device = seen.partition(": ")[2].partition(" (")[0]
     print(heading("Compiled programs on a GPU", "make gpu-speed", 0, "cupy", "triton", "torch", more=device))
     print(f"{'':<36} {'ours ms':>8} {'compile':>8} {'ratio/least':>11}  copy {'host us':>15} "
-          f"{'cold s':>11} again apart steps")  # fmt: skip
+          f"{'cold s':>13} again apart steps")  # fmt: skip
+    prime(peers, options)
     for k in range(0, len(rows), options.together):
         workers = measured(rows[k : k + options.together], peers, options)
         for row in rows[k : k + options.together]:
