@@ -38,10 +38,11 @@ _PLAIN = (int, float, bool, str, type(None))
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a call came to: its nodes in order, which of its arguments a node is, its result, its instructions."""
+    """What a call came to: its nodes in order; what they read from elsewhere, in order, each with the argument that it
+    is, or None for a number that is an input of the graph, the same for all; its result, its instructions."""
 
     nodes: tuple[Node, ...]
-    arguments: dict[Node, int]
+    read: dict[Node, int | None]
     result: _Make
     steps: int
 
@@ -139,7 +140,9 @@ def _recipe(output: OutputGraph, last: Node, args: Args, result: Variable, steps
             raise _Differs
     if scalars & given.keys():
         raise _Differs  # a number, or the argument that is it? The next call may have another
-    return Recipe(made, given, _maker(result, args, set(made)), steps)
+    own = set(made)
+    read = {n: given.get(n) for node in made for n in node.all_input_nodes if n not in own}
+    return Recipe(made, read, _maker(result, args, own), steps)
 
 
 def _maker(result: Variable, args: Args, made: set[Node]) -> _Make:
@@ -162,21 +165,15 @@ def _written_again(output: OutputGraph, recipe: Recipe, args: Args) -> Variable:
     output.count_step()
     origins = (output.origin(),) if _by_user(output) else None
     call_again = output.graph.call_again
-    images: dict[Node, Node] = {}
+    images = {node: node if at is None else output.node_of(args[at]) for node, at in recipe.read.items()}
     values: dict[Node, Variable] = {}
-
-    def image(node: Node) -> Node:
-        found = images.get(node)
-        if found is None:  # an argument, or a number that is an input: the same for all
-            place = recipe.arguments.get(node)
-            found = images[node] = node if place is None else output.node_of(args[place])  # type: ignore[arg-type]
-        return found
 
     def value(node: Node) -> Variable:
         return values.setdefault(node, TensorVariable(node.val, images[node]))
 
+    image = images.__getitem__
     for node in recipe.nodes:
-        given = [image(a) if type(a) is Node else map_args(a, image) for a in node.args]
+        given = [images[a] if type(a) is Node else map_args(a, image) for a in node.args]
         where = node.origins if origins is None else origins
         images[node] = call_again(node, given, map_args(node.kwargs, image), where)
     return recipe.result(args, value)
