@@ -10,7 +10,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from stage0_eager import is_grad_enabled
 from stage0_eager.optim import adaptive, further, optimizer
@@ -165,7 +165,8 @@ def _written_again(output: OutputGraph, recipe: Recipe, args: Args) -> Variable:
     output.count_step()
     origins = (output.origin(),) if _by_user(output) else None
     call_again = output.graph.call_again
-    images = {node: node if at is None else output.node_of(args[at]) for node, at in recipe.read.items()}
+    given = cast(list[TensorVariable], args)
+    images = {node: node if at is None else output.node_of(given[at]) for node, at in recipe.read.items()}
     values: dict[Node, Variable] = {}
 
     def value(node: Node) -> Variable:
@@ -173,7 +174,7 @@ def _written_again(output: OutputGraph, recipe: Recipe, args: Args) -> Variable:
 
     image = images.__getitem__
     for node in recipe.nodes:
-        given = [images[a] if type(a) is Node else map_args(a, image) for a in node.args]
+        operands = [images[a] if type(a) is Node else map_args(a, image) for a in node.args]
         where = node.origins if origins is None else origins
-        images[node] = call_again(node, given, map_args(node.kwargs, image), where)
+        images[node] = call_again(node, operands, map_args(node.kwargs, image), where)
     return recipe.result(args, value)
