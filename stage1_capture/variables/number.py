@@ -28,6 +28,7 @@ from stage1_capture.variables.known_results import meta_and_returned
 from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts import config
 from stage_contracts import dtype as dt
+from stage_contracts.core_metas import promoted_dtype
 from stage_contracts.device import Device
 from stage_contracts.guard_constants import is_told_by_equality
 from stage_contracts.source import ExpressionSource, ItemSource, KeySource, ScalarSource, Source
@@ -285,8 +286,15 @@ def scalars_as_inputs(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> tuple
     numbers = _open_numbers(op, given)
     if op.opaque or not numbers:
         return args, kwargs
-    device = next((a.meta.device for a in given.values() if a.is_tensor()), Device("cpu"))
-    tensors = {name: scalar_input(tx, value, device) for name, value in numbers.items()}
+    metas = [a.meta for a in given.values() if a.is_tensor()]
+    floats = _float_dtype(metas)
+    if floats is None:
+        return args, kwargs
+    device = metas[0].device if metas else Device("cpu")
+    tensors = {
+        name: scalar_input(tx, value, device, floats if type(value.hint) is float else None)
+        for name, value in numbers.items()
+    }
     new_args: list[Variable] = [tensors.get(name, a) for name, a in zip(op.params, args)]
     new_kwargs: dict[str, Variable] = {name: tensors.get(name, value) for name, value in kwargs.items()}
     if not _agree(tx, op, (args, kwargs), (new_args, new_kwargs)) or not _valid(tx, op, args, kwargs):
@@ -308,6 +316,19 @@ def _open_numbers(op: Operator, given: dict[str, Variable]) -> dict[str, Any]:
     found = {n: v for n, v in opened.items() if fits(n, v)}
     exact = all(type(n.hint) is float or abs(n.hint) <= EXACT for n in found.values())
     return found if exact else {}
+
+
+def _float_dtype(metas: list[TensorMeta]) -> dt.DType | None:
+    """The dtype in which a float beside these tensors is computed as the number is; None where no tensor is.
+
+    float64 counts as the number does beside a tensor with dimensions. Beside one without it would win: 0.1 equals
+    tensor(0.1), and a float64 of 0.1 does not.
+    """
+    computed = promoted_dtype([*metas, 0.0])
+    if not metas or computed != promoted_dtype(metas):  # the number decides: the meta rules are compared
+        return dt.float64
+    fits = (d for d in (dt.float64, dt.float32) if promoted_dtype([*metas, TensorMeta((), d)]) == computed)
+    return next(fits, None)
 
 
 def _agree(tx: Tx, op: Operator, before: tuple[list, dict], after: tuple[list, dict]) -> bool:
