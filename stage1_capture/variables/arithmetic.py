@@ -15,6 +15,7 @@ from typing import Any
 from stage1_capture.state.machine import Args, Kwargs, Raised, Tx, attempt
 from stage1_capture.variables import unbacked
 from stage1_capture.variables.base import (
+    SEQUENCES,
     NotConstant,
     Variable,
     as_constant,
@@ -187,16 +188,17 @@ def compare(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
     )
     if decided is not None:
         return decided
+    kinds = left.family(), right.family()
+    alike = None not in kinds and kinds[0] is kinds[1]
     try:
-        if right.has_data():
-            raise NotConstant(right)  # before an open number on the left is asked for its value
+        if right.has_data() or (alike and (_holds_open(left) or _holds_open(right))):
+            raise NotConstant(right)  # before an open number is asked for its value
         values = as_constant(left), as_constant(right)
         return attempt(tx, symbol, lambda: ConstantVariable(function(*values)), exact=True)
     except NotConstant:
         pass
     equality = symbol in ("==", "!=")
-    kinds = left.family(), right.family()
-    if None not in kinds and kinds[0] is kinds[1]:
+    if alike:
         return left.compare_contents(tx, symbol, function, right)
     if None not in kinds and equality:
         return ConstantVariable(symbol == "!=")
@@ -211,6 +213,12 @@ def compare(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
     if equality and left.is_compared_by_identity() and right.is_compared_by_identity():
         return ConstantVariable(is_same(tx, left, right) is (symbol == "=="))
     tx.unsupported("GB0038", f"{symbol} between {left.describe()} and {right.describe()}")
+
+
+def _holds_open(value: Variable) -> bool:
+    """Whether it is a list or tuple with an open number in it, such as a shape, or in a tuple in it."""
+    items = map(realize, value.items) if value.family() in SEQUENCES else ()  # type: ignore[attr-defined]
+    return any(item.is_open() or (item.family() is tuple and _holds_open(item)) for item in items)
 
 
 def _rich_compare(tx: Tx, receiver: Variable, other: Variable, name: str) -> Variable:

@@ -115,6 +115,9 @@ def open_binary(symbol: str, function: Callable, left: Variable, right: Variable
         return None
     output = next(v.output for v in (left, right) if isinstance(v, NumberVariable))
     a, b = hint_of(left), hint_of(right)
+    if symbol in _SIZE_ARITHMETIC:
+        _open_beside(left, right)
+        _open_beside(right, left)
     sizes = _as_size(left), _as_size(right)
     open_size = all(s is not None for s in sizes) and any(isinstance(s, SymInt) for s in sizes)
     if symbol in _SIZE_ARITHMETIC and open_size:
@@ -132,6 +135,19 @@ def open_binary(symbol: str, function: Callable, left: Variable, right: Variable
     return NumberVariable(
         output, hint, ExpressionSource(f"({texts[0]} {symbol} {texts[1]})"), _roots(left, right)
     )
+
+
+def _open_beside(value: Variable, other: Variable) -> None:
+    """An open int that meets a size is one from now on: fixed where their sum is a size, it would fix the size too."""
+    if not (
+        isinstance(value, NumberVariable) and isinstance(other, NumberVariable) and other.sym is not None
+    ):
+        return
+    read = not any(isinstance(source, ExpressionSource) for source, _ in value.roots)
+    if value.sym is None and type(value.hint) is int and 0 <= value.hint <= EXACT and read:
+        assert value.source is not None
+        value.output.guard("SHAPE", None, f"{value.source.expression()} >= 0")
+        value.sym = value.output.sizes.open(value.source, value.hint)
 
 
 def _guarded(

@@ -56,6 +56,11 @@ def one_for_all(x):
     )
 
 
+def shapes_compared(x, y):
+    assert x.shape == (len(x), y.shape[-1]) and [x.shape, 1] != [y.shape, 2]
+    return x + y if x.shape[1:] == y.shape[1:] else x
+
+
 # name: the function of (s0, s1), the shapes of its arguments, how many compiles are enough
 PROGRAMS = {
     "pointwise": (lambda x, y: (x * y + 1).tanh(), ["bt", "bt"], 1),
@@ -84,6 +89,8 @@ PROGRAMS = {
     "cumsum": (lambda x: x.cumsum(1).flip(0), ["bt"], 1),
     "masked": (lambda x: torch.where(x > 0, x, torch.zeros_like(x)).clamp(max=1), ["bt"], 1),
     "chunk": (lambda x: [p * 2 for p in torch.cat([x, x], 1).split(x.shape[1], 1)], ["bt"], 1),
+    "shapes compared": (shapes_compared, ["bt", "bt"], 1),
+    "int beside a size": (lambda x, k: torch.arange(40.0)[k : k + x.shape[1]] * x + (x.shape[0] - k), ["bt", "k"], 1),
     "new": (lambda x: torch.zeros(x.shape[0], 2) + torch.full((x.shape[0], 1), 3.0), ["bt"], 1),
 }  # fmt: skip
 
@@ -93,7 +100,9 @@ def arguments(kinds, b, t, seed=0):
     shapes = {"bt": (b, t), "t": (t,), "b1": (b, 1), "tt": (t, t)}
     made = []
     for kind in kinds:
-        if kind == "i":
+        if kind == "k":
+            made.append(b + t)
+        elif kind == "i":
             made.append(torch.from_numpy(rng.integers(0, max(b, 1), (b, t))))
         else:
             made.append(torch.from_numpy(rng.standard_normal(shapes[kind]).astype("float32")))
