@@ -35,6 +35,7 @@ from stage_contracts.source import ExpressionSource, ItemSource, KeySource, Scal
 from stage_contracts.symbolic import SymInt
 from stage_contracts.tensor_meta import TensorMeta
 
+DRAWN = "__drawn_"  # begins the name of a random number
 EXACT = 2**53  # integers up to here are floats exactly
 
 
@@ -98,6 +99,7 @@ FROM_CONSTANT[SymInt] = lambda value: size_number(value.env, value)
 _SIZE_ARITHMETIC = {"+", "-", "*", "//", "%"}
 _NUMBER_ARITHMETIC = {"+", "-", "*", "/", "//", "%", "**"}
 _DIVISIONS = {"/", "//", "%"}
+_BITS = {"&", "|", "^"}  # of two ints
 
 
 def number_operand(value: Variable) -> bool:
@@ -111,7 +113,12 @@ def open_binary(symbol: str, function: Callable, left: Variable, right: Variable
     """`left + right` when one is open and it can stay so; None when both must be known."""
     if not any(isinstance(v, NumberVariable) for v in (left, right)):
         return None
-    if symbol not in _NUMBER_ARITHMETIC or not (number_operand(left) and number_operand(right)):
+    if not (number_operand(left) and number_operand(right)):
+        return None
+    if (divided := _of_bits(symbol, left, right)) is not None:
+        return divided
+    whole = type(hint_of(left)) is type(hint_of(right)) is int
+    if symbol not in _NUMBER_ARITHMETIC and not (whole and symbol in _BITS):
         return None
     output = next(v.output for v in (left, right) if isinstance(v, NumberVariable))
     a, b = hint_of(left), hint_of(right)
@@ -137,16 +144,41 @@ def open_binary(symbol: str, function: Callable, left: Variable, right: Variable
     )
 
 
+def _of_bits(symbol: str, left: Variable, right: Variable) -> Variable | None:
+    """A shift or a mask of low or high bits as the division that it is, which a size may stay open in."""
+    if symbol == "&" and isinstance(right, NumberVariable):
+        left, right = right, left
+    n = None if isinstance(right, NumberVariable) else right.value
+    if type(n) is not int or type(hint_of(left)) is not int:
+        return None
+    steps: tuple = ()
+    if symbol in ("<<", ">>") and 0 <= n < EXACT.bit_length():
+        steps = (("*", operator.mul, 2**n) if symbol == "<<" else ("//", operator.floordiv, 2**n),)
+    elif symbol == "&" and n >= 0 and not n & (n + 1):
+        steps = (("%", operator.mod, n + 1),)
+    elif symbol == "&" and n < 0 and not -n & (-n - 1):
+        steps = ("//", operator.floordiv, -n), ("*", operator.mul, -n)
+    for step, function, number in steps:
+        found = open_binary(step, function, left, ConstantVariable(number))
+        left = function(left.value, number) if found is None else found
+    return left if steps else None
+
+
 def _open_beside(value: Variable, other: Variable) -> None:
     """An open int that meets a size is one from now on: fixed where their sum is a size, it would fix the size too."""
     if not (
         isinstance(value, NumberVariable) and isinstance(other, NumberVariable) and other.sym is not None
     ):
         return
-    read = not any(isinstance(source, ExpressionSource) for source, _ in value.roots)
-    if value.sym is None and type(value.hint) is int and 0 <= value.hint <= EXACT and read:
+    _open_as_size(value)
+
+
+def _open_as_size(value: NumberVariable) -> None:
+    """An int is a size from here on, if it may be one and is not drawn: before the draw no guard can ask for it."""
+    text = text_of(value)
+    if value.sym is None and type(value.hint) is int and 0 <= value.hint <= EXACT and DRAWN not in text:
         assert value.source is not None
-        value.output.guard("SHAPE", None, f"{value.source.expression()} >= 0")
+        value.output.guard("SHAPE", None, f"{text} >= 0")
         value.sym = value.output.sizes.open(value.source, value.hint)
 
 
@@ -167,9 +199,19 @@ def _guarded(
     return True
 
 
-def open_negative(value: Variable) -> Variable | None:
+def open_unary(opname: str, value: Variable) -> Variable | None:
+    """`-n`, `+n` or `~n` of an open number."""
     if not isinstance(value, NumberVariable):
         return None
+    if opname == "UNARY_POSITIVE":
+        return value
+    if opname == "UNARY_INVERT":  # -n - 1
+        whole = type(value.hint) is int
+        return open_binary("-", operator.sub, _negative(value), ConstantVariable(1)) if whole else None
+    return _negative(value)
+
+
+def _negative(value: NumberVariable) -> Variable:
     if value.sym is not None:
         return size_number(value.output.sizes, operator.mul(value.sym, -1))
     return NumberVariable(value.output, -value.hint, ExpressionSource(f"(-{text_of(value)})"), value.roots)
@@ -184,21 +226,50 @@ _MATH: dict[Any, tuple[str, Callable, float] | None] = {
 }
 
 
+# Functions of a number that give an int, as text.
+_WHOLE: dict[Any, str] = {
+    **dict.fromkeys((int, math.trunc), "int({})"),
+    math.floor: "__math__.floor({})",
+    math.ceil: "__math__.ceil({})",
+    round: "round({})",
+}
+
+
 def open_conversion(function: Callable, args: list[Variable]) -> Variable | None:
-    """`float(n)`, `int(n)` of an int, and functions of math of an open number; None for any other call."""
+    """`float(n)`, `int(n)`, `abs(n)` and functions of math of an open number; None for any other call."""
     value = args[0] if len(args) == 1 else None
     if not isinstance(value, NumberVariable):
         return None
     if function in _MATH:
         return _open_math(function, value, _MATH[function])
-    if function not in (int, float):
+    if function in _WHOLE:
+        return _open_whole(function, value)
+    if function is abs:
+        return _whole_number(value, f"abs({text_of(value)})", abs(value.hint))
+    if function is not float:
         return None
-    if type(value.hint) is function:
+    if type(value.hint) is float:
         return value
-    if function is int:  # it may raise
-        return None
     source = ExpressionSource(f"float({text_of(value)})")
     return NumberVariable(value.output, float(value.hint), source, _roots(value))
+
+
+def _open_whole(function: Callable, value: NumberVariable) -> Variable | None:
+    """An int, where no float near here is too large for one, or NaN."""
+    if type(value.hint) is int:
+        return value
+    if not abs(value.hint) < EXACT:
+        return None
+    text = text_of(value)
+    value.output.guard("SHAPE", None, f"-{EXACT} < {text} < {EXACT}")
+    return _whole_number(value, _WHOLE[function].format(text), function(value.hint))
+
+
+def _whole_number(value: NumberVariable, text: str, hint: Any) -> Variable:
+    """A number that a function gives; an int may be a size."""
+    made = NumberVariable(value.output, hint, ExpressionSource(text), _roots(value))
+    _open_as_size(made)
+    return made
 
 
 def _open_math(function: Callable, value: NumberVariable, where: tuple | None) -> Variable | None:
