@@ -126,9 +126,15 @@ def _remove(tx: Tx, receiver: ListVariable, value: Variable) -> None:
 
 @method(ListVariable, "sort")
 def _sort(tx: Tx, receiver: ListVariable, **options: Variable) -> None:
-    ordered = sorted_(tx, receiver, **options)
+    """While it is sorted a list is empty; what a key or a comparison puts into it is an error, and gone."""
     receiver.will_change(tx, "the method sort")
-    receiver.items[:] = ordered.items
+    result, receiver.items = receiver.items, []
+    try:
+        result = sorted_(tx, ListVariable(result), **options).items
+    finally:
+        changed, receiver.items = receiver.items, result
+    if changed:
+        tx.throw(ValueError, "list modified during sort")
 
 
 def _deque(name: str, change: Callable[[list, list], Any], tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
