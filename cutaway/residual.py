@@ -22,7 +22,7 @@ from stage0_eager.tensor_checks import check_tensor, check_tensors
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.controls import registered
 from stage_contracts.generated_code import code_of
-from stage_contracts.guard_text import without_numbers
+from stage_contracts.guard_text import past_parameters, without_numbers
 from stage_contracts.guards import Guard, compile_guards
 from stage_contracts.pipeline import Entry
 from stage_contracts.signature import signature_text
@@ -160,7 +160,8 @@ def example_inputs(
     signature, names = guard_names(fn)
     words = ", ".join(source.expression() for source in frame.inputs)
     namespace = {**names, **frame.drawn}
-    text, numbers = without_numbers(f"def gather({signature}): return [{words}]")
+    written = past_parameters(f"def gather({signature}): return [{words}]", signature, namespace)
+    text, numbers = without_numbers(written)
     namespace |= numbers
     exec(code_of(text, "<cutaway inputs>"), namespace)
     return namespace["gather"](*args, **kwargs)

@@ -139,8 +139,9 @@ def past_parameters(text: str, signature: str, namespace: dict[str, Any]) -> str
         return text
     lines = text.splitlines(keepends=True)
     words = list(tokenize.generate_tokens(io.StringIO(text).readline))
-    for before, word, after in reversed(list(zip(words, words[1:], words[2:], strict=False))):
-        if word.string in parameters and after.string == "(" and before.string not in (".", "def"):
+    before = ["", *(word.string for word in words)]
+    for last, word, after in reversed(list(zip(before, words, words[1:], strict=False))):
+        if word.string in parameters and after.string == "(" and last not in (".", "def"):
             name, (row, column) = word.string, word.start
             namespace[f"__{name}"] = namespace.get(name, vars(builtins).get(name))
             lines[row - 1] = f"{lines[row - 1][:column]}__{lines[row - 1][column:]}"

@@ -14,6 +14,7 @@ import dis
 import functools
 import inspect
 import types
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -211,7 +212,7 @@ def _break_code(
     place = location_of(instruction)
     if row:
         entry = replace(entry, layout=around_a_call(entry.layout, row.operands))
-    depth = max(len(e.layout) for e in (entry, *exits))
+    depth, consts = max(len(e.layout) for e in (entry, *exits)), []
     slot_of = {name: i for i, name in enumerate(_variables(code, entry, depth))}
     constants = [len(code.co_consts) + i for i in range(len(exits))]
     none = constants[-1] + 2  # behind Derived
@@ -229,10 +230,36 @@ def _break_code(
         run = emit(instruction.opname.replace("BACKWARD", "FORWARD"), units(stubs[0]), place)
     if row:
         run = _called(row, place) + (run if len(exits) == 2 else [])
+    if instruction.opname in ("LOAD_DEREF", "DELETE_DEREF") and instruction.argval in code.co_freevars:
+        consts = [unbound_free_variable, instruction.argval]
+        run = _raised_if_unbound(slot_of[instruction.argval], none + 1, place) + run
     # An error in a call is looked up, in 3.13, one unit before the CALL: there must be one that belongs to the block.
     run = emit("NOP", location=place) + run
     tail = [one for stub in stubs for one in stub]
-    return entered(code, entry, len(code.co_code), depth, (instruction, run), tail, resumes)
+    return entered(code, entry, len(code.co_code), depth, (instruction, run), tail, resumes, consts)
+
+
+def unbound_free_variable(cell: types.CellType, name: str) -> NameError | None:
+    """What Python raises for a free variable without a value. In a break function its cell lies where a local does."""
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        words = (
+            f"cannot access free variable {name!r} where it is not associated with a value in enclosing scope"
+        )
+        return NameError(words, name=name)
+    return None
+
+
+def _raised_if_unbound(slot: int, constant: int, place: Any) -> list[ConcreteInstr]:
+    put = functools.partial(emit, location=place)
+    asks = put("LOAD_CONST", constant)
+    asks = asks + put("PUSH_NULL") if VERSION >= (3, 13) else put("PUSH_NULL") + asks
+    asks += put("LOAD_FAST", slot) + put("LOAD_CONST", constant + 1)
+    asks += (put("PRECALL", 2) if VERSION < (3, 12) else []) + put("CALL", 2) + put("COPY", 1)
+    raises = put("RAISE_VARARGS", 1)
+    jump = "POP_JUMP_FORWARD_IF_NONE" if VERSION < (3, 12) else "POP_JUMP_IF_NONE"
+    return asks + put(jump, units(raises)) + raises + put("POP_TOP")
 
 
 def _called(row: Row, place: Any) -> list[ConcreteInstr]:
@@ -289,8 +316,11 @@ def entered(
     copied: tuple[Instruction, list[ConcreteInstr]] | None = None,
     tail: list[ConcreteInstr] | None = None,
     resumes: tuple[ResumeFunction, ...] = (),
+    more: Sequence[Any] = (),
 ) -> types.CodeType:
-    """`code` with a prologue that sets up the stack and jumps to offset `target`; `copied` and `tail` behind it."""
+    """`code` with a prologue that sets up the stack and jumps to offset `target`; `copied` and `tail` behind it.
+
+    more: constants of the copied instructions, behind the None."""
     variables = _variables(code, entry, depth)
     slot_of = {name: i for i, name in enumerate(variables)}
     owner = "__class__" in code.co_freevars  # super() looks for it among the free variables
@@ -303,6 +333,7 @@ def entered(
             head += emit("DELETE_FAST", slot_of[name])
     consts: list[Any] = [*code.co_consts, *resumes, Derived(code, entry), None]
     none = len(consts) - 1
+    consts += more
     for i, kind in enumerate(entry.layout):
         if kind == NULL:
             head += emit("PUSH_NULL")
@@ -318,7 +349,7 @@ def entered(
             if kind == OUTER:
                 head += emit("PUSH_EXC_INFO") + emit("POP_TOP")
     head += emit("JUMP_FORWARD", target // 2)
-    for i in range(none + 1, len(consts)):
+    for i in range(none + 1 + len(more), len(consts)):
         consts[i] += units(head)  # places are counted in the code that runs
     return assembled(
         code,

@@ -126,9 +126,15 @@ def _remove(tx: Tx, receiver: ListVariable, value: Variable) -> None:
 
 @method(ListVariable, "sort")
 def _sort(tx: Tx, receiver: ListVariable, **options: Variable) -> None:
-    ordered = sorted_(tx, receiver, **options)
+    """While it is sorted a list is empty; what a key or a comparison puts into it is an error, and gone."""
     receiver.will_change(tx, "the method sort")
-    receiver.items[:] = ordered.items
+    result, receiver.items = receiver.items, []
+    try:
+        result = sorted_(tx, ListVariable(result), **options).items
+    finally:
+        changed, receiver.items = receiver.items, result
+    if changed:
+        tx.throw(ValueError, "list modified during sort")
 
 
 def _deque(name: str, change: Callable[[list, list], Any], tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
@@ -140,19 +146,13 @@ def _deque(name: str, change: Callable[[list, list], Any], tx: Tx, args: Args, k
     receiver.will_change(tx, f"the method {name}")
     receiver.moves += bool(words) or name.startswith("pop")
     found = change(receiver.items, words)
-    if receiver.limit is not None and len(receiver.items) > receiver.limit:
-        surplus = len(receiver.items) - receiver.limit
-        if "left" in name:
-            del receiver.items[-surplus:]
-        else:
-            del receiver.items[:surplus]
+    if receiver.limit is not None:
+        del receiver.items[receiver.limit :]
     return found if isinstance(found, Variable) else NONE
 
 
 _OF_DEQUES: dict[str, Callable[[list, list], Any]] = {
-    "append": lambda items, words: items.append(words[0]),
     "appendleft": lambda items, words: items.insert(0, words[0]),
-    "extend": lambda items, words: items.extend(words),
     "extendleft": lambda items, words: items.__setitem__(slice(0, 0), words[::-1]),
     "pop": lambda items, words: realize(items.pop()),
     "popleft": lambda items, words: realize(items.pop(0)),

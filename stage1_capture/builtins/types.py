@@ -18,6 +18,7 @@ from stage0_eager.defaults import dtype_or_default, get_default_dtype
 from stage0_eager.nn import Module
 from stage0_eager.nn.module import bump_structure_epoch
 from stage0_eager.state import settle
+from stage1_capture.state.entry import users_code
 from stage1_capture.state.machine import FOLDED, Tx, builtin, builtins_
 from stage1_capture.variables.attributes import plain_attribute
 from stage1_capture.variables.base import Variable, from_constant, lookup_quietly, realize
@@ -88,12 +89,15 @@ def id_(tx: Tx, value: Variable) -> Variable:
 def super_(tx: Tx, *explicit: Variable) -> Variable:
     """super() finds the class in the frame's cell and self in its first argument."""
     if not explicit:
-        first = tx.function.code.co_varnames[0]
-        cell = tx.locals[first]
+        code = users_code(tx.function.code).code
+        if not code.co_argcount or "__class__" not in code.co_freevars:
+            why = "__class__ cell not found" if code.co_argcount else "no arguments"
+            tx.throw(RuntimeError, f"super(): {why}")
+        cell = tx.locals[code.co_varnames[0]]
         receiver = cell.contents if isinstance(cell, CellVariable) else cell
         assert receiver is not None
         explicit = (realize(tx.load_cell("__class__")), realize(receiver))
-    owner, receiver = explicit
+    owner, receiver = (*explicit, NONE)[:2]
     if not isinstance(owner, UserDefinedObjectVariable) or not isinstance(
         receiver, UserDefinedObjectVariable
     ):

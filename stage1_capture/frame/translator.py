@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from stage1_capture.frame import bytecode
 from stage1_capture.state import entry
+from stage1_capture.state.entry import users_code
 from stage1_capture.state.graph_builder import OutputGraph, is_library, is_users
 from stage1_capture.state.machine import Args, Kwargs, Raised, Tx
 from stage1_capture.state.side_effects import DELETED
@@ -256,7 +257,7 @@ class InstructionTranslator:
     def load_cell(self, name: str) -> Variable:
         cell = self.cell(name)
         if cell.contents is None:
-            if name in self.function.code.co_freevars:
+            if name in users_code(self.function.code).code.co_freevars:
                 words = f"cannot access free variable {name!r} where it is not associated with a value"
                 self.throw(NameError, f"{words} in enclosing scope", name=from_constant(name))
             self.throw(UnboundLocalError, unassigned(name))

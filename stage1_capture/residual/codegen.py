@@ -28,7 +28,7 @@ from stage1_capture.variables.base import Variable
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.controls import registered
 from stage_contracts.generated_code import code_of
-from stage_contracts.guard_text import without_numbers
+from stage_contracts.guard_text import past_parameters, without_numbers
 from stage_contracts.signature import fresh_name, signature_text
 from stage_contracts.source import AttrSource, CallSource, ClosureSource, ItemSource, Source, WatchedSource
 
@@ -185,7 +185,7 @@ class PyCodegen:
                 return f"{self._read(base)}[{key!r}]"
             case CallSource(base=base):
                 return f"{self._path(base)}({', '.join(source.words(self._path))})"
-        text = source.expression()
+        text = past_parameters(source.expression(), signature_text(self.function)[0], self.globals)
         for name, value in {"__function__": self.function, "registered": registered}.items():
             if name in text:  # an expression of several sources may hold them too
                 self.globals[name] = value

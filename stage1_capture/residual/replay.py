@@ -80,6 +80,8 @@ def _list(r: Rebuilder, before: Before, target: str) -> list[str]:
 
 
 def _deque(r: Rebuilder, before: Before, target: str) -> list[str]:
+    if before.variable.is_unread():
+        return _list(r, before, target)
     new = r.all(before.variable.items)
     change = _method(r, before, target, deque)
     return [change("clear"), change("extend", f"[{new}]")]

@@ -12,9 +12,10 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from stage1_capture.state.machine import Args, Kwargs, Raised, Tx, attempt
+from stage1_capture.state.machine import KINDS, Args, Kwargs, Raised, Tx, attempt
 from stage1_capture.variables import unbacked
 from stage1_capture.variables.base import (
+    SEQUENCES,
     NotConstant,
     Variable,
     as_constant,
@@ -25,7 +26,14 @@ from stage1_capture.variables.base import (
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.formatting import percent
 from stage1_capture.variables.ndarray import dtype_comparison
-from stage1_capture.variables.number import hint_of, open_binary, open_compare, open_conversion, open_negative
+from stage1_capture.variables.number import (
+    hint_of,
+    number_operand,
+    open_binary,
+    open_compare,
+    open_conversion,
+    open_unary,
+)
 from stage1_capture.variables.unbacked import converted
 from stage_contracts.breaks import Unsupported
 from stage_contracts.class_lookup import MISSING, class_lookup, made_by_python
@@ -166,7 +174,9 @@ def _declines(result: Variable) -> bool:
 
 def unary(tx: Tx, opname: str, value: Variable) -> Variable:
     function, method_name = UNARY[opname]
-    still_open = open_negative(value) or unbacked.negated(tx, value) if opname == "UNARY_NEGATIVE" else None
+    still_open = open_unary(opname, value)
+    if still_open is None and opname == "UNARY_NEGATIVE":
+        still_open = unbacked.negated(tx, value)
     if still_open is not None:
         return still_open
     if value.is_python_constant():
@@ -187,16 +197,17 @@ def compare(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
     )
     if decided is not None:
         return decided
+    kinds = left.family(), right.family()
+    alike = None not in kinds and kinds[0] is kinds[1]
     try:
-        if right.has_data():
-            raise NotConstant(right)  # before an open number on the left is asked for its value
+        if right.has_data() or (alike and (_holds_open(left) or _holds_open(right))):
+            raise NotConstant(right)  # before an open number is asked for its value
         values = as_constant(left), as_constant(right)
         return attempt(tx, symbol, lambda: ConstantVariable(function(*values)), exact=True)
     except NotConstant:
         pass
     equality = symbol in ("==", "!=")
-    kinds = left.family(), right.family()
-    if None not in kinds and kinds[0] is kinds[1]:
+    if alike:
         return left.compare_contents(tx, symbol, function, right)
     if None not in kinds and equality:
         return ConstantVariable(symbol == "!=")
@@ -213,6 +224,12 @@ def compare(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
     tx.unsupported("GB0038", f"{symbol} between {left.describe()} and {right.describe()}")
 
 
+def _holds_open(value: Variable) -> bool:
+    """Whether it is a list or tuple with an open number in it, such as a shape, or in a tuple in it."""
+    items = map(realize, value.items) if value.family() in SEQUENCES else ()
+    return any(item.is_open() or (item.family() is tuple and _holds_open(item)) for item in items)
+
+
 def _rich_compare(tx: Tx, receiver: Variable, other: Variable, name: str) -> Variable:
     """receiver.__lt__(other). Without a `__ne__` of its own, a class has the opposite of its `__eq__`."""
     if receiver.defines(name):
@@ -223,10 +240,18 @@ def _rich_compare(tx: Tx, receiver: Variable, other: Variable, name: str) -> Var
     return DECLINED
 
 
+def _divides_open(operands: list[Variable]) -> bool:
+    numbers = len(operands) == 2 and all(map(number_operand, operands))
+    return numbers and any(a.is_open() for a in operands) and hint_of(operands[1]) != 0
+
+
 def fold(tx: Tx, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Variable:
     """Compute a pure function of constants now. What it raises, the program raises."""
     name = getattr(function, "__name__", "a function")
-    still_open = open_conversion(function, [realize(a) for a in args]) if not kwargs else None
+    operands = [realize(a) for a in args]
+    still_open = open_conversion(function, operands) if not kwargs else None
+    if function is divmod and not kwargs and _divides_open(operands):
+        still_open = KINDS["tuple"]([binary(tx, symbol, *operands) for symbol in ("//", "%")])
     if still_open is None and len(args) == 1 and not kwargs:
         still_open = converted(tx, function, realize(args[0]))
     if still_open is not None:

@@ -167,7 +167,10 @@ class GeneratorVariable(IteratorVariable):
         values = [r.expression(frame.locals[n]) if n in frame.locals else "None" for n in names]
         values += [r.expression(v) for v in frame.stack if v is not NULL]
         name = r.name(self, f"{r.named(make)}({', '.join([*values, 'None'])})")
-        r.lines.append(f"next({name})")
+        r.lines += [
+            f"next({name})",
+            *(f"{name}.{word} = {text!r}" for word, text in _names(frame.function).items()),
+        ]
         return name
 
     def _call(self, r: Any, frame: Any) -> str:
@@ -185,6 +188,15 @@ class GeneratorVariable(IteratorVariable):
                 )
                 last += 1
         return f"{r.expression(function)}({', '.join([*words, *keywords])})"
+
+
+def _names(function: UserFunctionVariable) -> dict[str, str]:
+    """The names that a function was given after its `def`, which its generators have too."""
+    real, made = function.real, {"__name__": function.name, "__qualname__": function.code.co_qualname}
+    named = made if real is None else {word: getattr(real, word) for word in made}
+    given = {word: realize(value) for word, value in function.attrs.items() if word in made}
+    named = {**named, **{word: value.as_constant() for word, value in given.items()}}
+    return {word: text for word, text in named.items() if text != made[word]}
 
 
 def _passing_on(frame: Any, index: int) -> int | None:

@@ -28,12 +28,14 @@ from stage1_capture.variables.known_results import meta_and_returned
 from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts import config
 from stage_contracts import dtype as dt
+from stage_contracts.core_metas import promoted_dtype
 from stage_contracts.device import Device
 from stage_contracts.guard_constants import is_told_by_equality
 from stage_contracts.source import ExpressionSource, ItemSource, KeySource, ScalarSource, Source
 from stage_contracts.symbolic import SymInt
 from stage_contracts.tensor_meta import TensorMeta
 
+DRAWN = "__drawn_"  # begins the name of a random number
 EXACT = 2**53  # integers up to here are floats exactly
 
 
@@ -97,6 +99,7 @@ FROM_CONSTANT[SymInt] = lambda value: size_number(value.env, value)
 _SIZE_ARITHMETIC = {"+", "-", "*", "//", "%"}
 _NUMBER_ARITHMETIC = {"+", "-", "*", "/", "//", "%", "**"}
 _DIVISIONS = {"/", "//", "%"}
+_BITS = {"&", "|", "^"}  # of two ints
 
 
 def number_operand(value: Variable) -> bool:
@@ -110,10 +113,18 @@ def open_binary(symbol: str, function: Callable, left: Variable, right: Variable
     """`left + right` when one is open and it can stay so; None when both must be known."""
     if not any(isinstance(v, NumberVariable) for v in (left, right)):
         return None
-    if symbol not in _NUMBER_ARITHMETIC or not (number_operand(left) and number_operand(right)):
+    if not (number_operand(left) and number_operand(right)):
+        return None
+    if (divided := _of_bits(symbol, left, right)) is not None:
+        return divided
+    whole = type(hint_of(left)) is type(hint_of(right)) is int
+    if symbol not in _NUMBER_ARITHMETIC and not (whole and symbol in _BITS):
         return None
     output = next(v.output for v in (left, right) if isinstance(v, NumberVariable))
     a, b = hint_of(left), hint_of(right)
+    if symbol in _SIZE_ARITHMETIC:
+        _open_beside(left, right)
+        _open_beside(right, left)
     sizes = _as_size(left), _as_size(right)
     open_size = all(s is not None for s in sizes) and any(isinstance(s, SymInt) for s in sizes)
     if symbol in _SIZE_ARITHMETIC and open_size:
@@ -133,6 +144,44 @@ def open_binary(symbol: str, function: Callable, left: Variable, right: Variable
     )
 
 
+def _of_bits(symbol: str, left: Variable, right: Variable) -> Variable | None:
+    """A shift or a mask of low or high bits as the division that it is, which a size may stay open in."""
+    if symbol == "&" and isinstance(right, NumberVariable):
+        left, right = right, left
+    n = None if isinstance(right, NumberVariable) else right.value
+    if type(n) is not int or type(hint_of(left)) is not int:
+        return None
+    steps: tuple = ()
+    if symbol in ("<<", ">>") and 0 <= n < EXACT.bit_length():
+        steps = (("*", operator.mul, 2**n) if symbol == "<<" else ("//", operator.floordiv, 2**n),)
+    elif symbol == "&" and n >= 0 and not n & (n + 1):
+        steps = (("%", operator.mod, n + 1),)
+    elif symbol == "&" and n < 0 and not -n & (-n - 1):
+        steps = ("//", operator.floordiv, -n), ("*", operator.mul, -n)
+    for step, function, number in steps:
+        found = open_binary(step, function, left, ConstantVariable(number))
+        left = function(left.value, number) if found is None else found
+    return left if steps else None
+
+
+def _open_beside(value: Variable, other: Variable) -> None:
+    """An open int that meets a size is one from now on: fixed where their sum is a size, it would fix the size too."""
+    if not (
+        isinstance(value, NumberVariable) and isinstance(other, NumberVariable) and other.sym is not None
+    ):
+        return
+    _open_as_size(value)
+
+
+def _open_as_size(value: NumberVariable) -> None:
+    """An int is a size from here on, if it may be one and is not drawn: before the draw no guard can ask for it."""
+    text = text_of(value)
+    if value.sym is None and type(value.hint) is int and 0 <= value.hint <= EXACT and DRAWN not in text:
+        assert value.source is not None
+        value.output.guard("SHAPE", None, f"{text} >= 0")
+        value.sym = value.output.sizes.open(value.source, value.hint)
+
+
 def _guarded(
     output: OutputGraph, symbol: str, texts: tuple[str, str], a: Any, b: Any, right: Variable
 ) -> bool:
@@ -150,9 +199,19 @@ def _guarded(
     return True
 
 
-def open_negative(value: Variable) -> Variable | None:
+def open_unary(opname: str, value: Variable) -> Variable | None:
+    """`-n`, `+n` or `~n` of an open number."""
     if not isinstance(value, NumberVariable):
         return None
+    if opname == "UNARY_POSITIVE":
+        return value
+    if opname == "UNARY_INVERT":  # -n - 1
+        whole = type(value.hint) is int
+        return open_binary("-", operator.sub, _negative(value), ConstantVariable(1)) if whole else None
+    return _negative(value)
+
+
+def _negative(value: NumberVariable) -> Variable:
     if value.sym is not None:
         return size_number(value.output.sizes, operator.mul(value.sym, -1))
     return NumberVariable(value.output, -value.hint, ExpressionSource(f"(-{text_of(value)})"), value.roots)
@@ -167,21 +226,50 @@ _MATH: dict[Any, tuple[str, Callable, float] | None] = {
 }
 
 
+# Functions of a number that give an int, as text.
+_WHOLE: dict[Any, str] = {
+    **dict.fromkeys((int, math.trunc), "int({})"),
+    math.floor: "__math__.floor({})",
+    math.ceil: "__math__.ceil({})",
+    round: "round({})",
+}
+
+
 def open_conversion(function: Callable, args: list[Variable]) -> Variable | None:
-    """`float(n)`, `int(n)` of an int, and functions of math of an open number; None for any other call."""
+    """`float(n)`, `int(n)`, `abs(n)` and functions of math of an open number; None for any other call."""
     value = args[0] if len(args) == 1 else None
     if not isinstance(value, NumberVariable):
         return None
     if function in _MATH:
         return _open_math(function, value, _MATH[function])
-    if function not in (int, float):
+    if function in _WHOLE:
+        return _open_whole(function, value)
+    if function is abs:
+        return _whole_number(value, f"abs({text_of(value)})", abs(value.hint))
+    if function is not float:
         return None
-    if type(value.hint) is function:
+    if type(value.hint) is float:
         return value
-    if function is int:  # it may raise
-        return None
     source = ExpressionSource(f"float({text_of(value)})")
     return NumberVariable(value.output, float(value.hint), source, _roots(value))
+
+
+def _open_whole(function: Callable, value: NumberVariable) -> Variable | None:
+    """An int, where no float near here is too large for one, or NaN."""
+    if type(value.hint) is int:
+        return value
+    if not abs(value.hint) < EXACT:
+        return None
+    text = text_of(value)
+    value.output.guard("SHAPE", None, f"-{EXACT} < {text} < {EXACT}")
+    return _whole_number(value, _WHOLE[function].format(text), function(value.hint))
+
+
+def _whole_number(value: NumberVariable, text: str, hint: Any) -> Variable:
+    """A number that a function gives; an int may be a size."""
+    made = NumberVariable(value.output, hint, ExpressionSource(text), _roots(value))
+    _open_as_size(made)
+    return made
 
 
 def _open_math(function: Callable, value: NumberVariable, where: tuple | None) -> Variable | None:
@@ -285,8 +373,15 @@ def scalars_as_inputs(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> tuple
     numbers = _open_numbers(op, given)
     if op.opaque or not numbers:
         return args, kwargs
-    device = next((a.meta.device for a in given.values() if a.is_tensor()), Device("cpu"))
-    tensors = {name: scalar_input(tx, value, device) for name, value in numbers.items()}
+    metas = [a.meta for a in given.values() if a.is_tensor()]
+    floats = _float_dtype(metas)
+    if floats is None:
+        return args, kwargs
+    device = metas[0].device if metas else Device("cpu")
+    tensors = {
+        name: scalar_input(tx, value, device, floats if type(value.hint) is float else None)
+        for name, value in numbers.items()
+    }
     new_args: list[Variable] = [tensors.get(name, a) for name, a in zip(op.params, args)]
     new_kwargs: dict[str, Variable] = {name: tensors.get(name, value) for name, value in kwargs.items()}
     if not _agree(tx, op, (args, kwargs), (new_args, new_kwargs)) or not _valid(tx, op, args, kwargs):
@@ -308,6 +403,19 @@ def _open_numbers(op: Operator, given: dict[str, Variable]) -> dict[str, Any]:
     found = {n: v for n, v in opened.items() if fits(n, v)}
     exact = all(type(n.hint) is float or abs(n.hint) <= EXACT for n in found.values())
     return found if exact else {}
+
+
+def _float_dtype(metas: list[TensorMeta]) -> dt.DType | None:
+    """The dtype in which a float beside these tensors is computed as the number is; None where no tensor is.
+
+    float64 counts as the number does beside a tensor with dimensions. Beside one without it would win: 0.1 equals
+    tensor(0.1), and a float64 of 0.1 does not.
+    """
+    computed = promoted_dtype([*metas, 0.0])
+    if not metas or computed != promoted_dtype(metas):  # the number decides: the meta rules are compared
+        return dt.float64
+    fits = (d for d in (dt.float64, dt.float32) if promoted_dtype([*metas, TensorMeta((), d)]) == computed)
+    return next(fits, None)
 
 
 def _agree(tx: Tx, op: Operator, before: tuple[list, dict], after: tuple[list, dict]) -> bool:

@@ -29,14 +29,14 @@ from stage1_capture.variables.base import (
     realize,
     yes,
 )
-from stage1_capture.variables.builder import BUILDERS, class_variable, in_arguments, lazily, once
+from stage1_capture.variables.builder import BUILDERS, class_variable, in_arguments, lazily, once, wrap
 from stage1_capture.variables.derived import EMPTY, HELD, guard_length, item_sources, python_base
 from stage1_capture.variables.hash_keys import hashable
 from stage1_capture.variables.iterator import IteratorVariable
 from stage1_capture.variables.method import UserMethodVariable, builtin_attribute
 from stage_contracts.class_lookup import class_lookup
 from stage_contracts.controls import register
-from stage_contracts.source import AttrSource, ItemSource, RegisteredSource, Source
+from stage_contracts.source import AttrSource, ExpressionSource, ItemSource, RegisteredSource, Source
 
 _FIELD = type(collections.namedtuple("_OneField", "first").first)  # type: ignore[attr-defined]
 _BOUNDS = ("start", "stop", "step")
@@ -125,11 +125,13 @@ _WORDS: dict[Any, str] = {list: "list", tuple: "tuple", dict: "dict"}
 
 class ListVariable(SequenceVariable):
     """`unread` looks at the items of one from outside, and guards how many there are: when something asks for `items`.
-    Until then only `added` is known, what the program put behind them, so that a list may grow from call to call."""
+    Until then only `added` is known, what the program put behind them, so that a list may grow from call to call; and
+    `counted`, how many came: a number that is open where it has changed between captures, None where it has not."""
 
     kind: ClassVar[type] = list
     known: ClassVar[type] = list
     unread: Callable[[], list[Variable]] | None = None
+    counted: Callable[[], Variable | None] | None = None
     added: list[Variable] = field(default_factory=list)
     came: list[Variable] | None = None  # of one that was changed unread: what was in it before
 
@@ -141,7 +143,7 @@ class ListVariable(SequenceVariable):
             read = self.unread()
             if self.came is not None:
                 self.came += read
-            self.items = [*read, *self.added]
+            self.items = self.kept([*read, *self.added])
             return self.items
 
     def is_unread(self) -> bool:
@@ -152,6 +154,18 @@ class ListVariable(SequenceVariable):
 
     def parts(self) -> list[Variable]:
         return self.added if self.is_unread() else self.items
+
+    def length(self, tx: Tx) -> Variable:
+        came = self.counted() if self.is_unread() and self.counted is not None else None
+        return super().length(tx) if came is None else self.length_with(tx, came)
+
+    def length_with(self, tx: Tx, came: Variable) -> Variable:
+        """How many items there are, where so many came."""
+        many = from_constant(len(self.added))
+        return tx.call(tx.wrap(operator.add, None), [came, many], {}) if self.added else came
+
+    def truth(self, tx: Tx) -> bool:
+        return self.length(tx).truth(tx) if self.is_unread() else super().truth(tx)
 
     def snapshot(self) -> Any:
         if not self.is_unread():
@@ -228,7 +242,15 @@ class DequeVariable(ListVariable):
         return len(self.items), self.moves
 
     def grow(self, new: list[Variable]) -> None:
-        self.items[:] = self.kept([*self.items, *new])
+        super().grow(new)
+        self.moves += bool(new)
+        if not self.is_unread():
+            self.items[:] = self.kept(self.items)
+
+    def length_with(self, tx: Tx, came: Variable) -> Variable:
+        total, limit = super().length_with(tx, came), from_constant(self.limit)
+        full = self.limit is not None and bool(self.added) and tx.compare(">", total, limit).truth(tx)
+        return limit if full else total
 
     def like(self, items: list[Variable]) -> Variable:
         return DequeVariable(self.kept(items), limit=self.limit)
@@ -333,7 +355,7 @@ def _wrap_sequence(kind: type, output: OutputGraph, real: Any, source: Source | 
         output.guard("ITEMS", source, tuple(real))
         output.epoch_sources.update(ItemSource(source, i) for i in range(len(real)))
     elif kind is ListVariable and source is not None:
-        return once(output, real, source, lambda: _unread(output, real, source))
+        return once(output, real, source, lambda: _unread(ListVariable, output, real, source))
     else:
         fixed = type(real) is tuple and source in output.epoch_sources  # another tuple there tells the epoch
         output.guard("LENGTH", source, len(real), fixed)
@@ -343,8 +365,13 @@ def _wrap_sequence(kind: type, output: OutputGraph, real: Any, source: Source | 
     return once(output, real, source, lambda: kind(items, source=source))
 
 
-def _unread(output: OutputGraph, real: list, source: Source) -> ListVariable:
-    made = ListVariable([], source=source, unread=lambda: sequence_items(output, real, source))
+def _unread(kind: Any, output: OutputGraph, real: Any, source: Source, **more: Any) -> ListVariable:
+    def counted() -> Variable | None:
+        place = ExpressionSource(f"len({source.expression()})", f"len({source})")
+        return wrap(output, many, place) if output.policy.opens_number(place.expression(), many) else None
+
+    many, unread = len(real), lambda: sequence_items(output, real, source)
+    made: ListVariable = kind([], source=source, unread=unread, counted=counted, **more)
     del made.items
     return made
 
@@ -365,8 +392,13 @@ def _wrap_slice(output: OutputGraph, real: slice, source: Source | None) -> Vari
 def _wrap_deque(output: OutputGraph, real: deque, source: Source | None) -> Variable:
     output.guard("TYPE", source, type(real))
     output.guard("EQUALS", source and AttrSource(source, "maxlen"), real.maxlen)
-    items = sequence_items(output, real, source)
-    return once(output, real, source, lambda: DequeVariable(items, limit=real.maxlen, source=source))
+    if source is not None:
+        return once(
+            output, real, source, lambda: _unread(DequeVariable, output, real, source, limit=real.maxlen)
+        )
+    return once(
+        output, real, source, lambda: DequeVariable(sequence_items(output, real, source), limit=real.maxlen)
+    )
 
 
 def sequence_items(output: OutputGraph, real: Any, source: Source | None) -> list[Variable]:

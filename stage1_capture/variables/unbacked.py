@@ -368,7 +368,7 @@ def as_operands(tx: Tx, op: Any, args: Args, kwargs: Kwargs) -> tuple[Args, Kwar
         return value
 
     if op.name in _KEYED:
-        args = [args[0], UNKNOWN["bounds"](tx, realize(args[0]), args[1]), *args[2:]]
+        args = [args[0], UNKNOWN["places"](tx, UNKNOWN["bounds"](tx, realize(args[0]), args[1])), *args[2:]]
     if not any(isinstance(realize(a), UnknownVariable) for a in (*args, *kwargs.values())):
         return args, kwargs
     taken = {*TAKEN.get(op.name, ()), *FLOATS.get(op.name, ())}

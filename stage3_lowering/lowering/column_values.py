@@ -24,20 +24,23 @@ _BOUND = {"store", "random_bits", "indirect_index", "reduction", "scan", "consta
 class ColumnValues:
     body: tuple[Instr, ...]  # what the loop over the columns computes
     kept: tuple[Instr, ...]  # those of them that the other loops read
-    only: frozenset[str]  # what the other loops need not compute again: a load costs no more in its place
+    # what the other loops need not compute again: a load costs no more in its place, and what all elements share is
+    # computed before all loops
+    only: frozenset[str]
 
 
 def column_values(nest: LoopNest, order: tuple[str, ...]) -> ColumnValues | None:
     """The values of each column that are worth a loop of their own; None where there are none."""
     if not _has_columns(nest, order):
         return None
-    alike, needed = _alike(nest, order[-1]), set[str]()
-    if sum(COSTS.get(i.op, 1) for i in alike.values() if i.op not in _FREE) < WORTH:
+    alike, of_all, needed = _alike(nest, order[-1]), _alike(nest, None), set[str]()
+    if sum(COSTS.get(i.op, 1) for i in alike.values() if i.op not in _FREE and i.name not in of_all) < WORTH:
         return None
     kept, again = [], set[str]()
     for instr in reversed(nest.body):
-        if instr.name not in alike:
+        if instr.name not in alike or (instr.name in of_all and instr.name in needed):
             needed |= {str(a) for a in instr.args if isinstance(a, Value)}
+            again |= {instr.name} & of_all.keys()
         elif instr.name in needed and instr.op in _FREE:
             again.add(instr.name)
         elif instr.name in needed:
@@ -57,8 +60,8 @@ def _has_columns(nest: LoopNest, order: tuple[str, ...]) -> bool:
     return FEWEST_ROWS <= sizes[order[-1]] <= MOST_COLUMNS and not few
 
 
-def _alike(nest: LoopNest, loop: str) -> dict[str, Instr]:
-    """The instructions that need of all loops only this one, and constants."""
+def _alike(nest: LoopNest, loop: str | None) -> dict[str, Instr]:
+    """The instructions that need of all loops only this one, if any, and constants."""
     found: dict[str, Instr] = {}
     for instr in nest.body:
         values = {str(a) for a in instr.args if isinstance(a, Value)}

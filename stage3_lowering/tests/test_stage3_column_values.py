@@ -58,3 +58,20 @@ def test_where_it_is_not_worth_a_loop(seam):
     assert "_columns[" not in text(seam, normalise, few_rows)
     assert "_columns[" not in text(seam, lambda c, x, y, z: c.add(c.mul(x, y), z), one_load)
     assert "_columns[" not in text(seam, normalise, many_columns)
+
+
+def test_what_all_elements_share_is_no_value_of_a_column(seam):
+    """Once it was kept for each column, and read where there is no column: the compiler refused that."""
+
+    def shared_by_rows(c, x, mean, total, row, one):
+        share = c.div(c.sqrt(one), 3.0)
+        return c.mul(c.add(c.mul(share, row), normalise(c, x, mean, total)), c.div(mean, share))
+
+    x, mean, total = inputs(40, 100)
+    x = x + 100  # so that no difference is near 0
+    row, one = RNG.random((40, 1)), np.array([[2.0]])
+    share = np.sqrt(one) / 3
+    scale = np.sqrt(total / 7) + 1e-3
+    expected = (share * row + (x - mean) / scale + mean * 2) * (mean / share)
+    check(seam, shared_by_rows, [x, mean, total, row, one], [expected], ulps=8)
+    assert "_columns[i1] = " in text(seam, shared_by_rows, [x, mean, total, row, one])

@@ -228,7 +228,7 @@ FAULTS: tuple[Fault, ...] = (
     *_rows("segfault at", "operator", ("gpt2", "core.tanh"), ("bert", "core.exp"), ("resnet", "core.exp")),
     *_rows("wrong fusion of", "fusion", ("gpt2", "core.tanh"), ("bert", "core.exp"), ("resnet", "core.exp")),
     *_rows("wrong in-place reuse", "reuse of memory (plan_memory.slots)", ("gpt2", ""), ("bert", ""), ("resnet", "")),
-    *_rows("wrong guard on", "guard", ("gpt2", "scale"), ("bert", "scale"), ("resnet", "scale")),
+    *_rows("wrong guard on", "guard", ("gpt2", "sign"), ("bert", "sign"), ("resnet", "sign")),
 )  # fmt: skip
 
 
@@ -253,20 +253,21 @@ def step_with(fault: Fault | None) -> Callable[[], list[Any]]:
     the second call of two."""
     case = CASES[fault.model if fault else "gpt2"]
     module = load_file(case.file, cutaways=True)
-    scales = (1.0, 3.0) if fault and fault.kind == "wrong guard on" else (1.0,)
+    signs = (1.0, -1.0) if fault and fault.kind == "wrong guard on" else (1.0,)
 
     def run() -> list[Any]:
         cutaway.manual_seed(0)
         model = case.build(module)
         batch = tensors(cutaway, case.batch(np.random.default_rng(SEED)), "float32")
 
-        def step(scale: float, *inputs: Any) -> Any:
-            return case.run(module, model, inputs)[1] * scale
+        def step(sign: float, *inputs: Any) -> Any:
+            # a float that stays open, as in `* sign`, has no guard that could be wrong
+            return case.run(module, model, inputs)[1].copysign(sign)
 
         with planted(fault):
             compiled = cutaway.compile(step)
-            for scale in scales:
-                loss = compiled(scale, *batch)
+            for sign in signs:
+                loss = compiled(sign, *batch)
             loss.backward()
         return [loss.detach(), *(p.grad for p in model.parameters() if p.grad is not None)][:6]
 
@@ -327,13 +328,13 @@ LINES = {
     ("resnet", "core.rsqrt"): "self.maxpool(self.relu(self.bn1(self.conv1(x))))",
     ("resnet", "views"): "F.cross_entropy(",
 }
-SCALED = "case.run(module, model, inputs)[1] * scale"  # where the wrong guards come from
+SIGNED = "case.run(module, model, inputs)[1].copysign(sign)"  # where the wrong guards come from
 
 
 def right_line(fault: Fault, said: str) -> bool:
     """Whether the line that is shown is the one where the fault first changes a value."""
     shown = re.findall(r'^  File "[^"]*", line \d+\n +(.*)', said, re.MULTILINE)
-    return bool(shown) and LINES.get((fault.model, fault.place), SCALED) in shown[0]
+    return bool(shown) and LINES.get((fault.model, fault.place), SIGNED) in shown[0]
 
 
 def looked_for(fault: Fault) -> tuple[Finding, str]:

@@ -8,8 +8,8 @@ import pytest
 from tests.debug.minified_faults import minified
 from tests.debug.planted_faults import FAULTS, bisected, most_runs, names, right_line, verified
 
-BISECTED = ("crash in pass casts in gpt2", "wrong in-place reuse  in gpt2", "wrong guard on scale in gpt2")
-MINIFIED = ("wrong guard on scale in gpt2",)
+BISECTED = ("crash in pass casts in gpt2", "wrong in-place reuse  in gpt2", "wrong guard on sign in gpt2")
+MINIFIED = ("wrong guard on sign in gpt2",)
 ROWS = {str(fault): fault for fault in FAULTS}
 
 

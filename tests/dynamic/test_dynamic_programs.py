@@ -4,6 +4,9 @@ Input: a table of functions of tensors with their shapes, and sizes to call them
 width, 1 and 0. Whatever a program asks of its sizes is a guard, so a few need a second compile.
 """
 
+import builtins
+import math
+
 import numpy as np
 import pytest
 
@@ -56,6 +59,47 @@ def one_for_all(x):
     )
 
 
+def shapes_compared(x, y):
+    assert x.shape == (len(x), y.shape[-1]) and [x.shape, 1] != [y.shape, 2]
+    return x + y if x.shape[1:] == y.shape[1:] else x
+
+
+def bits(x):
+    n = x.shape[1]
+    return (
+        x * (n & 3) + (n | 2) - (5 ^ n) + ~n,
+        x[:, : n & ~1].sum(),
+        x[:, : (n >> 1) + 1] * (n << 2),
+        x + (-n & +n),
+    )
+
+
+def of_floats(x):
+    n = x.shape[1]
+    half, left = divmod(n, 2)
+    return (
+        x[:, : math.ceil(n / 2)],
+        x[:, : int(n * 0.7)] * half + left,
+        x[:, : round(n / 3)],
+        x * abs(n - 6) + abs(-n),
+    )
+
+
+def places(x):
+    b, t = x.shape
+    y = x.clone()
+    y[[b - 1, 0]] = 7.0
+    y[:, [[0], [t - 1]]] *= 2
+    return x[:, [0, t - 1]], x[[0], [t - 1]], torch.tensor([t * 0.5, b]), x.new_tensor([[b, 2]]), y
+
+
+def names_of_builtins(x, float, len, abs, int=2):
+    n = x.shape[1]
+    return x * math.sqrt(n) + abs.shape[0] + builtins.len(x) * 0.5, x[
+        :, : builtins.int(n * 0.5)
+    ] * builtins.float(n)
+
+
 # name: the function of (s0, s1), the shapes of its arguments, how many compiles are enough
 PROGRAMS = {
     "pointwise": (lambda x, y: (x * y + 1).tanh(), ["bt", "bt"], 1),
@@ -84,6 +128,12 @@ PROGRAMS = {
     "cumsum": (lambda x: x.cumsum(1).flip(0), ["bt"], 1),
     "masked": (lambda x: torch.where(x > 0, x, torch.zeros_like(x)).clamp(max=1), ["bt"], 1),
     "chunk": (lambda x: [p * 2 for p in torch.cat([x, x], 1).split(x.shape[1], 1)], ["bt"], 1),
+    "shapes compared": (shapes_compared, ["bt", "bt"], 1),
+    "int beside a size": (lambda x, k: torch.arange(40.0)[k : k + x.shape[1]] * x + (x.shape[0] - k), ["bt", "k"], 1),
+    "bits": (bits, ["bt"], 1),
+    "of floats": (of_floats, ["bt"], 1),
+    "places": (places, ["bt"], 1),
+    "names of builtins": (names_of_builtins, ["bt", "k", "k", "bt"], 1),
     "new": (lambda x: torch.zeros(x.shape[0], 2) + torch.full((x.shape[0], 1), 3.0), ["bt"], 1),
 }  # fmt: skip
 
@@ -93,7 +143,9 @@ def arguments(kinds, b, t, seed=0):
     shapes = {"bt": (b, t), "t": (t,), "b1": (b, 1), "tt": (t, t)}
     made = []
     for kind in kinds:
-        if kind == "i":
+        if kind == "k":
+            made.append(b + t)
+        elif kind == "i":
             made.append(torch.from_numpy(rng.integers(0, max(b, 1), (b, t))))
         else:
             made.append(torch.from_numpy(rng.standard_normal(shapes[kind]).astype("float32")))
@@ -127,7 +179,16 @@ def test_one_compile_for_all_sizes(name, backend):
     assert len(compiled.entries) <= compiles
 
 
-NEEDS_ELEMENTS = ("causal", "reductions", "softmax", "gather", "slices", "normalised", "one for all")
+NEEDS_ELEMENTS = (
+    "causal",
+    "reductions",
+    "softmax",
+    "gather",
+    "slices",
+    "normalised",
+    "one for all",
+    "places",
+)
 
 
 @pytest.mark.parametrize("name", [n for n in PROGRAMS if n not in NEEDS_ELEMENTS])

@@ -4,6 +4,7 @@ Input: one small program for each place a number may be kept, called a hundred t
 eager on the same program is the oracle for results and for what is kept.
 """
 
+import collections
 import math
 
 import pytest
@@ -148,3 +149,42 @@ LOOPS = {  # a frame whose rest is entered again and again with another counter
 @pytest.mark.parametrize("loop", LOOPS)
 def test_a_loop_with_a_break_compiles_its_turn_once(loop):
     assert max(same("global", 0, 1, LOOPS[loop], calls=2)) <= 3
+
+
+MEMORIES = {"list": list, "deque": collections.deque, "full": lambda: collections.deque(maxlen=5)}
+LENGTHS = {  # what is read of a row that a program keeps and fills: its length alone, and how many compiles are enough
+    "threshold": ("if len({n}) < 4:\n    return x\nreturn x * 2", 3),
+    "number": ("return x * len({n}) + 1 / (len({n}) + 1)", 2),
+    "truth": ("return x * 2 if {n} else x", 2),
+    "appended": ("{n}.append(x + 1)\nreturn x * len({n})", 3),
+    "extended": ("{n}.extend([x, 3])\n{n} += (1,)\nreturn x * len({n}) if len({n}) > 3 else x", 4),
+    "broken": ("{n}.append(2)\nmany = len({n})\ncutaway.compiler.graph_break()\n{n}.append(many)\nreturn x * len({n}) - many", 3),
+    "walked": ("return x + len({n}) * sum({n}) if len({n}) < 3 else x", 4),
+    "last": ("{n}.append(len({n}))\nreturn x * {n}[-1] * len({n})", 10),
+    "turns": ("walk = iter({n})\n{n} += [3]\n{n}.append(len({n}))\nreturn x * next(walk, 2)", 10),
+    "left": ("if len({n}) > 3:\n    return x * {n}.pop()\nreturn x * 2", 4),
+    "size": ("return x.repeat(len({n}) + 1).sum() + x", 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("place", ["module", "nonlocal"])
+@pytest.mark.parametrize("memory", MEMORIES)
+@pytest.mark.parametrize("read", LENGTHS)
+def test_a_row_that_grows_is_compiled_for_any_length(place, memory, read):
+    """A replay memory: `if len(self.memory) < batch: return`."""
+    body, most = LENGTHS[read]
+    both = [program(place, MEMORIES[memory](), None, body) for _ in range(2)]
+    compiled = cutaway.compile(both[1][0], backend="eager", options={"recompile_limit": 40})
+    for call in range(9):
+        (want, kept), (got, kept_too) = (
+            (outcome(run, box), _contents(names["kept"]()))
+            for run, (_, box, names) in zip((both[0][0], compiled), both, strict=True)
+        )
+        assert want == got and kept == kept_too, call
+        for _, _, names in both:
+            names["kept"]().append(call)
+    assert max(entries_of(compiled)) <= most
+
+
+def _contents(row):
+    return [item.tolist() if isinstance(item, cutaway.Tensor) else item for item in row]

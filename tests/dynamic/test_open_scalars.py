@@ -170,6 +170,26 @@ def test_one_compile_serves_them(name):
     assert len(compiled.entries) == 1
 
 
+WITHOUT_DIMENSIONS = {
+    **{name: CASES[name] for name in ("mul, other", "add, other", "sub, other", "div, other", "rdiv, other", "lerp, weight")},
+    **{f"{op.__name__}, other": lambda x, s, op=op: op(x, s) for op in (torch.eq, torch.ne, torch.lt, torch.ge)},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64"])
+@pytest.mark.parametrize("name", WITHOUT_DIMENSIONS)
+def test_beside_a_tensor_without_dimensions(name, dtype):
+    """On the tree before, tensor(0.1) was not 0.1 here, and arithmetic was a compile for each number."""
+    call = WITHOUT_DIMENSIONS[name]
+    compiled = cutaway.compile(call, backend="aot_eager")
+    for number in (0.1, 0.3, 1.5, 2.0):
+        for x in (torch.tensor(n).to(getattr(torch, dtype)) for n in (0.1, 0.3, 2.0)):
+            y, wanted = compiled(x, number), call(x, number)
+            assert y.dtype == wanted.dtype
+            np.testing.assert_array_equal(y.double().numpy(), wanted.double().numpy(), f"{x} {number}")
+    assert len(compiled.entries) == 1 or dtype not in ("float32", "float64")
+
+
 IN_HALF = ("mul, other", "add, other", "div, other", "rdiv, other", "rpow, other", "clamp, min", "lerp, weight",
            "addcmul, value", "leaky_relu, negative_slope", "softplus, beta", "where, other", "masked_fill, value",
            "gt, other", "add, alpha", "elu, alpha")  # fmt: skip

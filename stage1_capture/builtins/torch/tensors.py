@@ -7,6 +7,7 @@ the numbers make, and with which dtype.
 from __future__ import annotations
 
 import cmath
+from collections.abc import Iterator
 from typing import Any
 
 from stage0_eager import TABLE
@@ -24,9 +25,9 @@ from stage1_capture.variables.base import (
 )
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.function import UserFunctionVariable, function_variable
-from stage1_capture.variables.number import EXACT, scalar_input, text_of
-from stage1_capture.variables.operators import call_operator
-from stage1_capture.variables.sequence import ListVariable
+from stage1_capture.variables.number import EXACT, hint_of, number_operand, scalar_input, text_of
+from stage1_capture.variables.operators import UNKNOWN, call_operator
+from stage1_capture.variables.sequence import ListVariable, TupleVariable
 from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts import dtype as dt
 from stage_contracts.controls import register
@@ -55,19 +56,22 @@ def tensor_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
 
 def _of_numbers(tx: Tx, data: Variable, given: dict[str, Any]) -> Variable | None:
     """The tensor of numbers, nested lists of them too; None where eager refuses them or they are something else."""
-    number = data.hint if data.is_open() else None
+    leaves = list(_leaves(data))
+    open_ = [leaf for leaf in leaves if leaf.is_open()]
+    open_ = [] if any(type(n.hint) is int and abs(n.hint) > EXACT for n in open_) else open_
     try:
-        made = TENSOR(as_constant(data) if number is None else number, **given)
+        made = TENSOR(_with_hints(data) if open_ else as_constant(data), **given)
     except (NotConstant, TypeError, ValueError, OverflowError):
         return None
-    if data.is_open() and not (type(number) is int and abs(number) > EXACT):
-        if type(number) is int:
-            text = text_of(data)
-            tx.output.guard("SHAPE", None, f"-{EXACT} <= {text} <= {EXACT}")
-        inside = scalar_input(tx, data, made.device)  # type: ignore[arg-type]
-        same = inside.meta.dtype is made.dtype
-        words = [] if same else [ConstantVariable(made.dtype)]
-        return call_operator(tx, TABLE["cutaway.clone" if same else "core.cast"], [inside, *words], {})
+    if open_:
+        parts = [
+            _of_one(tx, leaf, made) if leaf.is_open() else _of_numbers(tx, leaf, _like(made))
+            for leaf in leaves
+        ]
+        if not made.shape:
+            return parts[0]
+        row = call_operator(tx, TABLE["cutaway.stack"], [ListVariable(parts)], {})  # type: ignore[arg-type]
+        return call_operator(tx, TABLE["cutaway.reshape"], [row, from_constant(tuple(made.shape))], {})
     if made.numel() == 1 and cmath.isfinite(number := made.item()):
         op, size = TABLE["cutaway.full_of_shape"], from_constant(tuple(made.shape))
         place: dict[str, Variable] = {
@@ -76,6 +80,55 @@ def _of_numbers(tx: Tx, data: Variable, given: dict[str, Any]) -> Variable | Non
         }
         return call_operator(tx, op, [size, ConstantVariable(number)], place)
     return _copy_of(tx, made)
+
+
+def _leaves(data: Variable) -> Iterator[Variable]:
+    if data.family() not in (list, tuple):
+        yield data
+        return
+    for item in data.items:
+        yield from _leaves(realize(item))
+
+
+def _with_hints(data: Variable) -> Any:
+    """The numbers as they are in this call."""
+    if data.family() in (list, tuple):
+        return [_with_hints(realize(item)) for item in data.items]
+    return data.hint if data.is_open() else as_constant(data)
+
+
+def _like(made: Tensor) -> dict[str, Any]:
+    return {"dtype": made.dtype, "device": made.device}
+
+
+def _of_one(tx: Tx, number: Any, made: Tensor) -> Variable:
+    """An open number as an input of the graph, in the dtype of the tensor that it is in."""
+    if type(number.hint) is int:
+        tx.output.guard("SHAPE", None, f"-{EXACT} <= {text_of(number)} <= {EXACT}")
+    inside = scalar_input(tx, number, made.device)
+    same = inside.meta.dtype is made.dtype
+    words = [] if same else [ConstantVariable(made.dtype)]
+    return call_operator(tx, TABLE["cutaway.clone" if same else "core.cast"], [inside, *words], {})
+
+
+def _places(tx: Tx, key: Variable) -> Variable:
+    """The key of `x[key]`, with a tensor in place of a row of ints of which one is open: `x[:, [0, n - 1]]`."""
+    key = realize(key)
+    if key.family() is tuple:
+        items = [realize(item) for item in key.items]
+        placed = [_places_of(tx, item) for item in items]
+        return key if placed == items else TupleVariable(placed)
+    return _places_of(tx, key)
+
+
+def _places_of(tx: Tx, row: Variable) -> Variable:
+    leaves = list(_leaves(row)) if row.family() in (list, tuple) else []
+    numbers = all(number_operand(leaf) and type(hint_of(leaf)) is int for leaf in leaves)
+    made = _of_numbers(tx, row, {}) if numbers and any(leaf.is_open() for leaf in leaves) else None
+    return row if made is None else made
+
+
+UNKNOWN["places"] = _places
 
 
 def _copy_of(tx: Tx, made: Tensor) -> Variable:

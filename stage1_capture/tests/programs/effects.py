@@ -430,3 +430,24 @@ def write_through_a_view_of_a_result(x):
     y = x * 2
     y[:1].add_(1)
     return y
+
+
+@program()
+def list_in_its_own_sort(x):
+    items, said = [3, 1, 2], []
+
+    def adding(item):
+        items.append(item)
+        return item
+
+    def failing(item):
+        items.append(item)
+        raise KeyError(item)
+
+    for key in (adding, failing, lambda item: len(items) - item, lambda item: mark() or item):
+        try:
+            items.sort(key=key)
+        except (KeyError, ValueError) as error:
+            said.append(str(error))
+        said.append(items.copy())
+    return x + items[0], said

@@ -391,3 +391,27 @@ def unpack_a_generator(x):
 @program()
 def break_inside_a_generator_expression(x):
     return sum(mark(i) or x * i for i in range(3))
+
+
+def renamed(function):
+    function.__name__, function.__qualname__ = "other", "some.other"
+    return function
+
+
+@renamed
+def _turns(x):
+    for i in range(3):
+        yield x * i
+
+
+@program()
+def generator_of_a_renamed_function(x):
+    @renamed
+    def inside(x):
+        yield x
+        yield x + 1
+
+    walks = [_turns(x), inside(x)]
+    firsts = [next(walk) for walk in walks]
+    mark()
+    return firsts, [next(walk) for walk in walks], [(walk.__name__, walk.__qualname__) for walk in walks]

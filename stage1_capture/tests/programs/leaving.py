@@ -164,3 +164,47 @@ def shape_error_caught(x):
         return x @ x.reshape(1, 3)
     except (RuntimeError, ValueError):
         return x + 1
+
+
+def _around_a_name_without_a_value():
+    @program()
+    def free_variable_caught(x):
+        try:
+            return x + y
+        except NameError as error:
+            mark()
+            return x + 1, str(error), error.name
+
+    @program()
+    def leaves_by_a_free_variable(x):
+        x = x + 1
+        mark()
+        return x + y
+
+    @program()
+    def leaves_by_deleting_a_free_variable(x):
+        nonlocal y
+        mark(x + 1)
+        del y
+
+    if LOG is None:
+        y = 1
+
+
+_around_a_name_without_a_value()
+
+
+@program()
+def super_without_a_class(x):
+    class Method:
+        def of_any(*words):
+            return super()
+
+    said = []
+    for function in (lambda: super(), lambda words: super(), Method().of_any):
+        try:
+            function(*[x][: function.__code__.co_argcount])
+        except RuntimeError as error:
+            mark()
+            said.append(str(error))
+    return x + 1, said
