@@ -29,6 +29,17 @@ ValueError   | float(v)
 RuntimeError | torch.stack([])
 RuntimeError | torch.split(v, 0)
 RuntimeError | torch.split(v, -1)
+RuntimeError | setattr(w, "grad", torch.ones(3))
+RuntimeError | setattr(w, "grad", torch.ones(2, dtype=torch.float64))
+RuntimeError | setattr(w, "grad", torch.ones(2, dtype=torch.float16))
+RuntimeError | setattr(w, "grad", torch.ones(2, device="meta"))
+RuntimeError | setattr(w, "grad", w)
+TypeError    | setattr(w, "grad", 3)
+RuntimeError | setattr(torch.nn.Parameter(v), "grad", torch.ones(3))
+RuntimeError | setattr(w * 2, "requires_grad", False)
+RuntimeError | setattr(w * 2, "requires_grad", True)
+RuntimeError | setattr(torch.tensor([1]), "requires_grad", True)
+RuntimeError | setattr(v, "requires_grad", 3)
 """
 ROWS = [[part.strip() for part in line.split("|")] for line in REFUSED.strip().splitlines()]
 
