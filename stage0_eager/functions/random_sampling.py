@@ -9,8 +9,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from stage0_eager.defaults import device_or_default, dtype_or_default
 from stage0_eager.functions.creation import randint, shape_of
+from stage0_eager.functions.index_checks import check_probabilities, within
 from stage0_eager.functions.inplace import write
 from stage0_eager.random import exact_math
 from stage0_eager.random.generator import (
@@ -33,6 +36,8 @@ def normal_of(mean, std, *, generator=None):
     """Normal draws with the mean and standard deviation of each element; at least one is a tensor."""
     if not isinstance(std, Tensor) and std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+    if isinstance(std, Tensor) and not within(std, 0, math.inf, nan=True):
+        raise RuntimeError("normal expects all elements of std >= 0.0")
     tensors = [x for x in (mean, std) if isinstance(x, Tensor)]
     shape = broadcast_shapes(*(x.shape for x in tensors))
     first = tensors[0]
@@ -85,6 +90,7 @@ def multinomial(input, num_samples, replacement=False, *, generator=None):
     if num_samples <= 0:
         raise RuntimeError("cannot sample n_sample <= 0 samples")
     categories, last = input.shape[-1], input.ndim - 1
+    _check_distribution(input)
     weights = c.detach(c.cast(input, dt.float64))
     if replacement:
         bounds = c.cumsum(weights, last)
@@ -103,6 +109,17 @@ def multinomial(input, num_samples, replacement=False, *, generator=None):
         taken.append(best)
         score = c.where(c.eq(ids, best), -math.inf, score)
     return c.cat(taken, last)
+
+
+def _check_distribution(input: Any) -> None:
+    """Raises RuntimeError for weights that are none, where the numbers are seen."""
+    numbers = input._data
+    if type(numbers) is not np.ndarray:
+        return
+    if not ((numbers >= 0) & (numbers < math.inf)).all():
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if not (numbers > 0).any(-1).all():
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
 
 
 def _written(input: Any, draw: Any) -> Any:
@@ -184,7 +201,9 @@ def _rate(p: float, device: Any) -> Any:
 @operator
 def bernoulli_(input, p=0.5, *, generator=None):
     """Fill with 1 with probability p (a number or a tensor), else 0."""
-    if not isinstance(p, Tensor) and not 0 <= p <= 1:
+    if isinstance(p, Tensor):
+        check_probabilities("bernoulli_", p)
+    elif not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
     return _written(input, c.lt(_unit(input, generator), p))
 

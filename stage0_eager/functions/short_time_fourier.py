@@ -61,6 +61,10 @@ def stft(
         raise RuntimeError("stft requires the return_complex parameter be given for real inputs")
     if input.ndim not in (1, 2):
         raise RuntimeError(f"{name}: expected a 1D or 2D tensor, but got {input.ndim}D")
+    if not input.dtype.is_differentiable:
+        raise RuntimeError(
+            f"{name}: expected a tensor of floating point or complex values, got {input.dtype.name}"
+        )
     if onesided and not halved:
         raise RuntimeError("Cannot have onesided output if window or input is complex")
     window = _window(name, input, n_fft, n_fft if win_length is None else win_length, window)

@@ -40,12 +40,69 @@ RuntimeError | setattr(w * 2, "requires_grad", False)
 RuntimeError | setattr(w * 2, "requires_grad", True)
 RuntimeError | setattr(torch.tensor([1]), "requires_grad", True)
 RuntimeError | setattr(v, "requires_grad", 3)
+RuntimeError | torch.multinomial(torch.zeros(3), 1)
+RuntimeError | torch.multinomial(torch.tensor([[1.0, 0.0], [0.0, 0.0]]), 1)
+RuntimeError | torch.multinomial(torch.tensor([-1.0, 2.0]), 1)
+RuntimeError | torch.multinomial(torch.tensor([float("nan"), 2.0]), 1)
+RuntimeError | torch.multinomial(torch.tensor([float("inf"), 2.0]), 1, True)
+RuntimeError | torch.bernoulli(torch.tensor([2.0]))
+RuntimeError | torch.bernoulli(torch.tensor([-1.0]))
+RuntimeError | torch.bernoulli(torch.tensor([float("nan")]))
+RuntimeError | v.bernoulli_(torch.tensor([2.0, 1.0]))
+RuntimeError | v.bernoulli(2.0)
+NotImplementedError | torch.bernoulli(torch.tensor([1]))
+NotImplementedError | torch.tensor([1]).bernoulli()
+NotImplementedError | torch.poisson(torch.tensor([1]))
+RuntimeError | torch.normal(v, -v)
+NotImplementedError | torch.softmax(torch.tensor([1]), 0)
+NotImplementedError | torch.log_softmax(torch.tensor([1]), 0)
+NotImplementedError | F.softmin(torch.tensor([1]), 0)
+NotImplementedError | F.glu(torch.tensor([1, 2]))
+RuntimeError | F.layer_norm(m, (3,), torch.ones(3, dtype=torch.float16))
+RuntimeError | F.layer_norm(m, (3,), None, torch.ones(3, dtype=torch.float64))
+RuntimeError | F.layer_norm(m.bfloat16(), (3,), torch.ones(3), torch.ones(3, dtype=torch.bfloat16))
+RuntimeError | F.layer_norm(m, ())
+NotImplementedError | F.layer_norm(m.long(), (3,))
+RuntimeError | F.rms_norm(m, ())
+NotImplementedError | F.rms_norm(m.long(), (3,))
+RuntimeError | F.group_norm(x, 2, torch.ones(4, dtype=torch.float64))
+RuntimeError | F.group_norm(x, 2, torch.ones(4, 1))
+NotImplementedError | F.group_norm(x.long(), 2)
+ValueError   | F.group_norm(torch.ones(1, 2), 2)
+RuntimeError | F.instance_norm(x, weight=torch.ones(4, dtype=torch.float64))
+RuntimeError | F.batch_norm(x, torch.ones(4), torch.ones(4), torch.ones(4, dtype=torch.float64))
+RuntimeError | F.batch_norm(x, torch.ones(4, dtype=torch.float16), torch.ones(4, dtype=torch.float16))
+RuntimeError | F.batch_norm(x, None, None, torch.ones(4, dtype=torch.float64), training=True)
+NotImplementedError | F.batch_norm(x.long(), torch.ones(4), torch.ones(4))
+RuntimeError | torch.nn.BatchNorm1d(4)(x.double())
+RuntimeError | torch.nn.LayerNorm(5).bfloat16()(x)
+RuntimeError | F.linear(m, torch.ones(2, 3), torch.ones(2, dtype=torch.float64))
+RuntimeError | F.linear(m[0], torch.ones(2, 3), torch.ones(2, dtype=torch.int64))
+RuntimeError | F.linear(m, torch.tensor(1.0))
+RuntimeError | F.linear(torch.tensor(1.0), m)
+RuntimeError | F.linear(m, torch.ones(1, 2, 3))
+RuntimeError | F.bilinear(m, m.double(), torch.ones(2, 3, 3))
+RuntimeError | torch.bmm(x, torch.ones(1, 5, 2))
+RuntimeError | torch.dot(v, v.double())
+RuntimeError | torch.vdot(v, v.double())
+RuntimeError | torch.addmm(torch.ones(2, dtype=torch.float64), m, m.T)
+RuntimeError | torch.addmv(v.double(), m, m[0])
+RuntimeError | torch.baddbmm(torch.ones(2, 4, 2, dtype=torch.float64), x, torch.ones(2, 5, 2))
+RuntimeError | torch.cross(m[0], m[0].double(), dim=0)
+RuntimeError | torch.cdist(m, m.double())
+RuntimeError | torch.trapezoid(v, m[0])
 """
 ROWS = [[part.strip() for part in line.split("|")] for line in REFUSED.strip().splitlines()]
 
 
 def raised(torch, call):
-    names = {"torch": torch, "w": torch.ones(2, requires_grad=True), "v": torch.ones(2)}
+    names = {
+        "torch": torch,
+        "F": torch.nn.functional,
+        "w": torch.ones(2, requires_grad=True),
+        "v": torch.ones(2),
+    }
+    names |= {"m": torch.ones(2, 3), "x": torch.ones(2, 4, 5)}
     with pytest.raises(Exception) as error:
         eval(call, names)
     return type(error.value).__name__

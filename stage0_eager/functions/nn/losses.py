@@ -19,7 +19,7 @@ from stage0_eager.functions.index_checks import (
     within,
 )
 from stage0_eager.functions.numbers import known
-from stage0_eager.functions.promotion import promoted
+from stage0_eager.functions.promotion import in_dtype, needs_floating
 from stage0_eager.functions.reductions import log_softmax, mean
 from stage0_eager.functions.statistics import vector_norm
 from stage0_eager.table.core import core as c
@@ -90,6 +90,7 @@ def _of_probabilities(input, target, weight):
 def binary_cross_entropy_with_logits(input, target, weight=None, reduction="mean", pos_weight=None):
     """-(w t log s(x) + (1 - t) log(1 - s(x))) of logits x; w, pos_weight, is broadcast against them."""
     _same_size("binary_cross_entropy_with_logits", input, target)
+    needs_floating("binary_cross_entropy_with_logits", input)
     if not target.is_floating_point():
         raise RuntimeError(
             f"result type {NAMES[input.dtype]} can't be cast to the desired output type {NAMES[target.dtype]}"
@@ -179,7 +180,9 @@ def _squared_near(input, target, delta):
 @operator
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """x1 . x2 / (max(|x1|, eps) * max(|x2|, eps)) along dim; shapes broadcast."""
-    x1, x2 = promoted(x1, x2)
+    wide = dt.promote(x1.dtype, x2.dtype)  # a tensor without dimensions counts as any other
+    wide = wide if wide.is_differentiable else dt.DEFAULT_DTYPE.dtype
+    x1, x2 = in_dtype(x1, wide), in_dtype(x2, wide)
     shape = broadcast_shapes(x1.shape, x2.shape)  # first: the norm of what is repeated counts it as often
     x1, x2, d = c.expand(x1, shape), c.expand(x2, shape), wrap_dim(dim, len(shape))
     one = c.div(x1, c.maximum(vector_norm(x1, 2, d, True), eps))
@@ -255,6 +258,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
             var = c.reshape(var, (*var.shape, 1))
         elif tuple(var.shape) != (*input.shape[:-1], 1):
             raise ValueError("var is of incorrect size")
+    needs_floating("gaussian_nll_loss", var)
     if not numbers_are_seen(var):
         raise Unsupported("gaussian_nll_loss looks for a negative variance", code="GB0003")
     if not within(var, 0, math.inf, nan=True):
@@ -288,6 +292,7 @@ def soft_margin_loss(input, target, reduction="mean"):
         raise RuntimeError(
             f"output with shape {list(input.shape)} doesn't match the broadcast shape with {list(target.shape)}"
         )
+    needs_floating("soft_margin_loss", input)
     return _reduce(_softplus(c.neg(c.mul(target, input))), reduction)
 
 

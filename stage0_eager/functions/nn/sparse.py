@@ -13,6 +13,7 @@ from stage0_eager.functions.index_checks import (
     long_index,
     not_negative,
 )
+from stage0_eager.functions.promotion import same_dtype
 from stage0_eager.functions.sorting import searchsorted
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
@@ -38,6 +39,7 @@ def embedding_bag(
         raise NotImplementedError(
             f"embedding_bag: per_sample_weights was not None, but mode is {mode!r}, not 'sum'"
         )
+    same_dtype("embedding_bag", weight, per_sample_weights)
     if input.ndim == 2:
         if offsets is not None:
             raise ValueError(
