@@ -15,6 +15,7 @@ from stage0_eager.defaults import device_or_default, dtype_or_default
 from stage0_eager.functions.creation import randint, shape_of
 from stage0_eager.functions.index_checks import check_probabilities, within
 from stage0_eager.functions.inplace import write
+from stage0_eager.functions.promotion import needs_floating
 from stage0_eager.random import exact_math
 from stage0_eager.random.generator import (
     exponential,
@@ -136,6 +137,7 @@ def _unit(input: Any, generator: Any) -> Any:
 @operator
 def uniform_(input, low=0.0, high=1.0, *, generator=None):
     """Fill with uniform draws from [low, high)."""
+    needs_floating("uniform_", input)
     if low > high:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}")
     return _written(input, c.add(c.mul(_unit(input, generator), high - low), low))
@@ -145,6 +147,7 @@ def uniform_(input, low=0.0, high=1.0, *, generator=None):
 @operator
 def normal_(input, mean=0.0, std=1.0, *, generator=None):
     """Fill with normal draws."""
+    needs_floating("normal_", input)
     if std < 0:
         raise RuntimeError(f"normal_ expects std >= 0.0, but found std {std}")
     return _written(input, c.add(c.mul(normal_draw(input.shape, input.device, generator), std), mean))
@@ -154,6 +157,7 @@ def normal_(input, mean=0.0, std=1.0, *, generator=None):
 @operator
 def log_normal_(input, mean=1.0, std=2.0, *, generator=None):
     """Fill with the exponentials of normal draws."""
+    needs_floating("log_normal_", input)
     if std <= 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
     draw = normal_draw(input.shape, input.device, generator)
@@ -164,6 +168,7 @@ def log_normal_(input, mean=1.0, std=2.0, *, generator=None):
 @operator
 def exponential_(input, lambd=1.0, *, generator=None):
     """Fill with exponential draws of rate lambd."""
+    needs_floating("exponential_", input)
     if lambd <= 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
     return _written(input, c.div(exponential(input.shape, input.device, generator), lambd))
@@ -173,6 +178,7 @@ def exponential_(input, lambd=1.0, *, generator=None):
 @operator
 def cauchy_(input, median=0.0, sigma=1.0, *, generator=None):
     """Fill with draws from Cauchy's distribution."""
+    needs_floating("cauchy_", input)
     if sigma <= 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
     turn = c.sub(open_unit(input.shape, input.device, generator), 0.5)

@@ -17,6 +17,10 @@ from stage_contracts import dtype as dt
 
 def _window(name, x, n_fft, win_length, window):
     """The window in the middle of n_fft places; ones without one."""
+    if not x.dtype.is_differentiable:
+        raise RuntimeError(
+            f"{name}: expected a tensor of floating point or complex values, got {x.dtype.name}"
+        )
     real = dt.real_of(x.dtype)
     if not 0 < win_length <= n_fft:
         raise RuntimeError(f"{name}: expected 0 < win_length <= n_fft, but got win_length={win_length}")
@@ -61,10 +65,6 @@ def stft(
         raise RuntimeError("stft requires the return_complex parameter be given for real inputs")
     if input.ndim not in (1, 2):
         raise RuntimeError(f"{name}: expected a 1D or 2D tensor, but got {input.ndim}D")
-    if not input.dtype.is_differentiable:
-        raise RuntimeError(
-            f"{name}: expected a tensor of floating point or complex values, got {input.dtype.name}"
-        )
     if onesided and not halved:
         raise RuntimeError("Cannot have onesided output if window or input is complex")
     window = _window(name, input, n_fft, n_fft if win_length is None else win_length, window)

@@ -35,6 +35,11 @@ def scaled_dot_product_attention(
         raise RuntimeError(
             "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
         )
+    if min(query.ndim, key.ndim, value.ndim) < 2:
+        raise RuntimeError(
+            "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
+            f"{query.ndim} key.dim: {key.ndim} and value.dim: {value.ndim} instead."
+        )
     same_dtype("scaled_dot_product_attention", query, key, value)
     if attn_mask is not None and attn_mask.dtype not in (dt.bool_, dt.float32, query.dtype):
         raise RuntimeError(
