@@ -82,7 +82,7 @@ def _defined_in_class_body() -> set[str]:
     found = {n.name for n in body if isinstance(n, ast.FunctionDef)}
     found |= {t.id for n in body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)}
     found |= {n.target.id for n in body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
-    return found | {"_data", "_grad_fn", "_view", "requires_grad"}
+    return found | {"_data", "_grad_fn", "_view", "_requires_grad"}
 
 
 def _signature(function: Any, first: str | None = None) -> str:

@@ -7,6 +7,7 @@ are operators of the table, attached by functions/tensor_methods.py.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -55,12 +56,12 @@ class Tensor(Methods):
 
     # Fields that every call reads are slots, which takes half the time of a class attribute. For the others, most
     # tensors have the class's default, and an instance stores only a different value.
-    __slots__ = ("__dict__", "__weakref__", "_data", "_grad_fn", "_view", "requires_grad")
-    requires_grad: bool
+    __slots__ = ("__dict__", "__weakref__", "_data", "_grad_fn", "_requires_grad", "_view")
+    _requires_grad: bool
     _data: Any
     _grad_fn: Any  # the TapeNode that made it; None for a leaf
     _view: tuple | None  # (operator, its first argument, the others): how the view was made
-    grad: Tensor | None = None
+    _grad: Tensor | None = None
     _output_index: int = 0
     _version: list[int] | None = None  # shared by all views of one storage; made when it is first read
     _base: Tensor | None = None  # the tensor that this is a view of
@@ -87,7 +88,7 @@ class Tensor(Methods):
             INIT[0](self, () if data is None else given)
             return
         self._data = data
-        self.requires_grad = requires_grad
+        self._requires_grad = requires_grad
         self._grad_fn = None
         self._view = None
 
@@ -154,14 +155,14 @@ class Tensor(Methods):
         if self._view is not None:
             self._refresh()
         if type(data) is np.ndarray:
-            return arrays.meta_of_numpy(data.shape, data.strides, data.dtype.num, self.requires_grad)
+            return arrays.meta_of_numpy(data.shape, data.strides, data.dtype.num, self._requires_grad)
         if type(data) in arrays.GPU_TYPES:
             at = data.data.device_id
-            return arrays.meta_on(at, data.shape, data.strides, data.dtype.num, self.requires_grad)
+            return arrays.meta_on(at, data.shape, data.strides, data.dtype.num, self._requires_grad)
         if is_traced(self):
-            same = data.meta.requires_grad is self.requires_grad
-            return data.meta if same else data.meta.with_(requires_grad=self.requires_grad)
-        return arrays.meta_of_array(data, self.requires_grad)
+            same = data.meta.requires_grad is self._requires_grad
+            return data.meta if same else data.meta.with_(requires_grad=self._requires_grad)
+        return arrays.meta_of_array(data, self._requires_grad)
 
     # ---- the tape ------------------------------------------------------------------------------------------
 
@@ -193,8 +194,34 @@ class Tensor(Methods):
             raise RuntimeError(
                 "you can only change requires_grad flags of leaf variables. Use detach() instead."
             )
-        self.requires_grad = requires_grad
+        self._requires_grad = requires_grad
         return self
+
+    def _set_requires_grad(self, requires_grad: bool) -> None:
+        """As requires_grad_, of leaves only."""
+        if type(requires_grad) is not bool:
+            raise RuntimeError("requires_grad must be a bool")
+        if not self.is_leaf:
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables. Use detach() instead."
+            )
+        self.requires_grad_(requires_grad)
+
+    requires_grad = property(attrgetter("_requires_grad"), _set_requires_grad)  # every call asks: read by C
+
+    @property
+    def grad(self) -> Tensor | None:
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            check_gradient(self, value)
+        self._grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self._grad = None
 
     @property
     def retains_grad(self) -> bool:
@@ -214,7 +241,7 @@ class Tensor(Methods):
         """Take this tensor off the tape, in place. Raises RuntimeError on a view."""
         if self._view is not None:
             raise RuntimeError("Can't detach views in-place. Use detach() instead.")
-        self.requires_grad, self._grad_fn, self._output_index = False, None, 0
+        self._requires_grad, self._grad_fn, self._output_index = False, None, 0
         return self
 
     @property
@@ -445,5 +472,19 @@ def steps_from_base(view: Any) -> list[tuple]:
 
 def take_history(tensor: Any, source: Any) -> None:
     """Give a tensor the history of another tensor."""
-    tensor.requires_grad = source.requires_grad
+    tensor._requires_grad = source._requires_grad
     tensor._grad_fn, tensor._output_index = source._grad_fn, source._output_index
+
+
+def check_gradient(tensor: Tensor, value: Any) -> None:
+    """Raises TypeError or RuntimeError for what cannot be the `.grad` of a tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
+        )
+    if value is tensor:
+        raise RuntimeError("can't assign a tensor as its own grad")
+    for what in ("dtype", "device", "shape"):
+        own, given = getattr(tensor, what), getattr(value, what)
+        if own != given:
+            raise RuntimeError(f"assigned grad has {what} {given}, expected {own}, as the tensor has it")

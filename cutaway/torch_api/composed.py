@@ -17,6 +17,7 @@ import cutaway
 from cutaway import Tensor
 from stage0_eager.functions import bessel, further_methods, histograms, special
 from stage0_eager.functions.linalg import elimination
+from stage0_eager.functions.promotion import needs_floating
 from stage0_eager.nn import functional as F
 from stage0_eager.storage import UntypedStorage
 from stage_contracts.dtype import dtype_of
@@ -85,6 +86,7 @@ def slice_copy(
 
 def poisson(input: Tensor, generator: Any = None) -> Tensor:
     """Draws of the Poisson distribution of each rate: how many steps -log(u) fit below it. Runs eagerly."""
+    needs_floating("poisson", input)
     if (input < 0).any():
         raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
     count, reached = cutaway.zeros_like(input), cutaway.zeros_like(input, dtype=cutaway.float64)

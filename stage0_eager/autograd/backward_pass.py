@@ -57,9 +57,9 @@ def accumulate(
         fresh = iter(list(fresh))
     for leaf, g in found:
         if leaf.grad is None:
-            leaf.grad = next(fresh)
+            leaf._grad = next(fresh)
         elif create_graph:
-            leaf.grad = _under(True, "add", leaf.grad, g)
+            leaf._grad = _under(True, "add", leaf.grad, g)
         else:
             _under(False, "copy_", leaf.grad, _under(False, "add", leaf.grad, g))
         for hook in list((leaf._after_hooks or {}).values()):
@@ -356,5 +356,5 @@ def spent(tensor: Tensor, name: str) -> Tensor:
     """`tensor` as a result of the operator `name` whose history is freed: a backward through it raises."""
     node = TapeNode(name, (tensor.meta,), [])
     node.saved = None
-    tensor.requires_grad, tensor._grad_fn, tensor._output_index = True, node, 0
+    tensor._requires_grad, tensor._grad_fn, tensor._output_index = True, node, 0
     return tensor

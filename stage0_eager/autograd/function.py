@@ -170,7 +170,7 @@ def _record(
     node.cls, node.ctx, node.inputs, node.materialize = cls, ctx, metas, ctx._materialize
     for index, out in enumerate(finished):
         if isinstance(out, Tensor) and out.dtype.is_differentiable and id(out) not in flat:
-            out.requires_grad, out._grad_fn, out._output_index = True, node, index
+            out._requires_grad, out._grad_fn, out._output_index = True, node, index
     node.saved = {
         str(i): None if t is None else SavedTensor(t, id(t) in own and t._grad_fn is node)
         for i, t in enumerate(ctx._to_save)

@@ -110,9 +110,9 @@ class SavedTensor:
         if STATE.saved_hooks is not None:
             pack, unpack = STATE.saved_hooks
             self.packed = (pack(Tensor(tensor._data)), unpack)
-            self.place = (tensor.requires_grad, tensor._grad_fn, tensor._output_index)
+            self.place = (tensor._requires_grad, tensor._grad_fn, tensor._output_index)
             if (
-                is_output or tensor._grad_fn is not None or not tensor.requires_grad
+                is_output or tensor._grad_fn is not None or not tensor._requires_grad
             ):  # a leaf is saved as it is
                 self.place = (True, None, tensor._output_index) if is_output else self.place
                 self.tensor: Any = None
@@ -131,7 +131,7 @@ class SavedTensor:
             if self.tensor is not None:
                 return self.tensor
             out = Tensor(value._data)
-            out.requires_grad, out._grad_fn, out._output_index = self.place
+            out._requires_grad, out._grad_fn, out._output_index = self.place
             if self.is_output:
                 out._grad_fn = node
             return out
@@ -164,11 +164,11 @@ def needs_tape(op: Any, args: tuple) -> bool:
         if isinstance(arg, Tensor):
             if arg._view is not None:
                 up_to_date(arg)
-            if arg.requires_grad:
+            if arg._requires_grad:
                 return True
         elif type(arg) in (list, tuple):
             for a in arg:
-                if isinstance(a, Tensor) and up_to_date(a).requires_grad:
+                if isinstance(a, Tensor) and up_to_date(a)._requires_grad:
                     return True
     return False
 
@@ -183,14 +183,14 @@ def record(op: Any, args: tuple, out: Any) -> None:
         if isinstance(arg, Tensor):
             if arg._view is not None:
                 up_to_date(arg)
-            if arg.requires_grad:
+            if arg._requires_grad:
                 edges.append(Edge(arg, rule.param))
                 wanted |= rule.bit
         elif type(arg) in (list, tuple):
             found = [
                 Edge(a, rule.param, i)
                 for i, a in enumerate(arg)
-                if isinstance(a, Tensor) and up_to_date(a).requires_grad
+                if isinstance(a, Tensor) and up_to_date(a)._requires_grad
             ]
             if found:
                 edges += found
@@ -201,11 +201,11 @@ def record(op: Any, args: tuple, out: Any) -> None:
         node = TapeNode(op.name, tuple([o.meta for o in out]), edges)
         for index, output in enumerate(out):
             if node.out_metas[index].dtype.category >= FLOATING:
-                output.requires_grad, output._grad_fn, output._output_index = True, node, index
+                output._requires_grad, output._grad_fn, output._output_index = True, node, index
     else:
         node = TapeNode(op.name, (out.meta,), edges)
         if node.out_metas[0].dtype.category >= FLOATING:
-            out.requires_grad, out._grad_fn = True, node
+            out._requires_grad, out._grad_fn = True, node
             if out._output_index:  # it was the result of another call, and was changed in place
                 out._output_index = 0
     node.op = op

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from stage0_eager.functions.promotion import needs_floating, same_dtype
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage0_eager.tensor import Tensor, method
@@ -106,6 +107,8 @@ def complex(real, imag):
 @operator
 def polar(abs, angle):
     """abs * exp(i * angle), of two real tensors."""
+    same_dtype("polar", abs, angle)
+    needs_floating("polar", abs)
     return complex(c.mul(abs, c.cos(angle)), c.mul(abs, c.sin(angle)))
 
 

@@ -13,7 +13,7 @@ from stage0_eager.functions import creation
 from stage0_eager.tensor import Tensor
 from stage_contracts.symbolic import SymInt
 
-_SLOTS = ("_data", "_grad_fn", "_view", "requires_grad")
+_SLOTS = ("_data", "_grad_fn", "_view", "_requires_grad")
 
 
 def constructed(*given: Any, device: Any = None) -> Tensor:

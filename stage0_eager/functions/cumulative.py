@@ -5,6 +5,7 @@ Input: tensors. Running reductions are core operators; the rest is made of sort,
 
 from __future__ import annotations
 
+from stage0_eager.functions.promotion import same_dtype
 from stage0_eager.functions.reductions import reduced_in
 from stage0_eager.functions.results import ValuesIndices
 from stage0_eager.functions.statistics import vector_norm
@@ -81,6 +82,7 @@ def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
         raise RuntimeError(
             f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}"
         )
+    same_dtype("cdist", x1, x2)
     if p < 0:
         raise RuntimeError("cdist only supports non-negative p values")
     left = c.reshape(x1, (*x1.shape[:-1], 1, x1.shape[-1]))

@@ -110,11 +110,7 @@ def index_fill(input, dim, index, value):
 @operator
 def index_put(input, indices, values, accumulate=False):
     """A copy of input after input[indices] = values; with accumulate, added, repeats adding up."""
-    if values.dtype is not input.dtype:
-        raise RuntimeError(
-            "Index put requires the source and destination dtypes match, got "
-            f"{input.dtype.name} for the destination and {values.dtype.name} for the source."
-        )
+    indexing.check_destination(input, values)
     view, arrays = indexing.basic(input, tuple(slice(None) if i is None else i for i in indices))
     if not arrays:
         raise RuntimeError("index_put: expected at least one index tensor")

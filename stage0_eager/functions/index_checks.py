@@ -10,6 +10,7 @@ import warnings
 
 import numpy as np
 
+from stage0_eager.functions.promotion import same_dtype
 from stage0_eager.table.core import core as c
 from stage0_eager.transforms.trace import TracedArray
 from stage_contracts import dtype as dt
@@ -74,6 +75,14 @@ def within(x, low, high, nan=False):
     return bool(numbers.min() >= low and numbers.max() <= high)
 
 
+def check_probabilities(name, p):
+    """Raises for a tensor of probabilities to draw with that is none, where the numbers are seen."""
+    if not p.is_floating_point():
+        raise NotImplementedError(f'"{name}" not implemented for probabilities of dtype {NAMES[p.dtype]!r}')
+    if not within(p, 0, 1):
+        raise RuntimeError(f"{name} expects all probabilities to be in [0, 1]")
+
+
 def long_index(name, index):
     """An index as int64; int32 is taken too."""
     if index.dtype not in (dt.int64, dt.int32):
@@ -89,6 +98,7 @@ def check_classes(input, target, weight):
         raise NotImplementedError(f"a loss of classes is not implemented for {NAMES[input.dtype]!r}")
     if target.dtype not in (dt.int64, dt.uint8):
         raise RuntimeError(f"expected target dtype to be Long or Byte, but got {NAMES[target.dtype]}")
+    same_dtype("a loss of classes", input, weight)
     classes = input.shape[0 if input.ndim == 1 else 1]
     if weight is not None and tuple(weight.shape) != (classes,):
         raise RuntimeError(

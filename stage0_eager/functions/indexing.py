@@ -40,6 +40,8 @@ def setitem(input, index, value):
     part, arrays = basic(input, index, masks=_is_plain(value))
     if not isinstance(value, Tensor):
         value = c.full((), value, input.dtype, input.device)
+    if any(i.ndim for _, i in arrays) and not _fills(input, index, value):
+        check_destination(input, value)
     if arrays:
         inplace.write(part, written(part, arrays, value))
         return
@@ -75,6 +77,22 @@ def _getitem(input, index):
 
 def _forward(item):
     return item.step is None or (type(item.step) is int and item.step > 0)
+
+
+def check_destination(input, value):
+    """Raises RuntimeError where what tensors of indices name would be written with a value of another dtype."""
+    if value.dtype is not input.dtype:
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, got "
+            f"{input.dtype.name} for the destination and {value.dtype.name} for the source."
+        )
+
+
+def _fills(input, index, value):
+    """Whether one number is written through a mask, which casts it as a slice does."""
+    return value.numel() == 1 and any(
+        isinstance(i, Tensor) and i.dtype is dt.bool_ for i in _items(input, index)
+    )
 
 
 def _is_plain(value):

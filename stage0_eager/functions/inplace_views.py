@@ -24,7 +24,7 @@ def _take_over(target: Tensor, source: Tensor) -> None:
         target.__dict__.pop(name, None)
         if name in source.__dict__:
             target.__dict__[name] = source.__dict__[name]
-    for name in ("_data", "_grad_fn", "_view", "requires_grad"):
+    for name in ("_data", "_grad_fn", "_view", "_requires_grad"):
         setattr(target, name, getattr(source, name))
 
 
@@ -38,7 +38,7 @@ def _in_place(view: Any) -> Any:
         _take_over(before, self)
         with set_grad_enabled(STATE.grad_enabled or not self.is_leaf):  # no_grad takes nothing off the tape
             after = view(before, *args, **kwargs)
-        after.requires_grad, after._made_silently = self.requires_grad, self._made_silently
+        after._requires_grad, after._made_silently = self.requires_grad, self._made_silently
         _take_over(self, after)
         self._formerly = (*self._formerly, before)
         self._bump_version()  # what was saved for a backward has another shape now, and must not be used

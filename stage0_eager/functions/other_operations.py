@@ -15,7 +15,7 @@ from stage0_eager.defaults import device_or_default, dtype_or_default
 from stage0_eager.functions import joining
 from stage0_eager.functions.aliases import alias
 from stage0_eager.functions.in_float32 import in_float32
-from stage0_eager.functions.promotion import in_common
+from stage0_eager.functions.promotion import in_common, same_dtype
 from stage0_eager.functions.statistics import vector_norm
 from stage0_eager.table.core import core as c
 from stage0_eager.table.numpy_numbers import in_python
@@ -82,6 +82,7 @@ def grid_of(tensors, indexing="ij"):
     tensors = [c.reshape(x, (1,)) if x.ndim == 0 else x for x in tensors]
     if not tensors:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
+    same_dtype("meshgrid", *tensors)
     for x in tensors:
         if x.ndim > 1:
             raise RuntimeError(f"meshgrid: Expected 0D or 1D tensor in the tensor list but got: {x.ndim}D")
@@ -163,12 +164,16 @@ def diff(input, n=1, dim=-1, prepend=None, append=None):
 
 def _trapezoids(y, x, dx, dim):
     """The area under each step along dim."""
+    if dt.bool_ in (y.dtype, x if x is None else x.dtype):
+        raise RuntimeError("trapezoid: received a bool input for `x` or `y`, but bool is not supported")
     right, left = _ends(y, dim)
     total = c.add(left, right)
     if x is None:
         return c.mul(total, (1 if dx is None else dx) / 2)
     if dx is not None:
         raise RuntimeError("trapezoid takes x or dx, not both")
+    if x.ndim == 1 and x.shape[0] != y.shape[dim]:
+        raise RuntimeError("trapezoid: There must be one `x` value for each sample point")
     if x.ndim == 1 and y.ndim > 1:
         x = c.reshape(x, tuple(x.shape[0] if i == dim else 1 for i in range(y.ndim)))
     width = c.sub(*_ends(x, dim if x.ndim == y.ndim else dim - y.ndim + x.ndim))

@@ -13,7 +13,7 @@ import numpy as np
 from stage0_eager.derivatives.rules import fit
 from stage0_eager.functions.in_float32 import in_float32, steps_in_float32
 from stage0_eager.functions.numbers import known, scaled
-from stage0_eager.functions.promotion import in_common, in_dtype
+from stage0_eager.functions.promotion import in_common, in_dtype, same_dtype
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import Operator, operator
 from stage0_eager.table.registry import register
@@ -109,7 +109,7 @@ def add(input, other, *, alpha=1):
 @operator
 def sub(input, other, *, alpha=1):
     """input - alpha * other."""
-    if known(alpha) and alpha == 1:
+    if known(alpha) and alpha == 1 or isinstance(other, Tensor) and _is_truth(other):  # which c.sub refuses
         return c.sub(input, other)
     _, other = in_common(input, other)  # a narrower dtype could not hold its product with a number
     return c.sub(input, scaled(other, _as_half(alpha, input, other)))
@@ -254,6 +254,7 @@ def masked_fill(input, mask, value):
 @operator
 def lerp(input, end, weight):
     """input + weight * (end - input)."""
+    same_dtype("lerp", input, end, weight if isinstance(weight, Tensor) and weight.ndim else None)
     return steps_in_float32(_moved, input, end, weight)
 
 

@@ -55,6 +55,16 @@ def needs_floating(name: str, tensor: Tensor) -> None:
         raise NotImplementedError(f'"{name}" not implemented for {tensor.dtype.name!r}')
 
 
+def same_dtype(name: str, *tensors: Any) -> None:
+    """Raise RuntimeError, as torch does, for operands that it does not promote to one dtype; None is none."""
+    found = [x.dtype for x in tensors if x is not None]
+    if any(dtype is not found[0] for dtype in found):
+        raise RuntimeError(
+            f"{name}: expected all operands to have the same dtype, but got "
+            f"{', '.join(dtype.name for dtype in found)}"
+        )
+
+
 def floating_pair(name: str, input: Any, other: Any) -> list[Tensor]:
     """A promoted pair where there is no kernel for integers."""
     pair = promoted(input, other, to_float=False)

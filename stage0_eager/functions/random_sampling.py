@@ -9,9 +9,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from stage0_eager.defaults import device_or_default, dtype_or_default
 from stage0_eager.functions.creation import randint, shape_of
+from stage0_eager.functions.index_checks import check_probabilities, within
 from stage0_eager.functions.inplace import write
+from stage0_eager.functions.promotion import needs_floating
 from stage0_eager.random import exact_math
 from stage0_eager.random.generator import (
     exponential,
@@ -33,6 +37,8 @@ def normal_of(mean, std, *, generator=None):
     """Normal draws with the mean and standard deviation of each element; at least one is a tensor."""
     if not isinstance(std, Tensor) and std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+    if isinstance(std, Tensor) and not within(std, 0, math.inf, nan=True):
+        raise RuntimeError("normal expects all elements of std >= 0.0")
     tensors = [x for x in (mean, std) if isinstance(x, Tensor)]
     shape = broadcast_shapes(*(x.shape for x in tensors))
     first = tensors[0]
@@ -85,6 +91,7 @@ def multinomial(input, num_samples, replacement=False, *, generator=None):
     if num_samples <= 0:
         raise RuntimeError("cannot sample n_sample <= 0 samples")
     categories, last = input.shape[-1], input.ndim - 1
+    _check_distribution(input)
     weights = c.detach(c.cast(input, dt.float64))
     if replacement:
         bounds = c.cumsum(weights, last)
@@ -105,6 +112,17 @@ def multinomial(input, num_samples, replacement=False, *, generator=None):
     return c.cat(taken, last)
 
 
+def _check_distribution(input: Any) -> None:
+    """Raises RuntimeError for weights that are none, where the numbers are seen."""
+    numbers = input._data
+    if type(numbers) is not np.ndarray:
+        return
+    if not ((numbers >= 0) & (numbers < math.inf)).all():
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if not (numbers > 0).any(-1).all():
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+
+
 def _written(input: Any, draw: Any) -> Any:
     return write(input, rounded(draw, input.dtype))
 
@@ -119,6 +137,7 @@ def _unit(input: Any, generator: Any) -> Any:
 @operator
 def uniform_(input, low=0.0, high=1.0, *, generator=None):
     """Fill with uniform draws from [low, high)."""
+    needs_floating("uniform_", input)
     if low > high:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}")
     return _written(input, c.add(c.mul(_unit(input, generator), high - low), low))
@@ -128,6 +147,7 @@ def uniform_(input, low=0.0, high=1.0, *, generator=None):
 @operator
 def normal_(input, mean=0.0, std=1.0, *, generator=None):
     """Fill with normal draws."""
+    needs_floating("normal_", input)
     if std < 0:
         raise RuntimeError(f"normal_ expects std >= 0.0, but found std {std}")
     return _written(input, c.add(c.mul(normal_draw(input.shape, input.device, generator), std), mean))
@@ -137,6 +157,7 @@ def normal_(input, mean=0.0, std=1.0, *, generator=None):
 @operator
 def log_normal_(input, mean=1.0, std=2.0, *, generator=None):
     """Fill with the exponentials of normal draws."""
+    needs_floating("log_normal_", input)
     if std <= 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
     draw = normal_draw(input.shape, input.device, generator)
@@ -147,6 +168,7 @@ def log_normal_(input, mean=1.0, std=2.0, *, generator=None):
 @operator
 def exponential_(input, lambd=1.0, *, generator=None):
     """Fill with exponential draws of rate lambd."""
+    needs_floating("exponential_", input)
     if lambd <= 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
     return _written(input, c.div(exponential(input.shape, input.device, generator), lambd))
@@ -156,6 +178,7 @@ def exponential_(input, lambd=1.0, *, generator=None):
 @operator
 def cauchy_(input, median=0.0, sigma=1.0, *, generator=None):
     """Fill with draws from Cauchy's distribution."""
+    needs_floating("cauchy_", input)
     if sigma <= 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
     turn = c.sub(open_unit(input.shape, input.device, generator), 0.5)
@@ -184,7 +207,9 @@ def _rate(p: float, device: Any) -> Any:
 @operator
 def bernoulli_(input, p=0.5, *, generator=None):
     """Fill with 1 with probability p (a number or a tensor), else 0."""
-    if not isinstance(p, Tensor) and not 0 <= p <= 1:
+    if isinstance(p, Tensor):
+        check_probabilities("bernoulli_", p)
+    elif not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
     return _written(input, c.lt(_unit(input, generator), p))
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from stage0_eager.derivatives.rules import spread
 from stage0_eager.functions.in_float32 import in_float32, narrowed, widened
+from stage0_eager.functions.promotion import needs_floating
 from stage0_eager.table.core import core as c
 from stage0_eager.table.evaluation import on_array
 from stage0_eager.table.operator import operator
@@ -248,6 +249,7 @@ def softmax(input, dim=None, dtype=None):
     dim = older_dim(input) if dim is None else dim
     if dtype is not None and dtype is not input.dtype:
         input = c.cast(input, dtype)
+    needs_floating("softmax", input)
     dims = all_dims(input, dim)
     if any_empty(input, dims):  # no largest to subtract, and nothing to divide
         return c.clone(input)
@@ -271,6 +273,7 @@ def log_softmax(input, dim=None, dtype=None):
     dim = older_dim(input) if dim is None else dim
     if dtype is not None and dtype is not input.dtype:
         input = c.cast(input, dtype)
+    needs_floating("log_softmax", input)
     dims = all_dims(input, dim)
     if any_empty(input, dims):
         return c.clone(input)

@@ -17,6 +17,10 @@ from stage_contracts import dtype as dt
 
 def _window(name, x, n_fft, win_length, window):
     """The window in the middle of n_fft places; ones without one."""
+    if not x.dtype.is_differentiable:
+        raise RuntimeError(
+            f"{name}: expected a tensor of floating point or complex values, got {x.dtype.name}"
+        )
     real = dt.real_of(x.dtype)
     if not 0 < win_length <= n_fft:
         raise RuntimeError(f"{name}: expected 0 < win_length <= n_fft, but got win_length={win_length}")

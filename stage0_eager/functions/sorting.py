@@ -274,6 +274,8 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False):
         test_elements = c.full((), test_elements, dt.scalar_dtype(test_elements), elements.device)
     if not isinstance(elements, Tensor):
         elements = c.full((), elements, dt.scalar_dtype(elements), test_elements.device)
+    if dt.bool_ in (elements.dtype, test_elements.dtype):
+        raise RuntimeError("Unsupported input type encountered for isin(): Bool")
     elements, test_elements = in_common(elements, test_elements)
     some = c.reshape(test_elements, (test_elements.numel(),))
     nan = c.isnan(some) if some.dtype.is_floating_point and test_elements.numel() else None

@@ -12,6 +12,7 @@ import numpy as np
 from stage0_eager import arrays
 from stage0_eager.functions import creation, pointwise, rearranging, reductions
 from stage0_eager.kernels import host_copies
+from stage0_eager.random import generator as random_module
 from stage0_eager.tensor import Tensor, attribute, is_traced, method
 from stage_contracts.device import Device, device_of
 from stage_contracts.dtype import DTYPES, DType
@@ -260,9 +261,9 @@ def new(self: Tensor, *sizes_or_data: Any, device: Any = None) -> Tensor:
 
 
 @method
-def bernoulli(self: Tensor, *, generator: Any = None) -> Tensor:
-    """1 with the probability that each element is."""
-    return creation.zeros_like(self).bernoulli_(self, generator=generator)
+def bernoulli(self: Tensor, p: float | None = None, *, generator: Any = None) -> Tensor:
+    """1 with probability p, or without it with the probability that each element is."""
+    return random_module.bernoulli(self, p, generator=generator)
 
 
 @method

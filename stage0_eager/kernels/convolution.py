@@ -81,10 +81,14 @@ def _gathered(xp: Any, x: Any, w: Any, stride: tuple, padding: tuple, dilation: 
 def _as_gathered(
     x: Any, w: Any, stride: tuple, padding: tuple, dilation: tuple, extra: tuple, groups: int
 ) -> bool:
-    """With stride 1 the adjoint of a convolution is one, of the turned kernel: faster where images are large."""
+    """With stride 1 the adjoint of a convolution is one, of the turned kernel: faster where images are large.
+
+    Not of an infinite weight on a CPU: it would meet the zeros of the padding, which the adjoint does not have.
+    """
     inside = all(d * (k - 1) >= p for d, k, p in zip(dilation, w.shape[2:], padding, strict=True))
     large = math.prod(x.shape[2:]) >= 64 and x.shape[1] <= 2 * w.shape[1] * groups
-    return inside and large and all(s == 1 for s in stride) and not any(extra)
+    fits = inside and large and all(s == 1 for s in stride) and not any(extra)
+    return fits and (type(w) is not np.ndarray or bool(np.isfinite(w).all()))
 
 
 def _turned(xp: Any, w: Any, padding: tuple, dilation: tuple, groups: int) -> tuple:

@@ -48,7 +48,7 @@ class Parameter(Tensor):
 
     def __setattr__(self, name: str, value: Any) -> None:
         # what a user stores on it too, which compiled code may have asked for; the tape's own names come often
-        if name in ("requires_grad", "_data", "_hooks", "_after_hooks") or name[0] != "_" and name != "grad":
+        if name in ("_requires_grad", "_data", "_hooks", "_after_hooks") or name[0] != "_" and name != "grad":
             bump_structure_epoch()
         super().__setattr__(name, value)
 

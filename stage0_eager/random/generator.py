@@ -16,6 +16,7 @@ import numpy as np
 
 from stage0_eager import arrays
 from stage0_eager.defaults import device_or_default
+from stage0_eager.functions.index_checks import check_probabilities
 from stage0_eager.random import exact_math
 from stage0_eager.state import STATE
 from stage0_eager.table.core import core as c
@@ -202,6 +203,8 @@ def bernoulli(input, p=None, *, generator=None):
     """1 with probability input (or p, when given), else 0, in input's dtype."""
     if isinstance(p, (int, float)) and not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
+    if p is None:
+        check_probabilities("bernoulli", input)
     draw = uniform(input.shape, device=input.device, generator=generator)
     return c.cast(c.lt(draw, input if p is None else p), input.dtype)
 

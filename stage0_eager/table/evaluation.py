@@ -141,7 +141,7 @@ def _single(op: Any) -> Callable[..., Any]:
         out = Tensor(kernel(input._data))
         if input._view is not None:
             up_to_date(input)
-        if input.requires_grad and op.derivatives and STATE.grad_enabled:
+        if input._requires_grad and op.derivatives and STATE.grad_enabled:
             record(op, (input,), out)
         return out
 
@@ -159,12 +159,12 @@ def _pair(op: Any) -> Callable[..., Any]:
             x = input._data
             if input._view is not None:
                 up_to_date(input)
-            recording = input.requires_grad
+            recording = input._requires_grad
         if isinstance(other, Tensor):
             y = other._data
             if other._view is not None:
                 up_to_date(other)
-            recording = recording or other.requires_grad
+            recording = recording or other._requires_grad
         out = Tensor(kernel(x, y))
         if recording and op.derivatives and STATE.grad_enabled:
             record(op, (input, other), out)
@@ -203,7 +203,7 @@ def _first(op: Any) -> Callable[..., Any]:
         out = Tensor(kernel(source._data, *args[1:]))
         if source._view is not None:
             up_to_date(source)
-        if source.requires_grad and op.derivatives and STATE.grad_enabled:
+        if source._requires_grad and op.derivatives and STATE.grad_enabled:
             record(op, args, out)
         return out
 
@@ -223,7 +223,7 @@ def _cast(op: Any) -> Callable[..., Any]:
         out = Tensor(silently(x.astype, dtype.numpy))
         if input._view is not None:
             up_to_date(input)
-        if input.requires_grad and STATE.grad_enabled:
+        if input._requires_grad and STATE.grad_enabled:
             record(op, (input, dtype), out)
         return out
 
@@ -270,7 +270,7 @@ def _view(op: Any) -> Callable[..., Any]:
             remember_view(out, op, source, args[1:])
         if source._view is not None:
             up_to_date(source)
-        if source.requires_grad and STATE.grad_enabled:
+        if source._requires_grad and STATE.grad_enabled:
             record(op, args, out)
         return out
 
@@ -289,7 +289,7 @@ def quick_view(op: Any, array: Any, args: tuple, recorded: Any = None) -> Tensor
     remember_view(out, op, source, args[1:])
     if source._view is not None:
         up_to_date(source)
-    if source.requires_grad and STATE.grad_enabled:
+    if source._requires_grad and STATE.grad_enabled:
         record(recorded, args, out)
     return out
 
@@ -326,7 +326,7 @@ def on_array(op: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         out = Tensor(array)
         if source._view is not None:
             up_to_date(source)
-        if source.requires_grad and STATE.grad_enabled:
+        if source._requires_grad and STATE.grad_enabled:
             record(op, args, out)
         return out
 

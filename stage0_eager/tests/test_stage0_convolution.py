@@ -275,6 +275,8 @@ def test_random_arguments_against_torch():
         rank, groups, back = int(pick.integers(1, 4)), int(pick.choice([1, 2, 3])), bool(pick.integers(2))
         options = ((1, 2, 3), (1, 2, 3), (0, 1, 2), (1, 2), (6, 7, 9))
         kernel, stride, padding, dilation, sizes = (tuple(pick.choice(o, rank).tolist()) for o in options)
+        infinite = back and bool(pick.integers(2))  # by which nothing is multiplied that is not there
+        stride = (1,) * rank if infinite else stride
         n = int(pick.integers(0, 4))
         ci, co = groups * int(pick.integers(1, 3)), groups * int(pick.integers(1, 4))
         options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
@@ -283,6 +285,8 @@ def test_random_arguments_against_torch():
                 int(pick.integers(0, max(s, d))) for s, d in zip(stride, dilation, strict=True)
             )
         w = normal(*((ci, co // groups) if back else (co, ci // groups)), *kernel)
+        if infinite:
+            w.flat[0] = math.inf
         args = [normal(n, ci, *sizes), w, normal(co)]
         name = f"conv_transpose{rank}d" if back else f"conv{rank}d"
         theirs = [torch.tensor(a, requires_grad=True) for a in args]

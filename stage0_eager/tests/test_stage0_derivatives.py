@@ -107,6 +107,8 @@ SAMPLES = {
     "logit": [[inside(2, 3)], [inside(2, 3), 0.2]],
     "hypot": [[away(2, 3), away(3)]],
     "softmax": [[away(2, 3), 1], [away(2, 3), 0], [away(3), -1]],
+    "log_loss": [[np.array([0.2, 0.5, 0.9]), np.array([0.3, 1.0, 0.1])]],
+    "log_loss_of_logits": [[away(3), away(3), away(3)]],
     "log_softmax": [[away(2, 3), 1], [away(2, 3), -2], [away(3), 0]],
 }  # fmt: skip
 WITH_RULES = {q: op for q, op in TABLE.items() if op.derivatives and op.name != "copy_"}
@@ -249,8 +251,8 @@ def test_every_rule_has_a_sample():
     # external rows are tested in test_stage0_external.py, sort in test_stage0_sorting.py; assign_data's is no derivative
     own = {op.name for op in WITH_RULES.values() if op.core is None or op.core.kind != "external"}
     # those of complex numbers are tested in test_stage0_complex.py; normalize_by_own_moments holds where its moments are
-    # the input's, so it is tested through batch_norm (test_stage0_normalisation.py)
-    apart = {"assign_data", "view_as_real", "view_as_complex", "normalize_by_own_moments"}
+    # the input's, so it is tested through batch_norm (test_stage0_normalisation.py); unaligned's is no derivative
+    apart = {"assign_data", "view_as_real", "view_as_complex", "normalize_by_own_moments", "unaligned"}
     assert own - apart == set(SAMPLES)
 
 

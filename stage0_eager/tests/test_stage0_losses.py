@@ -3,10 +3,14 @@
 Input: small float64 arrays away from kinks. The torch column runs where torch is installed.
 """
 
+import itertools
+import math
+
 import numpy as np
 import pytest
 
 from stage0_eager import Tensor, nn
+from stage0_eager.functions.creation import tensor
 from stage0_eager.nn import functional as F
 from stage0_eager.tests.numeric import check_gradients, tensors, value
 
@@ -150,7 +154,7 @@ def test_errors():
         F.binary_cross_entropy(x, y[0])
     with pytest.raises(ValueError, match="must be the same as input size"):
         F.binary_cross_entropy_with_logits(x, y[0])
-    with pytest.raises(ValueError, match="negative values for beta"):
+    with pytest.raises(RuntimeError, match="negative values for beta"):
         F.smooth_l1_loss(x, y, beta=-1)
     with pytest.raises(RuntimeError, match="non-positive values for delta"):
         F.huber_loss(x, y, delta=0)
@@ -158,3 +162,19 @@ def test_errors():
         F.margin_ranking_loss(x, y, y[0])
     with pytest.raises(ValueError, match="var is of incorrect size"):
         F.gaussian_nll_loss(x, y, y[:2])
+
+
+@pytest.mark.parametrize("name", ["binary_cross_entropy", "binary_cross_entropy_with_logits"])
+def test_log_losses_and_their_gradients_at_the_edges_are_torchs(name):
+    torch = pytest.importorskip("torch")
+    places = [0.0, 1.0, 0.5] if name == "binary_cross_entropy" else [0.0, 2.0, 50.0, math.inf, -math.inf]
+    grid = itertools.product(places, [0.0, 1.0, 0.25], [math.inf, -math.inf, math.nan, 1.0, 0.0])
+    arrays = [np.array(column) for column in zip(*grid, strict=True)]
+    found = []
+    for functional, make in ((F, tensor), (torch.nn.functional, torch.tensor)):
+        x, target, weight = map(make, arrays)
+        loss = getattr(functional, name)(x.requires_grad_(), target, weight, reduction="none")
+        loss.sum().backward()
+        found.append((loss.detach().numpy(), x.grad.numpy()))
+    for got, want in zip(*found, strict=True):
+        np.testing.assert_allclose(got, want)

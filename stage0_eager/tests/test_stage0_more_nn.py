@@ -162,6 +162,22 @@ def test_ctc_of_what_cannot_be_aligned():
         F.ctc_loss(x, tensor(TARGETS), [3, 2, 2], [1, 1, 1])
 
 
+@pytest.mark.parametrize("zero_infinity", [False, True])
+def test_ctc_of_lengths_that_do_not_fit_is_torchs(zero_infinity):
+    torch = pytest.importorskip("torch")
+    scores = np.random.default_rng(0).standard_normal((5, 4, 4))
+    for frames, counts in itertools.product([[2, 5, 0, 3], [0, 0, 5, 2]], [[3, 0, 0, 2], [0, 3, 3, 1]]):
+        found = []
+        for lib, make in ((F, tensor), (torch.nn.functional, torch.tensor)):
+            x = make(scores).requires_grad_()
+            rows = [make(np.array(a)) for a in ([[1, 1, 2]] * 4, frames, counts)]
+            loss = lib.ctc_loss(lib.log_softmax(x, -1), *rows, reduction="none", zero_infinity=zero_infinity)
+            loss.sum().backward()
+            found.append((loss.detach().numpy(), x.grad.numpy()))
+        for got, want in zip(*found, strict=True):
+            np.testing.assert_allclose(got, want, atol=1e-12)
+
+
 # ---- bags, norms, gates --------------------------------------------------------------------------------------------
 
 TABLE = RNG.normal(size=(6, 2))

@@ -79,7 +79,7 @@ class CompiledBackward(TapeNode):
             metas = tuple(r.meta for r in results if r is not None)
             again = DoubleBackward("compiled_function_backward", metas, behind)
             for index, result in enumerate(r for r in results if r is not None):
-                result.requires_grad, result._grad_fn, result._output_index = True, again, index
+                result._requires_grad, result._grad_fn, result._output_index = True, again, index
         return results
 
 

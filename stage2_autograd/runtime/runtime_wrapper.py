@@ -166,7 +166,7 @@ def _on_tape(
             node.saved = saving.save(tensors, outputs, made)
             for index, i in enumerate(saving.tangent_outputs):
                 out = outputs[i]
-                out.requires_grad, out._grad_fn, out._output_index = True, node, index
+                out._requires_grad, out._grad_fn, out._output_index = True, node, index
             if not counts:
                 return finish(tensors, made, outputs)
             # the backward expects the versions after the function's own writes

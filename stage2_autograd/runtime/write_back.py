@@ -149,7 +149,7 @@ def _put_on_tape(target: Tensor, value: Tensor) -> bool:
         version_of(target)[0] -= 1
         write_through(target, value)
         return True
-    target.requires_grad, target._grad_fn = True, value._grad_fn
+    target._requires_grad, target._grad_fn = True, value._grad_fn
     target._output_index = value._output_index
     target._written += 1  # existing views of it get the new history at their next use
     return False
@@ -166,7 +166,7 @@ def _undoing(target: Tensor) -> Undo:
 
     def undo() -> None:
         for tensor, grad_fn, view, requires_grad, attributes in kept:
-            tensor._grad_fn, tensor._view, tensor.requires_grad = grad_fn, view, requires_grad
+            tensor._grad_fn, tensor._view, tensor._requires_grad = grad_fn, view, requires_grad
             tensor.__dict__.clear()
             tensor.__dict__.update(attributes)
         if was is not None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.oracle.mixed_dtypes import (
     DTYPE_IS_OURS,
+    GIVEN,
     REFUSED,
     STEP_BY_STEP,
     beside_eager,
@@ -37,4 +38,6 @@ def test_a_row_of_two_dtypes_is_the_same_compiled(name):
 
 
 def test_every_exception_is_a_row():
-    assert {name for names in (*DTYPE_IS_OURS, *REFUSED, *STEP_BY_STEP) for name in names.split()} <= {*ROWS}
+    assert {
+        name for names in (*DTYPE_IS_OURS, *GIVEN, *REFUSED, *STEP_BY_STEP) for name in names.split()
+    } <= {*ROWS}

@@ -10,6 +10,7 @@ from stage0_eager.derivatives.rules import adjoint, conjugate, transpose_last
 from stage0_eager.functions import results
 from stage0_eager.functions.linalg.matrix_properties import rank_tolerance
 from stage0_eager.functions.linalg.products import mm
+from stage0_eager.functions.promotion import same_dtype
 from stage0_eager.functions.shape import tril
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
@@ -323,6 +324,11 @@ def _chain(tensors, known, i, j):
 @operator
 def linalg_vecdot(x, y, *, dim=-1):
     """The sum of conj(x) * y along `dim`."""
+    same_dtype("linalg.vecdot", x, y)
+    if not x.dtype.is_differentiable:
+        raise RuntimeError(
+            f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {x.dtype.name}"
+        )
     return c.sum(c.mul(conjugate(x), y), (dim,), False)
 
 
@@ -331,6 +337,7 @@ def linalg_cross(input, other, *, dim=-1):
     """The cross product of vectors of 3 elements along `dim`."""
     if input.ndim != other.ndim:
         raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
+    same_dtype("linalg.cross", input, other)
     for x in (input, other):
         if x.shape[dim] != 3:
             raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {x.shape[dim]}")
@@ -393,6 +400,7 @@ def linalg_householder_product(A, tau):
             f"torch.linalg.householder_product: expected rows >= columns >= tau's length, got {list(A.shape)} and "
             f"{list(tau.shape)}"
         )
+    same_dtype("torch.linalg.householder_product", A, tau)
     vectors = c.add(tril(A, -1), _rectangular_eye(A))
     out = _rectangular_eye(A)
     for i in reversed(range(tau.shape[-1])):

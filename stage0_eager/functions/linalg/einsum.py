@@ -11,7 +11,7 @@ from typing import Any
 
 from stage0_eager.functions.in_float32 import in_float32
 from stage0_eager.functions.linalg.products import addmm, blend, bmm, matmul, mm, summed
-from stage0_eager.functions.promotion import in_common
+from stage0_eager.functions.promotion import in_common, same_dtype
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage0_eager.tensor import method
@@ -310,6 +310,7 @@ def trace(input):
 @in_float32
 def bilinear(input1, input2, weight, bias=None):
     """out[..., k] = input1 @ weight[k] @ input2 + bias[k]; weight is (out, in1, in2)."""
+    same_dtype("bilinear", input1, input2, weight, bias)
     out_features, in1, in2 = weight.shape
     if input1.shape[-1] != in1 or input2.shape[-1] != in2:
         raise RuntimeError(

@@ -10,6 +10,7 @@ import numpy as np
 from stage0_eager.derivatives.rules import conjugate, transpose_last
 from stage0_eager.functions.in_float32 import in_float32, is_half_on_cpu
 from stage0_eager.functions.numbers import known, scaled
+from stage0_eager.functions.promotion import same_dtype
 from stage0_eager.kernels.eager import silently
 from stage0_eager.state import STATE
 from stage0_eager.table.core import core as c
@@ -56,6 +57,10 @@ def mm(input, mat2):
 def bmm(input, mat2):
     """Product of two batches of matrices."""
     _need_rank("bmm", 3, input, mat2)
+    if input.shape[0] != mat2.shape[0]:
+        raise RuntimeError(
+            f"bmm: expected two batches of one size, but got {input.shape[0]} and {mat2.shape[0]} matrices"
+        )
     return c.matmul(input, mat2)
 
 
@@ -65,6 +70,7 @@ def bmm(input, mat2):
 def dot(input, tensor):
     """Inner product of two vectors."""
     _need_rank("dot", 1, input, tensor)
+    same_dtype("dot", input, tensor)
     return summed(c.mul(input, tensor), (0,))
 
 
@@ -101,6 +107,7 @@ def blend(multiply, input, left, right, beta, alpha):
 
     Halves are blended in float32 and rounded once; with their product on the CPU, and where alpha may make it smaller.
     """
+    same_dtype("beta * input + alpha * product", input, left)
     if left.dtype in HALVES and (
         is_half_on_cpu(left) or (left.dtype is dt.float16 and not (known(alpha) and alpha == 1))
     ):
@@ -129,8 +136,17 @@ def _in_one_piece(multiply, input, left, right, beta, alpha):
 @operator
 def linear(input, weight, bias=None):
     """input @ weight.T + bias, with weight of shape (out_features, in_features), or (in_features,) for one number."""
+    if weight.ndim not in (1, 2) or not input.ndim:
+        raise RuntimeError(
+            f"linear: expected input of 1 or more dimensions and weight of 1 or 2, but got {input.ndim} and "
+            f"{weight.ndim}"
+        )
     if weight.ndim == 1:
         return matmul(input, weight) if bias is None else _to_one_number(input, weight, bias)
+    if (
+        bias is not None and input.ndim <= 3
+    ):  # a bias of another dtype is added to a product of more dimensions
+        same_dtype("linear", bias, input)
     if bias is not None and input.dtype in HALVES and is_half_on_cpu(input):
         return _linear_of_halves(input, weight, bias)
     return _linear(input, weight, bias)

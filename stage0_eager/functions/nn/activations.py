@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from stage0_eager.functions.in_float32 import in_float32
+from stage0_eager.functions.promotion import needs_floating
 from stage0_eager.table.core import core as c
 from stage0_eager.table.evaluation import on_array
 from stage0_eager.table.operator import operator
@@ -30,6 +31,7 @@ relu.quickly(on_array(relu, lambda x: np.maximum(x, 0)))
 @operator
 def leaky_relu(input, negative_slope=0.01):
     """x where positive, else negative_slope * x."""
+    needs_floating("leaky_relu", input)
     return c.where(c.gt(input, 0), input, c.mul(input, negative_slope))
 
 
@@ -37,6 +39,7 @@ def leaky_relu(input, negative_slope=0.01):
 @in_float32
 def gelu(input, approximate="none"):
     """x * Phi(x), with Phi the normal distribution function; 'tanh' uses Hendrycks and Gimpel's approximation."""
+    needs_floating("gelu", input)
     if approximate == "none":
         return c.mul(c.mul(input, 0.5), c.add(c.erf(c.mul(input, math.sqrt(0.5))), 1))
     if approximate == "tanh":
@@ -54,6 +57,7 @@ def _gelu_by_tanh(input):
 @in_float32
 def silu(input):
     """x * sigmoid(x)."""
+    needs_floating("silu", input)
     return c.mul(input, c.sigmoid(input))
 
 
@@ -61,6 +65,7 @@ def silu(input):
 @in_float32
 def softplus(input, beta=1, threshold=20):
     """log(1 + exp(beta * x)) / beta; x itself where beta * x > threshold."""
+    needs_floating("softplus", input)
     scaled = c.mul(input, beta)
     soft = c.div(c.log1p(c.exp(c.minimum(scaled, threshold))), beta)
     return c.where(c.gt(scaled, threshold), input, soft)

@@ -18,6 +18,7 @@ from stage0_eager.functions.nn.pooling import (
     summable,
     taken,
 )
+from stage0_eager.functions.promotion import needs_floating
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage_contracts import dtype as dt
@@ -114,6 +115,7 @@ def adaptive_avg_pool3d(input, output_size):
 
 
 def _adaptive_max_pool(rank, input, output_size, return_indices):
+    needs_floating(f"adaptive_max_pool{rank}d", input)
     wanted = _output_sizes(f"adaptive_max_pool{rank}d", input, output_size, rank)
     first = input.ndim - rank
     if all(wanted) and divides(input.shape[first:], wanted):

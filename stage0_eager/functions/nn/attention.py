@@ -12,6 +12,7 @@ from stage0_eager.derivatives.rules import transpose_last
 from stage0_eager.functions.in_float32 import is_half_on_cpu, narrowed, widened
 from stage0_eager.functions.linalg.products import linear
 from stage0_eager.functions.nn.dropout import dropout
+from stage0_eager.functions.promotion import same_dtype
 from stage0_eager.functions.reductions import softmax
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
@@ -33,6 +34,17 @@ def scaled_dot_product_attention(
     if is_causal and attn_mask is not None:
         raise RuntimeError(
             "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+        )
+    if min(query.ndim, key.ndim, value.ndim) < 2:
+        raise RuntimeError(
+            "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
+            f"{query.ndim} key.dim: {key.ndim} and value.dim: {value.ndim} instead."
+        )
+    same_dtype("scaled_dot_product_attention", query, key, value)
+    if attn_mask is not None and attn_mask.dtype not in (dt.bool_, dt.float32, query.dtype):
+        raise RuntimeError(
+            "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
+            f"{attn_mask.dtype.name} and query.dtype: {query.dtype.name} instead."
         )
     if enable_gqa:
         key, value = _serve(key, query.shape[-3]), _serve(value, query.shape[-3])

@@ -40,6 +40,24 @@ def _shifted(alpha, by):
 
 
 @operator
+def unaligned(loss, log_probs, input_lengths):
+    """The losses as they are. Where one is infinite no alignment is possible, and the gradient is NaN, as torch's is:
+    that of log_probs in the frames of the input, which nothing else reaches."""
+    return c.clone(loss)
+
+
+def _nan_where_impossible(g, loss, log_probs_meta, input_lengths):
+    steps, n, classes = log_probs_meta.shape
+    frames = c.reshape(c.iota(steps, 0, 1, dt.int64, g.device), (steps, 1))
+    seen = c.logical_and(c.lt(frames, input_lengths), c.eq(loss, math.inf))
+    nan = c.cast(c.where(seen, math.nan, 0.0), log_probs_meta.dtype)
+    return c.expand(c.reshape(nan, (steps, n, 1)), (steps, n, classes))
+
+
+unaligned.derivative(loss=lambda g: g, log_probs=_nan_where_impossible)
+
+
+@operator
 def ctc_of_rows(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):
     """The loss of each sequence: targets (N, S) padded to one length, lengths (N,) as tensors."""
     steps, n, classes = log_probs.shape
@@ -66,11 +84,21 @@ def ctc_of_rows(log_probs, targets, input_lengths, target_lengths, blank, zero_i
     ends = [c.gather(alpha, 1, last), c.gather(alpha, 1, c.maximum(c.sub(last, 1), 0))]
     ends[1] = c.where(c.eq(last, 0), -math.inf, ends[1])
     loss = c.reshape(c.neg(_log_sum(ends)), (n,))
-    return c.where(c.eq(loss, math.inf), 0.0, loss) if zero_infinity else loss
+    of_nothing = c.where(c.eq(target_lengths, 0), 0.0, math.inf)
+    loss = c.where(c.eq(input_lengths, 0), of_nothing, loss)
+    return (
+        c.where(c.eq(loss, math.inf), 0.0, loss)
+        if zero_infinity
+        else unaligned(loss, log_probs, input_lengths)
+    )
 
 
-def _lengths(values: Any, like: Tensor) -> tuple[list[int], Tensor]:
+def _lengths(name: str, values: Any, like: Tensor) -> tuple[list[int], Tensor]:
+    if isinstance(values, Tensor) and values.is_floating_point():
+        raise RuntimeError(f"{name} must be integral")
     numbers = [int(v) for v in (values.tolist() if isinstance(values, Tensor) else values)]
+    if min(numbers, default=0) < 0:
+        raise RuntimeError(f"Expected {name} to have value at least 0, but got value {min(numbers)}")
     return numbers, Tensor(arrays.move(np.array(numbers, np.int64), like.device))
 
 
@@ -99,9 +127,11 @@ def ctc_loss(
     """
     single = log_probs.ndim == 2
     log_probs = c.reshape(log_probs, (log_probs.shape[0], 1, log_probs.shape[1])) if single else log_probs
-    steps, n, _ = log_probs.shape
-    frames, frames_tensor = _lengths(_listed(input_lengths, single), log_probs)
-    counts, counts_tensor = _lengths(_listed(target_lengths, single), log_probs)
+    steps, n, classes = log_probs.shape
+    frames, frames_tensor = _lengths("input_lengths", _listed(input_lengths, single), log_probs)
+    counts, counts_tensor = _lengths("target_lengths", _listed(target_lengths, single), log_probs)
+    if not 0 <= blank < classes:
+        raise RuntimeError("blank must be in label range")
     if len(frames) != n or len(counts) != n:
         raise RuntimeError(f"ctc_loss: expected {n} lengths, got {len(frames)} and {len(counts)}")
     if max(frames, default=0) > steps:
@@ -112,13 +142,22 @@ def ctc_loss(
         targets = c.reshape(targets, (1, targets.shape[0]))
     elif targets.ndim == 1:
         targets = _rows(targets, counts, blank)
+    if max(counts, default=0) > targets.shape[1]:
+        raise RuntimeError(
+            f"Expected targets to have size at least {max(counts)} at dimension 1, but got size {targets.shape[1]}"
+        )
     targets = targets if targets.dtype is dt.int64 else c.cast(targets, dt.int64)
     loss = ctc_of_rows(log_probs, targets, frames_tensor, counts_tensor, blank, bool(zero_infinity))
+    loss = _reduced(loss, reduction, counts_tensor)
+    return c.reshape(loss, ()) if single else loss
+
+
+def _reduced(loss, reduction, counts):
     if reduction == "mean":
-        loss = c.div(loss, c.cast(c.maximum(counts_tensor, 1), loss.dtype))
-        return c.div(c.sum(loss, (0,), False), n)
+        loss = c.div(loss, c.cast(c.maximum(counts, 1), loss.dtype))
+        return c.div(c.sum(loss, (0,), False), loss.shape[0])
     if reduction == "sum":
         return c.sum(loss, (0,), False)
     if reduction != "none":
         raise ValueError(f"{reduction} is not a valid value for reduction")
-    return c.reshape(loss, ()) if single else loss
+    return loss

@@ -10,6 +10,7 @@ import math
 
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
+from stage_contracts import dtype as dt
 from stage_contracts.convolution_metas import convolved_size
 from stage_contracts.symbolic import SymInt
 
@@ -55,6 +56,8 @@ def sliding_blocks(input, kernel_size, dilation=1, padding=0, stride=1):
         raise RuntimeError(
             f"Expected 3D or 4D (batch mode) tensor with possibly 0 batch size, but got: {list(input.shape)}"
         )
+    if not input.dtype.is_differentiable and input.dtype is not dt.bool_:
+        raise NotImplementedError(f'"im2col" not implemented for {input.dtype.name!r}')
     x = input if input.ndim == 4 else c.reshape(input, (1, *input.shape))
     kernel, stride, padding, dilation, blocks = _geometry(x.shape[2:], kernel_size, dilation, padding, stride)
     if any(padding):

@@ -105,6 +105,8 @@ def _target(input, size, scale_factor, recompute):
             f"of {list(input.shape[2:])} and {'size' if scale_factor is None else 'scale_factor'} of {list(values)}"
         )
     if size is not None:
+        if any(isinstance(n, float) for n in values):
+            raise TypeError(f"interpolate: expected integers as size, got {given}")
         if recompute:
             raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
         return values, (None,) * rank

@@ -19,7 +19,7 @@ from stage0_eager.functions.index_checks import (
     within,
 )
 from stage0_eager.functions.numbers import known
-from stage0_eager.functions.promotion import promoted
+from stage0_eager.functions.promotion import in_dtype, needs_floating
 from stage0_eager.functions.reductions import log_softmax, mean
 from stage0_eager.functions.statistics import vector_norm
 from stage0_eager.table.core import core as c
@@ -79,17 +79,33 @@ def binary_cross_entropy(input, target, weight=None, reduction="mean"):
     return _reduce(_of_probabilities(input, target, weight), reduction)
 
 
-@in_float32
-def _of_probabilities(input, target, weight):
+@operator
+def log_loss(input, target):
+    """-(t log p + (1 - t) log(1 - p)), element by element. Its gradient has a formula of its own, torch's, which is
+    finite where p is 0 or 1."""
     yes = c.maximum(c.log(input), -100.0)
     no = c.maximum(c.log1p(c.neg(input)), -100.0)
-    return _weighted(c.sub(c.mul(c.sub(target, 1), no), c.mul(target, yes)), weight)
+    return c.sub(c.mul(c.sub(target, 1), no), c.mul(target, yes))
+
+
+log_loss.derivative(
+    input=lambda g, input, target: c.div(
+        c.mul(g, c.sub(input, target)), c.maximum(c.mul(c.sub(1, input), input), 1e-12)
+    ),
+    target=lambda g, input: c.mul(g, c.sub(c.log1p(c.neg(input)), c.log(input))),
+)
+
+
+@in_float32
+def _of_probabilities(input, target, weight):
+    return _weighted(log_loss(input, target), weight)
 
 
 @operator
 def binary_cross_entropy_with_logits(input, target, weight=None, reduction="mean", pos_weight=None):
     """-(w t log s(x) + (1 - t) log(1 - s(x))) of logits x; w, pos_weight, is broadcast against them."""
     _same_size("binary_cross_entropy_with_logits", input, target)
+    needs_floating("binary_cross_entropy_with_logits", input)
     if not target.is_floating_point():
         raise RuntimeError(
             f"result type {NAMES[input.dtype]} can't be cast to the desired output type {NAMES[target.dtype]}"
@@ -97,12 +113,40 @@ def binary_cross_entropy_with_logits(input, target, weight=None, reduction="mean
     return _reduce(_of_logits(input, target, weight, pos_weight), reduction)
 
 
-@in_float32
-def _of_logits(input, target, weight, pos_weight):
-    """-(w t log s(x) + (1 - t) log(1 - s(x))), where log s(x) = -softplus(-x) and log(1 - s(x)) = -softplus(-x) - x."""
+@operator
+def log_loss_of_logits(input, target, pos_weight=None):
+    """-(w t log s(x) + (1 - t) log(1 - s(x))), where log s(x) = -softplus(-x) and log(1 - s(x)) = -softplus(-x) - x;
+    w, pos_weight, has their shape."""
     tail = _softplus(c.neg(input))
     factor = 1 if pos_weight is None else c.add(c.mul(c.sub(pos_weight, 1), target), 1)
-    return _weighted(c.add(c.mul(c.sub(1, target), input), c.mul(tail, factor)), weight)
+    return c.add(c.mul(c.sub(1, target), input), c.mul(tail, factor))
+
+
+def _logits_input(g, input, target, pos_weight):
+    """(w t + 1 - t) s(x) - w t: no product of 0 and an infinite weight on the way."""
+    yes = target if pos_weight is None else c.mul(pos_weight, target)
+    part = c.sigmoid(input)
+    part = part if pos_weight is None else c.mul(c.sub(c.add(yes, 1), target), part)
+    return c.mul(g, c.sub(part, yes))
+
+
+def _logits_target(g, input, pos_weight):
+    if pos_weight is None:
+        return c.neg(c.mul(g, input))
+    return c.mul(g, c.sub(c.mul(pos_weight, _softplus(c.neg(input))), _softplus(input)))
+
+
+log_loss_of_logits.derivative(
+    input=_logits_input,
+    target=_logits_target,
+    pos_weight=lambda g, input, target: c.mul(g, c.mul(target, _softplus(c.neg(input)))),
+)
+
+
+@in_float32
+def _of_logits(input, target, weight, pos_weight):
+    wide = None if pos_weight is None else c.expand(pos_weight, input.shape)
+    return _weighted(log_loss_of_logits(input, target, wide), weight)
 
 
 @operator
@@ -132,7 +176,7 @@ def kl_div(input, target, reduction="mean", log_target=False):
 def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
     """0.5 d**2 / beta where d = |input - target| < beta, else d - 0.5 beta."""
     if known(beta) and beta < 0:
-        raise ValueError("smooth_l1_loss does not support negative values for beta.")
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     warn_of_broadcast(input, target)
     return _reduce(_smooth(*_as_common_float("smooth_l1", input, target), beta), reduction)
 
@@ -179,7 +223,9 @@ def _squared_near(input, target, delta):
 @operator
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """x1 . x2 / (max(|x1|, eps) * max(|x2|, eps)) along dim; shapes broadcast."""
-    x1, x2 = promoted(x1, x2)
+    wide = dt.promote(x1.dtype, x2.dtype)  # a tensor without dimensions counts as any other
+    wide = wide if wide.is_differentiable else dt.DEFAULT_DTYPE.dtype
+    x1, x2 = in_dtype(x1, wide), in_dtype(x2, wide)
     shape = broadcast_shapes(x1.shape, x2.shape)  # first: the norm of what is repeated counts it as often
     x1, x2, d = c.expand(x1, shape), c.expand(x2, shape), wrap_dim(dim, len(shape))
     one = c.div(x1, c.maximum(vector_norm(x1, 2, d, True), eps))
@@ -234,6 +280,11 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, s
     """max(0, |anchor - positive| - |anchor - negative| + margin); swap takes the nearer of the two to negative."""
     if known(margin) and margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
+    if not anchor.ndim == positive.ndim == negative.ndim:
+        raise RuntimeError(
+            "The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: "
+            f"anchor {anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs"
+        )
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = c.minimum(far, pairwise_distance(positive, negative, p, eps))
@@ -255,6 +306,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
             var = c.reshape(var, (*var.shape, 1))
         elif tuple(var.shape) != (*input.shape[:-1], 1):
             raise ValueError("var is of incorrect size")
+    needs_floating("gaussian_nll_loss", var)
     if not numbers_are_seen(var):
         raise Unsupported("gaussian_nll_loss looks for a negative variance", code="GB0003")
     if not within(var, 0, math.inf, nan=True):
@@ -288,6 +340,7 @@ def soft_margin_loss(input, target, reduction="mean"):
         raise RuntimeError(
             f"output with shape {list(input.shape)} doesn't match the broadcast shape with {list(target.shape)}"
         )
+    needs_floating("soft_margin_loss", input)
     return _reduce(_softplus(c.neg(c.mul(target, input))), reduction)
 
 
@@ -343,6 +396,8 @@ def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean
         )
     elif ignore_index >= 0:
         raise RuntimeError("ignore_index is not supported for floating point target")
+    if known(label_smoothing) and label_smoothing > 1:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     dim = 0 if input.ndim == 1 else 1
     logp = log_softmax(input, dim)
     if not target.is_floating_point():

@@ -8,6 +8,7 @@ from __future__ import annotations
 from stage0_eager.functions.index_checks import NAMES, in_range, not_negative
 from stage0_eager.functions.nn.losses import _reduce, pairwise_distance
 from stage0_eager.functions.nn.rectifiers import logsigmoid
+from stage0_eager.functions.promotion import needs_floating, same_dtype
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage_contracts import dtype as dt
@@ -40,6 +41,8 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, reduction="me
             f"size). Expected target size [{n}], but got {list(target.shape)}."
         )
     _check_long(target)
+    needs_floating("multi_margin_loss", input)
+    same_dtype("multi_margin_loss", input, weight)
     if weight is not None and weight.numel() != classes:
         raise RuntimeError(f"inconsistent weight size, expected {classes} but got {list(weight.shape)}")
     y = c.reshape(not_negative(target, classes, RuntimeError, "target out of range"), (n, 1))

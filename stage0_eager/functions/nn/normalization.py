@@ -10,6 +10,7 @@ import numpy as np
 
 from stage0_eager.functions import inplace
 from stage0_eager.functions.in_float32 import narrowed, widened
+from stage0_eager.functions.promotion import needs_floating
 from stage0_eager.functions.reductions import count, sum_of_squares
 from stage0_eager.functions.statistics import vector_norm
 from stage0_eager.table.core import core as c
@@ -26,6 +27,19 @@ def _moments(x, dims):
     mean = c.div(c.sum(x, dims, True), n)
     centred = c.sub(x, mean)
     return mean, c.div(sum_of_squares(centred, dims), n), centred
+
+
+def check_dtypes(name, input, *parameters):
+    """Raises for dtypes that torch refuses: all are the input's, or all float32 beside an input of halves."""
+    needs_floating(name, input)
+    given = [x.dtype for x in parameters if x is not None]
+    wanted = dt.float32 if input.dtype in HALVES and dt.float32 in given else input.dtype
+    for dtype in given:
+        if dtype is not wanted:
+            raise RuntimeError(
+                f"{name}: mixed dtype: expected weights and statistics of {wanted.name} beside an input of "
+                f"{input.dtype.name}, but got {dtype.name}"
+            )
 
 
 def _per_channel(x, ndim):
@@ -158,6 +172,7 @@ def batch_norm(
     number or a 0-d tensor); otherwise the running ones are used. Raises ValueError in training for one value
     per channel.
     """
+    check_dtypes("batch_norm", input, running_mean, running_var, weight, bias)
     dims = (0, *range(2, input.ndim))
     if not training:
         if running_mean is None or running_var is None:
@@ -185,6 +200,7 @@ def instance_norm(
     """Normalise each channel of each instance of input (N, C, ...) over its positions."""
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    check_dtypes("instance_norm", input, weight, bias)
     dims = tuple(range(2, input.ndim))
     if count(input, dims) == 1:
         raise ValueError(
@@ -198,11 +214,22 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     """Normalise input (N, C, ...) over each of num_groups groups of channels and all positions."""
     if input.ndim < 2:
         raise RuntimeError("Expected at least 2 dimensions for input tensor but received 1")
+    check_dtypes("group_norm", input, weight, bias)
     channels_ = input.shape[1]
     if num_groups <= 0 or channels_ % num_groups:
         raise RuntimeError(
             "Expected number of channels in input to be divisible by num_groups, but got input of shape "
             f"{list(input.shape)} and num_groups={num_groups}"
+        )
+    for name, x in (("weight", weight), ("bias", bias)):
+        if x is not None and tuple(x.shape) != (channels_,):
+            raise RuntimeError(
+                f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of "
+                f"shape {list(x.shape)} and input of shape {list(input.shape)}"
+            )
+    if count(input, (0, *range(2, input.ndim))) * (channels_ // num_groups) == 1:
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {list(input.shape)}"
         )
     if input.numel() == 0:
         return input
@@ -214,6 +241,16 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     return narrowed(out if bias is None else c.add(out, _per_channel(bias, out.ndim)), narrow)
 
 
+def _sizes_of_rows(normalized_shape):
+    shape = tuple(normalized_shape)
+    if not shape:
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
+            "normalized_shape = []"
+        )
+    return shape
+
+
 @operator
 def rms_norm(input, normalized_shape, weight=None, eps=None):
     """x / sqrt(mean(x**2) + eps) over the last len(normalized_shape) dimensions, then * weight.
@@ -221,7 +258,9 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     eps None is the dtype's machine epsilon. Half-precision inputs are squared in float32. The result has the input's
     dtype, whatever the weight's is.
     """
-    shape = tuple(normalized_shape)
+    if not input.dtype.is_differentiable:
+        needs_floating("rms_norm", input)
+    shape = _sizes_of_rows(normalized_shape)
     if tuple(input.shape[input.ndim - len(shape) :]) != shape:
         raise RuntimeError(
             f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], "
@@ -245,7 +284,8 @@ def normalize(input, p=2.0, dim=1, eps=1e-12):
 @operator
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     """(x - mean) / sqrt(var + eps) over the last len(normalized_shape) dimensions, then * weight + bias."""
-    shape = tuple(normalized_shape)
+    check_dtypes("layer_norm", input, weight, bias)
+    shape = _sizes_of_rows(normalized_shape)
     if tuple(input.shape[input.ndim - len(shape) :]) != shape:
         raise RuntimeError(
             f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], "

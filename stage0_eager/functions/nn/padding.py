@@ -42,7 +42,7 @@ def pad(input, pad, mode="constant", value=None):
     if mode not in _BORDERS:
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if value not in (None, 0):
-        raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
+        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     out = input
     for i, (before, after) in enumerate(pairs):
         dim = input.ndim - 1 - i

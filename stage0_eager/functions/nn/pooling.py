@@ -251,6 +251,8 @@ def taken(input, places, rank):
 def _max_pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices):
     name = f"max_pool{rank}d"
     _check_rank(name, input, rank)
+    if input.dtype is dt.bool_:
+        raise NotImplementedError(f'"{name}" not implemented for bool')
     kernel, stride, padding, dilation = window_numbers(name, rank, kernel_size, stride, padding, dilation)
     out = max_over_windows(input, kernel, stride, padding, dilation, ceil_mode)
     return (out, max_places(input, out, kernel, stride, padding, dilation)) if return_indices else out

@@ -121,6 +121,7 @@ def glu(input, dim=-1):
     """The first half of `dim` times the sigmoid of the second half."""
     if input.ndim == 0:
         raise RuntimeError("glu does not support 0-dimensional tensors")
+    needs_floating("glu", input)
     dim = wrap_dim(dim, input.ndim)
     size = input.shape[dim]
     if size % 2:

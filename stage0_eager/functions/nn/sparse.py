@@ -7,18 +7,34 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from stage0_eager.functions.index_checks import (
     NAMES,
     in_range,
     long_index,
     not_negative,
 )
+from stage0_eager.functions.promotion import same_dtype
 from stage0_eager.functions.sorting import searchsorted
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
 from stage_contracts.errors import OutOfRange
+
+
+def _check_offsets(input, offsets):
+    """Raises RuntimeError for what is no place where a bag begins, where the numbers are seen."""
+    long_index("embedding_bag", offsets)
+    starts, size = offsets._data, input.shape[0]
+    if type(starts) is np.ndarray and starts.size:
+        if starts[0]:
+            raise RuntimeError(
+                f"offsets[0] has to be 0, i.e., the first bag begins at place 0. Got {starts[0]}"
+            )
+        if starts[-1] > size:
+            raise RuntimeError(f"offsets[-1] can not be greater than input's length {size}, got {starts[-1]}")
 
 
 @operator
@@ -38,6 +54,7 @@ def embedding_bag(
         raise NotImplementedError(
             f"embedding_bag: per_sample_weights was not None, but mode is {mode!r}, not 'sum'"
         )
+    same_dtype("embedding_bag", weight, per_sample_weights)
     if input.ndim == 2:
         if offsets is not None:
             raise ValueError(
@@ -47,6 +64,7 @@ def embedding_bag(
         flat = c.reshape(input, (bags * size,))
         owner = c.floor_divide(c.iota(bags * size, 0, 1, dt.int64, input.device), size or 1)
     elif input.ndim == 1 and offsets is not None:
+        _check_offsets(input, offsets)
         flat, bags = input, offsets.shape[0] - bool(include_last_offset)
         starts = c.slice(offsets, 0, 0, bags, 1)
         owner = c.sub(

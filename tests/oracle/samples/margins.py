@@ -74,7 +74,8 @@ _WORDS = V([[1, 2, 2], [3, 1, 0]], "int64")
 layer("ctc_loss", ctc_loss, S(_LOGS, _WORDS, (6, 5), (3, 2)), S(_LOGS, _WORDS, (6, 6), (3, 2), reduction="none"), S(_LOGS, _WORDS, (6, 4), (2, 2), 0, "sum"), dtypes=WIDE, units=64,
       exceptions={"torch's derivative": "torch's is that of the loss after a log_softmax, which it takes for granted"},
       invalid=refuses(RuntimeError, "", _LOGS, _WORDS, (6,), (3, 2)))  # fmt: skip
-internal(ctc_of_rows="ctc_loss")
+internal(ctc_of_rows="ctc_loss", unaligned="ctc_loss", log_loss="binary_cross_entropy")
+internal(log_loss_of_logits="binary_cross_entropy_with_logits")
 
 # ---- bags, responses, gates ------------------------------------------------------------------------------------
 
