@@ -28,7 +28,7 @@ from stage3_lowering.lowering.values import (
     loop_sizes,
     strided,
 )
-from stage_contracts import core_metas
+from stage_contracts import core_metas, powers
 from stage_contracts import dtype as dt
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.device import CPU
@@ -187,10 +187,21 @@ def _arithmetic(
         kept = _kept(name, operands, compute)
         values = [element(o, dt.float32 if k == kept else compute) for k, o in enumerate(operands)]
     body.origins = node.origins
-    if name == "pow" and compute.is_floating_point and operands[1] == 0.5:
-        # as eager: of -inf no number, of -0.0 the same
-        return body.emit("sqrt", values[:1], computed(meta.dtype), node.name)
+    steps = powers.steps_of(operands[1], compute) if name == "pow" else ()
+    if steps:
+        return _power(body, values[0], steps, node)
     return body.emit(name, values, computed(compute if name == "where" else meta.dtype), node.name)
+
+
+def _power(body: Body, x: Value, steps: tuple[str, ...], node: Node) -> Value:
+    """x ** number by the steps of powers.py."""
+    so_far, dtype = x, computed(node.val.dtype)
+    for step in steps:
+        if step in ("square", "times"):
+            so_far = body.emit("mul", (so_far, so_far if step == "square" else x), dtype, node.name)
+        else:
+            so_far = body.emit(step, (so_far,), dtype, node.name)
+    return so_far
 
 
 def _kept(name: str, operands: list[Any], compute: DType) -> int | None:
