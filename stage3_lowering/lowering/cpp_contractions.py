@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from stage3_lowering.lowering.cpp_ops import CPP_TYPES
+from stage3_lowering.lowering.cpp_ops import MEMORY_TYPES
 from stage3_lowering.lowering.cpp_statements import INDENT, cpp_index
 from stage_contracts.blas import Contraction, Matrix, block_contraction, contraction
 from stage_contracts.index_expr import symbol
@@ -200,7 +200,7 @@ def _panels(step: RowBlocks, program: Program) -> dict[int, tuple[str, str]]:
         if isinstance(product, Product) and product.panels:
             of = block_contraction(product, program.buffers)
             name = _fresh(f"panels{len(found)}", program)
-            cpp = CPP_TYPES[program.buffers[product.b.name].meta.dtype.name]
+            cpp = MEMORY_TYPES[program.buffers[product.b.name].meta.dtype.name]
             sizes = ", ".join(map(cpp_index, (of.k, of.n)))
             found[id(product)] = name, f"Panels<{cpp}> {name}(host, {sizes});"
     return found
@@ -249,7 +249,7 @@ def _local(step: RowBlocks, program: Program, rows: str) -> Iterator[str]:
     yield f"cutaway::Row<char> {block}({cpp_index(places[-1])});"
     for name, place in zip(step.local, places, strict=False):
         meta = program.buffers[name].meta
-        yield f"auto {name} = ({CPP_TYPES[meta.dtype.name]}*)({block}.start + {cpp_index(place)});  // {meta}"
+        yield f"auto {name} = ({MEMORY_TYPES[meta.dtype.name]}*)({block}.start + {cpp_index(place)});  // {meta}"
 
 
 def _product(product: Product, step: RowBlocks, program: Program) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import Any
 from stage3_lowering.lowering.cpp_accumulators import SHORTEST
 from stage3_lowering.lowering.cpp_columns import in_groups
 from stage3_lowering.lowering.cpp_nest import BAD_INDEX, SIMD, Loop, Threads, head
-from stage3_lowering.lowering.cpp_ops import CPP_TYPES, REDUCTIONS
+from stage3_lowering.lowering.cpp_ops import MEMORY_TYPES, REDUCTIONS
 from stage3_lowering.lowering.cpp_pairs import Pairs, nests_in_pairs
 from stage3_lowering.lowering.cpp_statements import Statements, cpp_index
 from stage3_lowering.lowering.schedule_kernels import PARALLEL_WORK, work_of
@@ -70,7 +70,7 @@ class KernelText:
                     continue
                 dtype, name = types[instr.args[2]], self.fresh(f"{instr.args[2]}_row")
                 assert dtype is not None
-                of, size = CPP_TYPES[dtype.name], cpp_index(math.prod(self.inner))
+                of, size = MEMORY_TYPES[dtype.name], cpp_index(math.prod(self.inner))
                 of = "float" if instr.args[0] in self.float_rows else of
                 if instr.args[0] in self.schedule.scratch:
                     declared.append(f"cutaway::Row<{of}> {name}({size});")

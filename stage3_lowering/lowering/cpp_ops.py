@@ -17,6 +17,9 @@ CPP_TYPES = {
     "float16": "uint16_t", "bfloat16": "uint16_t",  # their bits
 }  # fmt: skip
 
+# Of an element of an array. Compilers make no lanes of what loads a bool.
+MEMORY_TYPES = CPP_TYPES | {"bool": "uint8_t"}
+
 _EXACT = ["sqrt", "floor", "ceil", "trunc"]  # one instruction each
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 

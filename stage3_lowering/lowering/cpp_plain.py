@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from stage3_lowering.lowering.column_values import ColumnValues
 from stage3_lowering.lowering.cpp_nest import SIMD, Loop, Nest, nested, stacked
-from stage3_lowering.lowering.cpp_ops import CPP_TYPES
+from stage3_lowering.lowering.cpp_ops import MEMORY_TYPES
 from stage3_lowering.lowering.cpp_pairs import in_pairs
 from stage3_lowering.lowering.cpp_statements import Statements, cpp_index
 from stage_contracts.loop_ir import LoopNest
@@ -38,7 +38,7 @@ def with_columns(text: KernelText, nest: LoopNest, found: ColumnValues) -> Nest:
     arrays = []
     for instr in found.kept:
         name = text.fresh(f"{instr.name}_columns")
-        arrays.append(f"{CPP_TYPES[writer.types[instr.name].name]} {name}[{size}];")
+        arrays.append(f"{MEMORY_TYPES[writer.types[instr.name].name]} {name}[{size}];")
         body.append(f"{name}[{column}] = {writer.text[instr.name]};")
         writer.text[instr.name] = f"{name}[{column}]"
         writer.depth[instr.name] = len(order)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from stage3_lowering.lowering.cpp_ops import CPP_TYPES
+from stage3_lowering.lowering.cpp_ops import MEMORY_TYPES
 from stage3_lowering.lowering.cpp_statements import comma_list
 from stage_contracts.program import Program
 
@@ -53,7 +53,7 @@ def _function(
     numbers = list(map(str, same))
     arrays = [next(iter(same.values()))[k] for k in given]
     params = ["const Host& host"]
-    params += [f"{CPP_TYPES[program.buffers[array].meta.dtype.name]}* {array}" for array in arrays]
+    params += [f"{MEMORY_TYPES[program.buffers[array].meta.dtype.name]}* {array}" for array in arrays]
     params += [f"int64_t {size}" for size in sizes]
     yield f"// Steps {', '.join(numbers[:-1])} and {numbers[-1]}; the names are those of the first."
     yield from _wrapped(f"CUTAWAY_AS_WRITTEN static void {name}(", params, ") {")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from stage3_lowering.lowering.cpp_nest import Loop, Tile
-from stage3_lowering.lowering.cpp_ops import CPP_TYPES
+from stage3_lowering.lowering.cpp_ops import MEMORY_TYPES
 from stage3_lowering.lowering.cpp_statements import Statements, cpp_index
 from stage3_lowering.lowering.streamed import streamed_stores
 from stage_contracts.kernel_schedule import CACHE_LINE
@@ -61,7 +61,7 @@ def through_lines(text: KernelText, writer: Statements, block: Tile, whole: bool
         buffer, index, value = store.args
         dtype, lines = types[value], text.fresh(f"{buffer}_lines")
         assert dtype is not None
-        before.append(f"{CPP_TYPES[dtype.name]} {lines}[{block.size}];")
+        before.append(f"{MEMORY_TYPES[dtype.name]} {lines}[{block.size}];")
         element = writer.pairs.first if writer.pairs else block.loop
         writer.streamed[buffer] = f"{lines}[{element} - {block.block}]"
         start = f"&{buffer}[{cpp_index(block.at_block(index))}]"

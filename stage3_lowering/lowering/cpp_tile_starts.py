@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from stage3_lowering.lowering.accesses import stride
 from stage3_lowering.lowering.cpp_nest import BAD_INDEX, SIMD, Loop, Tile, nested
-from stage3_lowering.lowering.cpp_ops import CPP_TYPES
+from stage3_lowering.lowering.cpp_ops import MEMORY_TYPES
 from stage3_lowering.lowering.cpp_statements import Statements, cpp_index
 from stage3_lowering.lowering.gathers import Gathers, gathers
 from stage3_lowering.lowering.long_chains import Stage, long_chains
@@ -51,7 +51,7 @@ def stage_loop(text: KernelText, writer: Statements, stage: Stage) -> list[str]:
     body = text.levels(own)[-1]
     arrays = []
     for instr in stage.kept:
-        kept, of = writer.text[instr.name], CPP_TYPES[writer.types[instr.name].name]
+        kept, of = writer.text[instr.name], MEMORY_TYPES[writer.types[instr.name].name]
         arrays.append(f"{of} {kept.partition('[')[0]}[{writer.tile.size}];")
         body.append(f"{kept} = {own.text[instr.name]};")
     return [*arrays, *nested([Loop(writer.tile.over_elements, body, SIMD)])]
@@ -77,7 +77,7 @@ def gathered_loop(text: KernelText, writer: Statements, found: Gathers) -> list[
     body = [line for instr in found.places for line in places.write(instr)]
     arrays, loads = [], []
     for load in found.loads:
-        name, of = text.fresh(f"{load.name}_places"), CPP_TYPES[writer.types[load.name].name]
+        name, of = text.fresh(f"{load.name}_places"), MEMORY_TYPES[writer.types[load.name].name]
         arrays.append(f"int64_t {name}[{tile.size}];")
         body.append(f"{name}[{tile.place}] = {cpp_index(load.args[1])};")
         element = f"{writer.gathered[load.name]}({load.args[0]}, {name}, {tile.left})"
@@ -92,12 +92,15 @@ def turned_loop(text: KernelText, writer: Statements, tiles: Sequence[Tile]) -> 
     """The tiles that are turned before the loops read them."""
     lines = []
     for load in turned_loads(writer.nest, text.schedule.turned):
-        (buffer, index), of = load.args, CPP_TYPES[load.dtype.name] if load.dtype else ""
+        (buffer, index), of = load.args, MEMORY_TYPES[load.dtype.name] if load.dtype else ""
         first = index.subs({symbol(tile.loop): symbol(tile.block) for tile in tiles})
-        start = f"&{buffer}[{cpp_index(first)}]"
-        if of == "bool":  # SIMD lanes are numbers
-            of, start = "uint8_t", f"(const uint8_t*){start}"
-        given = ", ".join([start, cpp_index(stride(index, tiles[-1].loop)), *(tile.left for tile in tiles)])
+        given = ", ".join(
+            [
+                f"&{buffer}[{cpp_index(first)}]",
+                cpp_index(stride(index, tiles[-1].loop)),
+                *(tile.left for tile in tiles),
+            ]
+        )
         name, size = text.fresh(f"{load.name}_tile"), ", ".join(str(tile.size) for tile in tiles)
         lines.append(f"const cutaway::Turned<{of}, {size}> {name}({given});")
         places = "".join(f"[{tile.place}]" for tile in tiles)

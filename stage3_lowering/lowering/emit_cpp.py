@@ -15,7 +15,7 @@ from stage3_lowering.lowering.cpp_kernel import KernelText
 from stage3_lowering.lowering.cpp_loops import kernel_loops
 from stage3_lowering.lowering.cpp_math import BINARY, UNARY, math_text
 from stage3_lowering.lowering.cpp_one_body import one_body
-from stage3_lowering.lowering.cpp_ops import CPP_TYPES, HELPERS, NUMBERS, OPENMP_FOLDS
+from stage3_lowering.lowering.cpp_ops import CPP_TYPES, HELPERS, MEMORY_TYPES, NUMBERS, OPENMP_FOLDS
 from stage3_lowering.lowering.cpp_statements import INDENT, comma_list
 from stage3_lowering.lowering.schedule_kernels import schedule_of
 from stage_contracts import config
@@ -94,7 +94,9 @@ def emit_kernel(kernel: Kernel, metas: dict[str, TensorMeta]) -> str:
 def _pointer_types(kernel: Kernel, metas: dict[str, TensorMeta]) -> dict[str, str]:
     """The C++ type of each parameter: const where the kernel only reads."""
     written = {name for nest in kernel.nests for name in nest.writes}
-    return {p: f"{'' if p in written else 'const '}{CPP_TYPES[metas[p].dtype.name]}*" for p in kernel.params}
+    return {
+        p: f"{'' if p in written else 'const '}{MEMORY_TYPES[metas[p].dtype.name]}*" for p in kernel.params
+    }
 
 
 def _over_rows(text: KernelText, pointers: dict[str, str]) -> list[str]:

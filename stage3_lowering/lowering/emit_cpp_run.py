@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from stage3_lowering.lowering.cpp_contractions import has_panels, products_text, row_blocks_text, uses_team
-from stage3_lowering.lowering.cpp_ops import CPP_TYPES
+from stage3_lowering.lowering.cpp_ops import MEMORY_TYPES
 from stage3_lowering.lowering.cpp_panels import PANELS_CPP
 from stage3_lowering.lowering.cpp_statements import INDENT, comma_list, cpp_index
 from stage3_lowering.lowering.cpp_steps_alike import steps_alike
@@ -116,7 +116,7 @@ def _launched(kernel: Kernel, buffers: Sequence[str], number: int, program: Prog
         name = f"{param}_rows"
         while name in program.buffers:
             name += "_"
-        cpp = CPP_TYPES[program.buffers[bound[0][param]].meta.dtype.name]
+        cpp = MEMORY_TYPES[program.buffers[bound[0][param]].meta.dtype.name]
         head = f"{'' if param in written else 'const '}{cpp}* const {name}[] = {{"
         columns += comma_list(head, [row[param] for row in bound], "};")
         words[kernel.params.index(param)] = name
@@ -149,7 +149,7 @@ def _lines_of(origins: tuple[Origin, ...]) -> Iterator[str]:
 
 
 def _declared(buffer: Buffer, place: str) -> str:
-    cpp = CPP_TYPES[buffer.meta.dtype.name]
+    cpp = MEMORY_TYPES[buffer.meta.dtype.name]
     return f"auto {buffer.name} = ({cpp}*)({place});  // {buffer.meta}"
 
 
