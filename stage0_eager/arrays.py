@@ -16,7 +16,8 @@ from stage0_eager.meta_arrays import META, MetaArray, moved
 from stage_contracts.core_metas import to_device
 from stage_contracts.device import CPU, Device
 from stage_contracts.dtype import DTYPES, DType
-from stage_contracts.layouts import is_dense
+from stage_contracts.layouts import order_in_memory
+from stage_contracts.memory_format import inverse
 from stage_contracts.tensor_meta import TensorMeta
 
 _FOUND: list[Any] = [None]  # the cupy module, once there was a GPU: operators ask for it all the time
@@ -168,16 +169,18 @@ def move(array: Any, device: Device) -> Any:
 
 
 def as_rows(array: Any, copied: Callable[[Any], Any]) -> Any:
-    """A copy with the array's layout, row-major if that has gaps. `copied` gets the elements row-major."""
+    """A dense copy with its dimensions in the array's order. `copied` gets the elements row-major."""
     if array.flags.c_contiguous:
         return copied(array)
-    if not is_dense(array.shape, tuple(s // array.itemsize for s in array.strides)):
-        return copied(namespace_of(array).ascontiguousarray(array))
-    order = sorted(range(array.ndim), key=lambda d: (-array.strides[d], -array.shape[d]))
-    return copied(array.transpose(order)).transpose([order.index(d) for d in range(array.ndim)])
+    order = order_in_memory(meta_of_array(array))
+    rows = array.transpose(order)
+    rows = rows if rows.flags.c_contiguous else namespace_of(array).ascontiguousarray(rows)
+    return copied(rows).transpose(inverse(order))
 
 
 def copy_as_laid_out(xp: Any, x: Any) -> Any:
-    """A copy with the layout of `x` if that has no gaps, else row-major."""
-    strides = tuple(s // x.itemsize for s in x.strides)
-    return x.copy(order="K" if is_dense(x.shape, strides) else "C")
+    """A dense copy with its dimensions in the order of `x`."""
+    if x.flags.c_contiguous:
+        return x.copy()
+    order = order_in_memory(meta_of_array(x))
+    return x.transpose(order).copy().transpose(inverse(order))

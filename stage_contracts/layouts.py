@@ -14,21 +14,43 @@ from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
 
 def elementwise_strides(shape: tuple[Any, ...], metas: Sequence[TensorMeta]) -> tuple[Any, ...]:
-    """The strides of an elementwise result: the layout of the operands with its full shape if they agree, else
-    row-major."""
-    full = [m for m in metas if same_shape(m.shape, shape)]
-    if all(m.is_contiguous for m in full):
+    """The strides of an elementwise result: dense, its dimensions in the order in which the operands' lie in memory.
+    Where two operands lie in different orders it is row-major, as NumPy has it; in torch the first of them decides."""
+    if all(m.is_contiguous for m in metas) or any(same_size(n, 0) for n in shape):
         return contiguous_strides(shape)
-    # no index uses the stride of a dimension of size 1
-    layouts = {
-        tuple(0 if same_size(n, 1) else s for s, n in zip(m.strides, shape, strict=True)): m.strides
-        for m in full
-    }
-    if len(layouts) == 1 and len(full) == len([m for m in metas if m.ndim]):
-        (strides,) = layouts.values()
-        if is_dense(shape, strides):
-            return packed_strides(shape, strides) if any(same_size(n, 1) for n in shape) else strides
-    return contiguous_strides(shape)
+    strides, step = [0] * len(shape), 1
+    for d in _from_the_inside(len(shape), [_steps(m, len(shape)) for m in metas]):
+        strides[d] = step
+        step = step * shape[d]
+    return tuple(strides)
+
+
+def order_in_memory(meta: TensorMeta) -> list[int]:
+    """The dimensions from the outermost to the innermost, as in a copy that keeps the layout."""
+    return _from_the_inside(meta.ndim, [_steps(meta, meta.ndim)])[::-1]
+
+
+def _steps(meta: TensorMeta, rank: int) -> list[int]:
+    """Of each dimension of a result of this rank, how far apart the operand's elements lie: 0 where it has one only."""
+    sizes = zip(meta.shape, meta.strides, strict=True)
+    own = [0 if same_size(size, 1) else abs(hinted(stride)) for size, stride in sizes]
+    return [0] * (rank - meta.ndim) + own
+
+
+def _from_the_inside(rank: int, operands: Sequence[list[int]]) -> list[int]:
+    """The dimensions from the innermost outwards: row-major, but for pairs that all operands with both have the other
+    way round. Sorted by insertion, past dimensions that no operand compares it with, as NumPy's iterator does."""
+    order = list(reversed(range(rank)))
+    for i in range(1, rank):
+        place = i
+        for k in reversed(range(i)):
+            inner, outer = order[i], order[k]
+            turned = [steps[inner] < steps[outer] for steps in operands if steps[inner] and steps[outer]]
+            if turned and not all(turned):
+                break
+            place = k if turned else place
+        order.insert(place, order.pop(i))
+    return order
 
 
 def packed_strides(shape: Sequence[Any], strides: Sequence[Any]) -> tuple[Any, ...]:

@@ -52,6 +52,13 @@ def laid_out(meta: TensorMeta, memory_format: MemoryFormat | None = None) -> boo
     return meta.with_(shape=shape, strides=strides).is_contiguous
 
 
+def channels_last_of(meta: TensorMeta) -> MemoryFormat | None:
+    """The channels-last format that the tensor is in, where it is not row-major as well."""
+    if meta.is_contiguous:
+        return None
+    return next((form for form in FORMATS.values() if form.name in _ORDERS and laid_out(meta, form)), None)
+
+
 FORMATS = {
     name: MemoryFormat(name)
     for name in ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")

@@ -13,6 +13,7 @@ import numpy as np
 from stage0_eager import arrays
 from stage0_eager.defaults import device_or_default, dtype_or_default, get_default_device
 from stage0_eager.functions.numbers import known
+from stage0_eager.functions.shape import in_layout_of
 from stage0_eager.kernels.conversion import of_data
 from stage0_eager.random import generator as random_module
 from stage0_eager.state import STATE
@@ -158,9 +159,12 @@ def _needs_tensor(name: str, input: Any) -> None:
         raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}")
 
 
-def _like(out: Tensor, memory_format: Any, requires_grad: bool) -> Tensor:
-    """What a function made in the likeness of a tensor, laid out as asked (channels_last), maybe as a leaf."""
-    if memory_format is not None and memory_format.name != "preserve_format":
+def _like(out: Tensor, input: Tensor, memory_format: Any, requires_grad: bool) -> Tensor:
+    """What a function made in the likeness of a tensor, laid out as that is or as asked (channels_last), maybe as a
+    leaf."""
+    if memory_format is None or memory_format.name == "preserve_format":
+        out = out if input.is_contiguous() else in_layout_of(out, input)
+    else:
         out = out.contiguous(memory_format=memory_format)
     return out.requires_grad_() if requires_grad else out
 
@@ -171,7 +175,7 @@ def full_like(
 ) -> Tensor:  # fmt: skip
     _needs_tensor("full_like", input)
     out = full(input.shape, fill_value, dtype=dtype or input.dtype, device=device or input.device)
-    return _like(out, memory_format, requires_grad)
+    return _like(out, input, memory_format, requires_grad)
 
 
 def zeros_like(
@@ -233,13 +237,13 @@ def randn(*size, dtype=None, device=None, generator=None, requires_grad=False):
 def rand_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None):
     _needs_tensor("rand_like", input)
     out = rand(input.shape, dtype=dtype or input.dtype, device=device or input.device)
-    return _like(out, memory_format, requires_grad)
+    return _like(out, input, memory_format, requires_grad)
 
 
 def randn_like(input, *, dtype=None, device=None, requires_grad=False, memory_format=None):
     _needs_tensor("randn_like", input)
     out = randn(input.shape, dtype=dtype or input.dtype, device=device or input.device)
-    return _like(out, memory_format, requires_grad)
+    return _like(out, input, memory_format, requires_grad)
 
 
 def randint(low, high=None, size=None, *, dtype=dt.int64, device=None, generator=None):

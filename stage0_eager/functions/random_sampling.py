@@ -16,6 +16,7 @@ from stage0_eager.functions.creation import randint, shape_of
 from stage0_eager.functions.index_checks import check_probabilities, within
 from stage0_eager.functions.inplace import write
 from stage0_eager.functions.promotion import needs_floating
+from stage0_eager.functions.shape import in_layout_of
 from stage0_eager.random import exact_math
 from stage0_eager.random.generator import (
     exponential,
@@ -71,7 +72,8 @@ def normal(
 def randint_like(input: Tensor, low: int, high: int | None = None, *, dtype: Any = None) -> Tensor:
     """randint_like(x, high) or randint_like(x, low, high): in x's shape and dtype."""
     low, high = (0, low) if high is None else (low, high)
-    return randint(low, high, input.shape, dtype=dtype or input.dtype, device=input.device)
+    out = randint(low, high, input.shape, dtype=dtype or input.dtype, device=input.device)
+    return out if input.is_contiguous() else in_layout_of(out, input)
 
 
 @method

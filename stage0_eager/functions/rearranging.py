@@ -5,6 +5,7 @@ Input: a tensor. A result that only permutes dimensions is a view of it.
 
 from __future__ import annotations
 
+from stage0_eager.functions.reductions import in_rows
 from stage0_eager.functions.shape import builtin_sum, flip, transpose, unsqueeze
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
@@ -77,6 +78,7 @@ def repeat(input, repeats):
         )
     if any(n < 0 for n in repeats):
         raise RuntimeError(f"Trying to create tensor with negative dimension: repeats {list(repeats)}")
+    input = in_rows(input)
     sizes = (*[1] * lead, *input.shape)
     apart, spread, together = [], [], []
     for n, size in zip(repeats, sizes, strict=True):
@@ -121,7 +123,7 @@ def repeat_interleave(input, repeats, dim=None, *, output_size=None):
         if repeats < 0:  # type: ignore[operator]
             raise RuntimeError("repeats can not be negative")
         split = (*input.shape[: dim + 1], repeats, *input.shape[dim + 1 :])
-        out = c.expand(unsqueeze(input, dim + 1), split)
+        out = c.expand(unsqueeze(in_rows(input), dim + 1), split)
         return c.reshape(c.clone(out), (*input.shape[:dim], size * repeats, *input.shape[dim + 1 :]))
     counts = _counts(repeats, size, output_size)
     shape = list(input.shape)

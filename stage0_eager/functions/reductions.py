@@ -242,6 +242,11 @@ def _along(out, dim):
     return (wrap_dim(older_dim(out) if dim is None else dim, out.ndim),) if out.ndim else ()
 
 
+def in_rows(input):
+    """The input of what gives a row-major result whatever its operand's layout is."""
+    return input if input.meta.is_contiguous else c.contiguous(input)
+
+
 @method
 @operator
 def softmax(input, dim=None, dtype=None):
@@ -250,6 +255,7 @@ def softmax(input, dim=None, dtype=None):
     if dtype is not None and dtype is not input.dtype:
         input = c.cast(input, dtype)
     needs_floating("softmax", input)
+    input = in_rows(input)
     dims = all_dims(input, dim)
     if any_empty(input, dims):  # no largest to subtract, and nothing to divide
         return c.clone(input)
@@ -274,6 +280,7 @@ def log_softmax(input, dim=None, dtype=None):
     if dtype is not None and dtype is not input.dtype:
         input = c.cast(input, dtype)
     needs_floating("log_softmax", input)
+    input = in_rows(input)
     dims = all_dims(input, dim)
     if any_empty(input, dims):
         return c.clone(input)

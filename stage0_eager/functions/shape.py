@@ -19,7 +19,8 @@ from stage0_eager.tensor import method
 from stage_contracts import core_metas, layouts
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
-from stage_contracts.memory_format import inverse, laid_out
+from stage_contracts.layouts import order_in_memory
+from stage_contracts.memory_format import channels_last_of, inverse, laid_out
 from stage_contracts.symbolic import SymInt, statically_known_true
 from stage_contracts.unbacked import expect
 
@@ -325,6 +326,23 @@ def _laid_out(input, order):
     if order is None:
         return c.contiguous(input)
     return c.permute(c.contiguous(c.permute(input, order)), inverse(order))
+
+
+@operator
+def in_layout_of(input, other):
+    """A copy whose dimensions lie in memory in the order of `other`'s, which has as many; where that is row-major
+    `input` itself."""
+    if other.meta.is_contiguous:
+        return input
+    return c.clone(_laid_out(input, order_in_memory(other.meta)))
+
+
+def in_format_of(out, input):
+    """`out` with its channels last in memory if those of `input` are."""
+    form = channels_last_of(input.meta)
+    if form is None or len(form.order(input.ndim)) != out.ndim or laid_out(out.meta, form):
+        return out
+    return c.clone(_laid_out(out, form.order(out.ndim)))
 
 
 @method

@@ -19,6 +19,8 @@ from stage0_eager.functions.nn.pooling import (
     taken,
 )
 from stage0_eager.functions.promotion import needs_floating
+from stage0_eager.functions.reductions import in_rows
+from stage0_eager.functions.shape import in_format_of
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage_contracts import dtype as dt
@@ -86,14 +88,15 @@ def _adaptive_avg_pool(rank, input, output_size):
     first = input.ndim - rank
     if not input.dtype.is_floating_point:
         raise NotImplementedError(f'"adaptive_avg_pool{rank}d" not implemented for {input.dtype.name}')
-    x = summable(input)
+    x = summable(in_rows(input) if rank == 3 else input)
     if all(wanted) and divides(input.shape[first:], wanted):
         kernel = tuple(size // n for size, n in zip(input.shape[first:], wanted, strict=True))
         x = c.div(block_sums(x, wanted, kernel), math.prod(kernel))
     else:
         for i, count in enumerate(wanted):
             x = _average_along(x, first + i, count)
-    return x if x.dtype is input.dtype else c.cast(x, input.dtype)
+    out = x if x.dtype is input.dtype else c.cast(x, input.dtype)
+    return in_format_of(out, input) if rank == 2 else out
 
 
 @operator
@@ -122,9 +125,12 @@ def _adaptive_max_pool(rank, input, output_size, return_indices):
         kernel = tuple(size // n for size, n in zip(input.shape[first:], wanted, strict=True))
         apart = (kernel, kernel, (0,) * rank, (1,) * rank)
         out = max_over_windows(input, *apart, False)
-        return (out, max_places(input, out, *apart)) if return_indices else out
-    places = _uneven_max_places(input, wanted)
-    out = taken(input, places, rank)
+        places = max_places(input, out, *apart) if return_indices else None
+    else:
+        places = _uneven_max_places(input, wanted)
+        out = taken(input, places, rank)
+    if rank == 2:
+        out, places = in_format_of(out, input), places if places is None else in_format_of(places, input)
     return (out, places) if return_indices else out
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from stage0_eager.functions.shape import in_layout_of
 from stage0_eager.random.generator import uniform
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
@@ -62,5 +63,5 @@ def dropout(input, p=0.5, training=True):
         return input
     if p == 1:
         return c.mul(input, 0)
-    kept = c.ge(uniform(input.shape, device=input.device), p)
+    kept = in_layout_of(c.ge(uniform(input.shape, device=input.device), p), input)
     return c.where(kept, c.mul(input, 1 / (1 - p)), 0)

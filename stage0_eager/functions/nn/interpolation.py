@@ -13,6 +13,7 @@ from stage0_eager.functions.nn.adaptive_pooling import (
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
 )
+from stage0_eager.functions.shape import in_format_of
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage_contracts import dtype as dt
@@ -43,10 +44,10 @@ def interpolate(
         return _AREA[input.ndim](input, sizes)
     _check_sizes(input, sizes)
     if mode.startswith("nearest"):
-        return _nearest(input, sizes, factors, 0.5 if mode == "nearest-exact" else 0.0)
+        return in_format_of(_nearest(input, sizes, factors, 0.5 if mode == "nearest-exact" else 0.0), input)
     if not input.dtype.is_floating_point:
         raise NotImplementedError(f'interpolate with mode="{mode}" is not implemented for {input.dtype.name}')
-    return _dimension_by_dimension(input, sizes, factors, mode, align_corners)
+    return in_format_of(_dimension_by_dimension(input, sizes, factors, mode, align_corners), input)
 
 
 def _check_sizes(input, sizes):

@@ -11,7 +11,8 @@ import numpy as np
 from stage0_eager.functions import inplace
 from stage0_eager.functions.in_float32 import narrowed, widened
 from stage0_eager.functions.promotion import needs_floating
-from stage0_eager.functions.reductions import count, sum_of_squares
+from stage0_eager.functions.reductions import count, in_rows, sum_of_squares
+from stage0_eager.functions.shape import in_format_of
 from stage0_eager.functions.statistics import vector_norm
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
@@ -206,7 +207,8 @@ def instance_norm(
         raise ValueError(
             f"Expected more than 1 spatial element when training, got input size {list(input.shape)}"
         )
-    return _of_itself(input, running_mean, running_var, dims, weight, bias, momentum, eps)
+    rows = input if input.is_contiguous() else input.contiguous()
+    return _of_itself(rows, running_mean, running_var, dims, weight, bias, momentum, eps)
 
 
 @operator
@@ -233,12 +235,13 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
         )
     if input.numel() == 0:
         return input
-    input, narrow = widened(input)
+    given, (input, narrow) = input, widened(input)
     grouped = c.reshape(input, (input.shape[0], num_groups, -1))
     _, variance, centred = _moments(grouped, (2,))
     out = c.reshape(c.mul(centred, c.rsqrt(c.add(variance, eps))), input.shape)
     out = out if weight is None else c.mul(out, _per_channel(weight, out.ndim))
-    return narrowed(out if bias is None else c.add(out, _per_channel(bias, out.ndim)), narrow)
+    out = narrowed(out if bias is None else c.add(out, _per_channel(bias, out.ndim)), narrow)
+    return in_format_of(out, given)
 
 
 def _sizes_of_rows(normalized_shape):
@@ -295,7 +298,7 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     n = 1
     for size in shape:
         n = n * size
-    input, narrow = widened(input)
+    input, narrow = widened(in_rows(input))
     centred = c.sub(input, c.div(c.sum(input, dims, True), n))
     variance = c.div(sum_of_squares(centred, dims), n)
     out = c.mul(centred, c.rsqrt(c.add(variance, eps)))

@@ -5,6 +5,7 @@ Input: a tensor, and how many elements to add at each side, the last dimension f
 
 from __future__ import annotations
 
+from stage0_eager.functions.shape import in_format_of
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage_contracts import dtype as dt
@@ -38,7 +39,7 @@ def pad(input, pad, mode="constant", value=None):
                     f"constant_pad: the negative pads in {widths} remove more than the size of a dimension of "
                     f"{tuple(input.shape)}"
                 )
-        return c.constant_pad(input, widths, 0 if value is None else value)
+        return in_format_of(c.constant_pad(input, widths, 0 if value is None else value), input)
     if mode not in _BORDERS:
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if value not in (None, 0):
@@ -48,7 +49,8 @@ def pad(input, pad, mode="constant", value=None):
         dim = input.ndim - 1 - i
         if before or after:
             out = _bordered(out, dim, before, after, mode)
-    return c.clone(out) if out is input else out
+    out = c.clone(out) if out is input else out
+    return out if mode == "circular" else in_format_of(out, input)
 
 
 def _bordered(x, dim, before, after, mode):

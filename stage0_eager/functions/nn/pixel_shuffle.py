@@ -5,6 +5,7 @@ Input: images (..., C, H, W); nearest enlarging takes (N, C, ...) and an integer
 
 from __future__ import annotations
 
+from stage0_eager.functions.shape import in_format_of
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage_contracts.breaks import Unsupported
@@ -23,7 +24,7 @@ def pixel_shuffle(input, upscale_factor):
     n = len(lead)
     parts = c.reshape(input, (*lead, channels // (r * r), r, r, h, w))
     order = (*range(n), n, n + 3, n + 1, n + 4, n + 2)
-    return c.reshape(c.permute(parts, order), (*lead, channels // (r * r), h * r, w * r))
+    return in_format_of(c.reshape(c.permute(parts, order), (*lead, channels // (r * r), h * r, w * r)), input)
 
 
 @operator
@@ -39,7 +40,7 @@ def pixel_unshuffle(input, downscale_factor):
     n = len(lead)
     parts = c.reshape(input, (*lead, channels, h // r, r, w // r, r))
     order = (*range(n), n, n + 2, n + 4, n + 1, n + 3)
-    return c.reshape(c.permute(parts, order), (*lead, channels * r * r, h // r, w // r))
+    return in_format_of(c.reshape(c.permute(parts, order), (*lead, channels * r * r, h // r, w // r)), input)
 
 
 @operator
@@ -54,4 +55,5 @@ def upsample_nearest(input, scale_factor):
     split = tuple(s for size in sizes for s in (size, 1))
     spread = tuple(s for size, f in zip(sizes, factors, strict=True) for s in (size, int(f)))
     out = c.expand(c.reshape(input, (*lead, *split)), (*lead, *spread))
-    return c.reshape(out, (*lead, *(size * int(f) for size, f in zip(sizes, factors, strict=True))))
+    out = c.reshape(out, (*lead, *(size * int(f) for size, f in zip(sizes, factors, strict=True))))
+    return in_format_of(out, input)

@@ -11,6 +11,8 @@ import math
 from typing import Any
 
 from stage0_eager.derivatives.rules import zeros
+from stage0_eager.functions.reductions import in_rows
+from stage0_eager.functions.shape import in_format_of
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage_contracts import dtype as dt
@@ -254,8 +256,10 @@ def _max_pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode, re
     if input.dtype is dt.bool_:
         raise NotImplementedError(f'"{name}" not implemented for bool')
     kernel, stride, padding, dilation = window_numbers(name, rank, kernel_size, stride, padding, dilation)
-    out = max_over_windows(input, kernel, stride, padding, dilation, ceil_mode)
-    return (out, max_places(input, out, kernel, stride, padding, dilation)) if return_indices else out
+    out = in_format_of(max_over_windows(input, kernel, stride, padding, dilation, ceil_mode), input)
+    if not return_indices:
+        return out
+    return out, in_format_of(max_places(input, out, kernel, stride, padding, dilation), input)
 
 
 @operator
@@ -396,7 +400,8 @@ def avg_pool2d(
     input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
 ):
     """The average of each window of (N, C, H, W) or (C, H, W); or its sum divided by divisor_override."""
-    return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    out = _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return in_format_of(out, input)
 
 
 @operator
@@ -404,12 +409,14 @@ def avg_pool3d(
     input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None
 ):
     """The average of each window of (N, C, D, H, W) or (C, D, H, W); or its sum divided by divisor_override."""
+    input = in_rows(input)
     return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
 def _lp_pool(rank, input, norm_type, kernel_size, stride, ceil_mode):
     kernel, stride, padding, _ = window_numbers(f"lp_pool{rank}d", rank, kernel_size, stride, 0)
     mean = _avg_pool(rank, c.pow(input, norm_type), kernel, stride, padding, ceil_mode, True)
+    mean = in_format_of(mean, input) if rank == 2 else mean
     # a mean of 0 has no gradient; a root of a negative one is NaN, as in torch
     there = c.where(c.ne(mean, 0), mean, 0.0)
     return c.pow(c.mul(there, math.prod(kernel)), 1.0 / norm_type)

@@ -140,7 +140,7 @@ makes(
     exceptions={"torch's derivative": "torch overwrites what its own derivative needs"},
     invalid=refuses(RuntimeError, "one-dimensional", T(2, 2)),
 )
-internal(full_of_shape="full", arange_between="arange")
+internal(full_of_shape="full", arange_between="arange", in_layout_of="dropout")
 
 # ---- written over ----------------------------------------------------------------------------------------------
 
