@@ -6,6 +6,7 @@ tensor. The first number that the backward needs runs the function again, with t
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -73,7 +74,10 @@ def checkpoint(
     preserve_rng_state: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """Call `function(*args, **kwargs)`, and recompute it in the backward. `use_reentrant` has no effect."""
+    """Call `function(*args, **kwargs)`, and recompute it in the backward. `use_reentrant` has no effect; torch wants it
+    to be there."""
+    if use_reentrant is None:
+        _warn_of_none("checkpoint")
     if not STATE.grad_enabled:
         return function(*args, **kwargs)
     frame = _Frame(function, args, kwargs, preserve_rng_state)
@@ -81,8 +85,19 @@ def checkpoint(
         return function(*args, **kwargs)
 
 
+def _warn_of_none(name: str) -> None:
+    warnings.warn(
+        f"torch.utils.{name}: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
+        "recommended",
+        stacklevel=3,
+    )
+
+
 def checkpoint_sequential(functions: Any, segments: int, input: Any, **kwargs: Any) -> Any:
     """Run a Sequential, or a list of modules, in `segments` parts. Each part but the last is checkpointed."""
+    if kwargs.setdefault("use_reentrant", None) is None:
+        _warn_of_none("checkpoint_sequential")
+        kwargs["use_reentrant"] = True
     functions = list(functions.children()) if hasattr(functions, "children") else list(functions)
     size = len(functions) // segments
 

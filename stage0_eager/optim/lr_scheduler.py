@@ -226,13 +226,29 @@ class CyclicLR(_OfTheBase):
         self.scale_mode = "iterations" if mode == "exp_range" and scale_fn is None else scale_mode
         self.total_size = float(step_size_up + (step_size_up if step_size_down is None else step_size_down))
         self.step_ratio, self.cycle_momentum = step_size_up / self.total_size, cycle_momentum
-        self.base_momentums, self.max_momentums = _each(base_momentum, groups), _each(max_momentum, groups)
+        if cycle_momentum:
+            self.use_beta1 = "betas" in groups[0]
+            self.base_momentums, self.max_momentums = (
+                _each(base_momentum, groups),
+                _each(max_momentum, groups),
+            )
         base_lrs = _copies(_each(base_lr, groups))
         if last_epoch == -1:
             for group, rate in zip(groups, base_lrs, strict=True):
                 _set_rate(group, rate)
         super().__init__(optimizer, last_epoch)
         self.base_lrs = base_lrs  # an earlier schedule may have left another one in the group
+
+    def state_dict(self) -> dict[str, Any]:
+        """With torch's name of the function: None of one, of an object that is called its attributes."""
+        state = {k: v for k, v in super().state_dict().items() if k != "scale_fn"}
+        plain = self.scale_fn is None or isinstance(self.scale_fn, FunctionType)
+        return {**state, "_scale_fn_custom": None if plain else dict(vars(self.scale_fn))}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict({k: v for k, v in state_dict.items() if k != "_scale_fn_custom"})
+        if state_dict.get("_scale_fn_custom"):
+            vars(self.scale_fn).update(state_dict["_scale_fn_custom"])
 
     def _scale(self, at: float) -> float:
         if self.scale_fn is not None:
@@ -287,49 +303,70 @@ class OneCycleLR(_OfTheBase):
                 f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}"
             )
         groups = optimizer.param_groups
-        self.max_lrs = list(max_lr) if isinstance(max_lr, (list, tuple)) else [max_lr] * len(groups)
-        self.total_steps, self.anneal_strategy, self.div_factor = total_steps, anneal_strategy, div_factor
-        self.final_div_factor, self.cycle_momentum = final_div_factor, cycle_momentum
-        self.base_momentum, self.max_momentum = base_momentum, max_momentum
-        peak = float(pct_start * total_steps) - 1
-        # (last step of the phase, what it goes to): "low" the start, "high" max_lr, "end" the final rate
-        self.phases = [(peak, "low", "high"), (total_steps - 1, "high", "end")]
-        if three_phase:
-            self.phases = [(peak, "low", "high"), (2 * peak, "high", "low"), (total_steps - 1, "low", "end")]
+        # names and places are torch's, whose checkpoints load here and the other way round: rates are in the groups
+        self.total_steps, self._anneal_func_type, self.cycle_momentum = (
+            total_steps,
+            anneal_strategy,
+            cycle_momentum,
+        )
+        self._schedule_phases = _phases(pct_start * total_steps - 1.0, total_steps - 1, three_phase)
         if cycle_momentum and not any(k in groups[0] for k in ("momentum", "betas")):
             raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+        if cycle_momentum:
+            self.use_beta1 = "betas" in groups[0]
         if last_epoch == -1:
-            for group, high in zip(groups, self.max_lrs, strict=True):
-                group["initial_lr"] = high / div_factor
+            for group, high in zip(groups, _each(max_lr, groups), strict=True):
+                low = high / div_factor
+                group.update(initial_lr=low, max_lr=high, min_lr=low / final_div_factor)
+                if cycle_momentum:
+                    group.update(max_momentum=max_momentum, base_momentum=base_momentum)
         super().__init__(optimizer, last_epoch)
 
-    def _between(self, epoch: int, points: dict[str, float]) -> float:
+    def _phase(self, epoch: int) -> tuple[dict[str, Any], float]:
+        """The phase that a step is in, and which share of it is done."""
         if epoch >= self.total_steps + 1:
             raise ValueError(
                 f"Tried to step {epoch} times. The specified number of total steps is {self.total_steps}"
             )
         first = 0.0
-        for i, (last, start, end) in enumerate(self.phases):
-            if epoch <= last or i == len(self.phases) - 1:
-                share = (epoch - first) / (last - first)
-                low, high = points[start], points[end]
-                if self.anneal_strategy == "linear":
-                    return low + (high - low) * share
-                return high + (low - high) / 2 * (1 + math.cos(math.pi * share))
-            first = last
-        raise AssertionError
+        for phase in self._schedule_phases[:-1]:
+            if epoch <= phase["end_step"]:
+                break
+            first = phase["end_step"]
+        else:
+            phase = self._schedule_phases[-1]
+        return phase, (epoch - first) / (phase["end_step"] - first)
 
     def rates(self, epoch: int) -> list[float]:
-        starts = [high / self.div_factor for high in self.max_lrs]
+        phase, share = self._phase(epoch)
+
+        def between(group: dict[str, Any], what: str) -> float:
+            low, high = group[phase[f"start_{what}"]], group[phase[f"end_{what}"]]
+            if self._anneal_func_type == "linear":
+                return low + (high - low) * share
+            return high + (low - high) / 2 * (1 + math.cos(math.pi * share))
+
         if self.cycle_momentum:
-            base, top = self.base_momentum, self.max_momentum
-            momentum = self._between(epoch, {"low": top, "high": base, "end": top})
             for group in self.optimizer.param_groups:
-                _set_momentum(group, momentum)
-        return [
-            self._between(epoch, {"low": low, "high": high, "end": low / self.final_div_factor})
-            for low, high in zip(starts, self.max_lrs, strict=True)
+                _set_momentum(group, between(group, "momentum"))
+        return [between(group, "lr") for group in self.optimizer.param_groups]
+
+
+def _phases(peak: float, last: int, three: bool) -> list[dict[str, Any]]:
+    """The phases of one cycle: the last step of each, and from where to where it goes, by names in the groups."""
+    rows = [(peak, "initial_lr", "max_lr", "max", "base"), (last, "max_lr", "min_lr", "base", "max")]
+    if three:
+        rows[1:] = [
+            (2 * peak, "max_lr", "initial_lr", "base", "max"),
+            (last, "initial_lr", "min_lr", "max", "max"),
         ]
+    return [
+        {
+            "end_step": end, "start_lr": start_lr, "end_lr": end_lr, "start_momentum": f"{start}_momentum",
+            "end_momentum": f"{to}_momentum",
+        }
+        for end, start_lr, end_lr, start, to in rows
+    ]  # fmt: skip
 
 
 def _check_together(name: str, optimizer: Optimizer, schedulers: list[Any]) -> None:
@@ -452,7 +489,8 @@ class ReduceLROnPlateau(LRScheduler):
         if len(self.min_lrs) != len(groups):
             raise ValueError(f"expected {len(groups)} min_lrs, got {len(self.min_lrs)}")
         self.last_epoch, self.num_bad_epochs, self.cooldown_counter = 0, 0, 0
-        self.best = math.inf if mode == "min" else -math.inf
+        self.mode_worse = self.best = math.inf if mode == "min" else -math.inf
+        self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr
         self._last_lr = [group["lr"] for group in groups]
 
     def is_better(self, a: float, best: float) -> bool:

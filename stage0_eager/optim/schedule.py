@@ -47,7 +47,10 @@ class LRScheduler:
         self._initial_step()
 
     def _initial_step(self) -> None:
-        self._step_count = 0
+        self._step_count, self._get_lr_called_within_step = (
+            0,
+            False,
+        )  # torch's fields: its checkpoints load here
         self._is_initial = True
         self.step()
         self._is_initial = False

@@ -95,6 +95,30 @@ def test_schedule_against_torch(name, args, options):
     np.testing.assert_allclose(rates(getattr(S, name)(sgd(), *args, **options)), expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("name, args, options", SCHEDULES, ids=lambda v: v if isinstance(v, str) else "")
+def test_a_checkpoint_loads_into_torch_and_the_other_way_round(name, args, options):
+    torch = pytest.importorskip("torch")
+
+    def begun(lib, made):
+        return getattr(lib, name)(made, *args, **options)
+
+    def fresh():
+        parameter = torch.nn.Parameter(torch.ones(1))
+        ours, theirs = sgd(), torch.optim.SGD([parameter], lr=0.4, momentum=0.9)
+        return begun(S, ours), begun(torch.optim.lr_scheduler, theirs)
+
+    halfway = fresh()
+    for scheduler in halfway:
+        rates(scheduler, 4)
+    saved = [(s.optimizer.state_dict(), s.state_dict()) for s in halfway]
+    assert {*saved[0][1]} == {*saved[1][1]}
+    expected = rates(halfway[1], 6)
+    for scheduler, (optimizer, schedule) in zip(fresh(), reversed(saved), strict=True):
+        scheduler.optimizer.load_state_dict(optimizer)
+        scheduler.load_state_dict(schedule)
+        np.testing.assert_allclose(rates(scheduler, 6), expected, rtol=1e-9)
+
+
 def rates_of_two(lib, optimizer, first, second):
     """Both schedules step the one optimizer; in between the user writes a rate."""
     made = [getattr(lib, name)(optimizer, *args, **options) for name, args, options in (first, second)]

@@ -37,12 +37,14 @@ def checkpointed(x, *weights):
 
 def by_keyword(x, *weights):
     for w, v in zip(weights[::2], weights[1::2], strict=True):
-        x = checkpoint(lambda y, w=w, v=None: block(y, w, v), x, v=v, preserve_rng_state=True)
+        x = checkpoint(
+            lambda y, w=w, v=None: block(y, w, v), x, v=v, preserve_rng_state=True, use_reentrant=False
+        )
     return (x * x).sum()
 
 
 def nested(x, *weights):
-    return checkpoint(lambda y: checkpointed(y, *weights), x)
+    return checkpoint(lambda y: checkpointed(y, *weights), x, use_reentrant=False)
 
 
 def inputs():
@@ -110,7 +112,7 @@ def test_a_break_inside_runs_the_checkpoint_eagerly():
         return cutaway.sin(x) * x
 
     def program(x, *weights):
-        return checkpoint(inside, x).sum() + plain(x, *weights)
+        return checkpoint(inside, x, use_reentrant=False).sum() + plain(x, *weights)
 
     assert gradients(cutaway.compile(program, backend="aot_eager"))[0] == pytest.approx(
         gradients(program)[0], rel=1e-12
