@@ -340,7 +340,7 @@ def in_layout_of(input, other):
 def in_format_of(out, input):
     """`out` with its channels last in memory if those of `input` are."""
     form = channels_last_of(input.meta)
-    if form is None or len(form.order(input.ndim)) != out.ndim or laid_out(out.meta, form):
+    if form is None or input.ndim != out.ndim or laid_out(out.meta, form):
         return out
     return c.clone(_laid_out(out, form.order(out.ndim)))
 
