@@ -273,6 +273,15 @@ def nonzero(input, *, as_tuple=False):
     )
 
 
+def _as_condition(mask):
+    """torch's old masks, of uint8, as bool."""
+    if mask.dtype is not dt.uint8:
+        raise RuntimeError(
+            f"where expected condition to be a boolean tensor, but got a tensor with dtype {NAMES[mask.dtype]}"
+        )
+    return c.ne(mask, 0)
+
+
 @operator
 def where(condition, input=None, other=None):
     """input where condition holds, else other. Of a condition alone: the places where it holds, as nonzero has them."""
@@ -280,6 +289,8 @@ def where(condition, input=None, other=None):
         for number, beside in ((input, other), (other, input)):
             if type(number) is int and isinstance(beside, Tensor):  # other numbers decide the result's dtype
                 dt.check_number(number, beside.dtype)
+        if condition.dtype is not dt.bool_:
+            condition = _as_condition(condition)
         return c.where(condition, input, other)
     if input is not None or other is not None:
         raise TypeError("where: expected a condition alone, or condition, input and other")

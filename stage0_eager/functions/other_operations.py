@@ -254,6 +254,10 @@ def broadcast_shapes(*shapes: Any) -> tuple:
 @in_float32
 def renorm(input, p, dim, maxnorm):
     """Each part of input along `dim` scaled down to the p-norm maxnorm where it is above."""
+    if input.ndim < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
+    if p <= 0:
+        raise RuntimeError("renorm: non-positive-norm not supported")
     dim = wrap_dim(dim, input.ndim)
     others = tuple(d for d in range(input.ndim) if d != dim)
     norms = vector_norm(input, p, others, True)

@@ -13,7 +13,7 @@ import numpy as np
 from stage0_eager.derivatives.rules import fit
 from stage0_eager.functions.in_float32 import in_float32, steps_in_float32
 from stage0_eager.functions.numbers import known, scaled
-from stage0_eager.functions.promotion import in_common, in_dtype, same_dtype
+from stage0_eager.functions.promotion import common_dtype, in_common, in_dtype, same_dtype
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import Operator, operator
 from stage0_eager.table.registry import register
@@ -92,12 +92,18 @@ bitwise_left_shift = method(_public("bitwise_left_shift"))
 bitwise_right_shift = method(_public("bitwise_right_shift"))
 
 
+def _check_alpha(alpha, input, other):
+    if type(alpha) is float and not common_dtype(input, other).is_differentiable:
+        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+
+
 @method
 @operator
 def add(input, other, *, alpha=1):
     """input + alpha * other."""
     if known(alpha) and alpha == 1:
         return c.add(input, other)
+    _check_alpha(alpha, input, other)
     _, other = in_common(input, other)  # a narrower dtype could not hold its product with a number
     product = scaled(other, _as_half(alpha, input, other))
     if _is_truth(input) and _is_truth(other):
@@ -111,6 +117,7 @@ def sub(input, other, *, alpha=1):
     """input - alpha * other."""
     if known(alpha) and alpha == 1 or isinstance(other, Tensor) and _is_truth(other):  # which c.sub refuses
         return c.sub(input, other)
+    _check_alpha(alpha, input, other)
     _, other = in_common(input, other)  # a narrower dtype could not hold its product with a number
     return c.sub(input, scaled(other, _as_half(alpha, input, other)))
 
@@ -277,6 +284,10 @@ def _plus_product(ops, input, tensor1, tensor2, value):
 @operator
 def addcdiv(input, tensor1, tensor2, *, value=1):
     """input + value * tensor1 / tensor2, from left to right, as torch."""
+    if not (tensor1.dtype.is_differentiable or tensor2.dtype.is_differentiable):
+        raise RuntimeError(
+            "Integer division with addcdiv is no longer supported; use true division and an addition"
+        )
     return steps_in_float32(_plus_quotient, *in_common(input, tensor1, tensor2), value)
 
 

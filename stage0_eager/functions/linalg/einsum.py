@@ -261,6 +261,8 @@ def inner(input, other):
 def tensordot(a, b, dims=2):
     """Sum over the last `dims` of a and the first of b, or over two lists of dims, in order. A size of 1 broadcasts."""
     if isinstance(dims, int):
+        if dims < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
         dims = (tuple(range(a.ndim - dims, a.ndim)), tuple(range(dims)))
     left, right = ([d % x.ndim for d in ds] for x, ds in zip((a, b), dims, strict=True))
     if len(left) != len(right):
