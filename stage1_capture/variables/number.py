@@ -222,8 +222,9 @@ _MATH: dict[Any, tuple[str, Callable, float] | None] = {
     math.sqrt: (">=", operator.ge, 0),
     math.exp: ("<=", operator.le, 700),
     **dict.fromkeys((math.log, math.log2, math.log10), (">", operator.gt, 0)),
-    **dict.fromkeys((math.fabs, math.tanh, math.atan, math.erf)),
+    **dict.fromkeys((math.fabs, math.tanh, math.atan, math.erf, math.sin, math.cos)),
 }
+_OF_FINITE = (math.sin, math.cos)
 
 
 # Functions of a number that give an int, as text.
@@ -279,6 +280,10 @@ def _open_math(function: Callable, value: NumberVariable, where: tuple | None) -
             return None
         open_compare(symbol, compare, value, ConstantVariable(limit))
     source = ExpressionSource(f"__math__.{function.__name__}({text_of(value)})")
+    if function in _OF_FINITE:  # anything else raises, so that the guard does not hold
+        if not math.isfinite(value.hint):
+            return None
+        value.output.guard("SHAPE", None, f"{source.text} <= 1")
     return NumberVariable(value.output, function(value.hint), source, _roots(value))
 
 
