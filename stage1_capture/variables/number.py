@@ -21,7 +21,7 @@ from stage0_eager.table.operator import Operator
 from stage1_capture.state.graph_builder import OutputGraph
 from stage1_capture.state.machine import Args, Kwargs, Tx
 from stage1_capture.state.open_sizes import OpenSizes
-from stage1_capture.variables.base import FROM_CONSTANT, Variable, as_constant, no, yes
+from stage1_capture.variables.base import FROM_CONSTANT, Variable, as_constant, no, realize, yes
 from stage1_capture.variables.builder import BUILDERS, in_arguments
 from stage1_capture.variables.constant import ConstantVariable, wrap_constant
 from stage1_capture.variables.known_results import meta_and_returned
@@ -379,7 +379,7 @@ def scalars_as_inputs(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> tuple
     if op.opaque or not numbers:
         return args, kwargs
     metas = [a.meta for a in given.values() if a.is_tensor()]
-    floats = _float_dtype(metas)
+    floats = _float_dtype(metas, numbers.keys() <= {"input", "other"})
     if floats is None:
         return args, kwargs
     device = metas[0].device if metas else Device("cpu")
@@ -410,14 +410,14 @@ def _open_numbers(op: Operator, given: dict[str, Variable]) -> dict[str, Any]:
     return found if exact else {}
 
 
-def _float_dtype(metas: list[TensorMeta]) -> dt.DType | None:
+def _float_dtype(metas: list[TensorMeta], operands: bool) -> dt.DType | None:
     """The dtype in which a float beside these tensors is computed as the number is; None where no tensor is.
 
     float64 counts as the number does beside a tensor with dimensions. Beside one without it would win: 0.1 equals
-    tensor(0.1), and a float64 of 0.1 does not.
+    tensor(0.1), and a float64 of 0.1 does not. Beside integers it would too, with or without dimensions.
     """
     computed = promoted_dtype([*metas, 0.0])
-    if not metas or computed != promoted_dtype(metas):  # the number decides: the meta rules are compared
+    if not metas or (not operands and computed != promoted_dtype(metas)):  # the meta rules are compared
         return dt.float64
     fits = (d for d in (dt.float64, dt.float32) if promoted_dtype([*metas, TensorMeta((), d)]) == computed)
     return next(fits, None)
@@ -437,7 +437,10 @@ def _agree(tx: Tx, op: Operator, before: tuple[list, dict], after: tuple[list, d
 
 
 def _meta(value: Variable) -> Any:
-    """An operand for a meta rule, an open number as its value in this call."""
+    """An operand for a meta rule, an open number as its value in this call; in a shape, as the size that it is."""
+    if value.family() in (list, tuple):
+        items = map(realize, value.items)  # type: ignore[attr-defined]
+        return value.family()(_as_size(i) if i.is_open() and i.sym is not None else _meta(i) for i in items)
     return value.meta if value.is_tensor() else value.hint if value.is_open() else as_constant(value)
 
 
