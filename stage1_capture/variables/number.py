@@ -439,7 +439,7 @@ def _agree(tx: Tx, op: Operator, before: tuple[list, dict], after: tuple[list, d
 def _meta(value: Variable) -> Any:
     """An operand for a meta rule, an open number as its value in this call; in a shape, as the size that it is."""
     if value.family() in (list, tuple):
-        items = map(realize, value.items)  # type: ignore[attr-defined]
+        items = map(realize, value.items)
         return value.family()(_as_size(i) if i.is_open() and i.sym is not None else _meta(i) for i in items)
     return value.meta if value.is_tensor() else value.hint if value.is_open() else as_constant(value)
 
