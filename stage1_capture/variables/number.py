@@ -177,9 +177,13 @@ def _open_as_size(value: NumberVariable) -> None:
     """An int is a size from here on, if it may be one and is not drawn: before the draw no guard can ask for it."""
     text = text_of(value)
     if value.sym is None and type(value.hint) is int and 0 <= value.hint <= EXACT and DRAWN not in text:
-        assert value.source is not None
-        value.output.guard("SHAPE", None, f"{text} >= 0")
-        value.sym = value.output.sizes.open(value.source, value.hint)
+        value.sym = _size_at(value.output, value.source, value.hint)
+
+
+def _size_at(output: OutputGraph, source: Any, hint: int) -> SymInt:
+    """The int at `source` as a size. Larger ones than that are constants: kernels compute with 64 bits."""
+    output.guard("SHAPE", None, f"0 <= {source.expression()} <= {EXACT}")
+    return output.sizes.open(source, hint)
 
 
 def _guarded(
@@ -356,9 +360,10 @@ def _wrap_number(output: OutputGraph, real: Any, source: Source | None) -> Varia
             output.guard("EQUALS", source, same)
             source = same
     output.guard("TYPE", source, type(real), under_epoch)
-    if type(real) is int and output.policy.opens(source.expression(), real):  # it is used as a size
-        output.guard("SHAPE", None, f"{source.expression()} >= 0")
-        return NumberVariable(output, real, source, (), output.sizes.open(source, real))
+    if (
+        type(real) is int and real <= EXACT and output.policy.opens(source.expression(), real)
+    ):  # it is used as a size
+        return NumberVariable(output, real, source, (), _size_at(output, source, real))
     return NumberVariable(output, real, source, ((source, real),))
 
 
