@@ -87,7 +87,7 @@ HOLDS: dict[str, tuple[tuple[str, str, str | int], ...]] = {
     "huber_loss": (("delta", ">", 0),),
     "smooth_l1_loss": (("beta", ">", 0),),
     "triplet_margin_loss": (("margin", ">", 0),),
-    "cross_entropy": (("label_smoothing", ">", 0),),
+    "cross_entropy": (("label_smoothing", ">", 0), ("label_smoothing", "<=", 1)),
     "isclose": (("rtol", ">=", 0), ("atol", ">", 0)),
 }
 HOLDS["celu_"] = HOLDS["celu"]

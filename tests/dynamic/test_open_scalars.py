@@ -164,7 +164,7 @@ def test_it_is_eagers_for_every_number(name, dtype):
 def test_one_compile_serves_them(name):
     x, call = x_of(torch.float32), CASES[name]
     compiled = cutaway.compile(call)
-    for number in (0.5, 1.25, 0.75, 1.375):
+    for number in (0.5, 0.875, 0.75, 0.375):
         y = compiled(x, number)
         np.testing.assert_allclose(y.double().numpy(), call(x, number).double().numpy(), 2e-6, 1e-6)
     assert len(compiled.entries) == 1
