@@ -21,7 +21,7 @@ from stage0_eager.table.operator import Operator
 from stage1_capture.state.graph_builder import OutputGraph
 from stage1_capture.state.machine import Args, Kwargs, Tx
 from stage1_capture.state.open_sizes import OpenSizes
-from stage1_capture.variables.base import FROM_CONSTANT, Variable, as_constant, no, yes
+from stage1_capture.variables.base import FROM_CONSTANT, Variable, as_constant, no, realize, yes
 from stage1_capture.variables.builder import BUILDERS, in_arguments
 from stage1_capture.variables.constant import ConstantVariable, wrap_constant
 from stage1_capture.variables.known_results import meta_and_returned
@@ -177,9 +177,13 @@ def _open_as_size(value: NumberVariable) -> None:
     """An int is a size from here on, if it may be one and is not drawn: before the draw no guard can ask for it."""
     text = text_of(value)
     if value.sym is None and type(value.hint) is int and 0 <= value.hint <= EXACT and DRAWN not in text:
-        assert value.source is not None
-        value.output.guard("SHAPE", None, f"{text} >= 0")
-        value.sym = value.output.sizes.open(value.source, value.hint)
+        value.sym = _size_at(value.output, value.source, value.hint)
+
+
+def _size_at(output: OutputGraph, source: Any, hint: int) -> SymInt:
+    """The int at `source` as a size. Larger ones than that are constants: kernels compute with 64 bits."""
+    output.guard("SHAPE", None, f"0 <= {source.expression()} <= {EXACT}")
+    return output.sizes.open(source, hint)
 
 
 def _guarded(
@@ -222,8 +226,9 @@ _MATH: dict[Any, tuple[str, Callable, float] | None] = {
     math.sqrt: (">=", operator.ge, 0),
     math.exp: ("<=", operator.le, 700),
     **dict.fromkeys((math.log, math.log2, math.log10), (">", operator.gt, 0)),
-    **dict.fromkeys((math.fabs, math.tanh, math.atan, math.erf)),
+    **dict.fromkeys((math.fabs, math.tanh, math.atan, math.erf, math.sin, math.cos)),
 }
+_OF_FINITE = (math.sin, math.cos)
 
 
 # Functions of a number that give an int, as text.
@@ -279,6 +284,10 @@ def _open_math(function: Callable, value: NumberVariable, where: tuple | None) -
             return None
         open_compare(symbol, compare, value, ConstantVariable(limit))
     source = ExpressionSource(f"__math__.{function.__name__}({text_of(value)})")
+    if function in _OF_FINITE:  # anything else raises, so that the guard does not hold
+        if not math.isfinite(value.hint):
+            return None
+        value.output.guard("SHAPE", None, f"{source.text} <= 1")
     return NumberVariable(value.output, function(value.hint), source, _roots(value))
 
 
@@ -351,9 +360,10 @@ def _wrap_number(output: OutputGraph, real: Any, source: Source | None) -> Varia
             output.guard("EQUALS", source, same)
             source = same
     output.guard("TYPE", source, type(real), under_epoch)
-    if type(real) is int and output.policy.opens(source.expression(), real):  # it is used as a size
-        output.guard("SHAPE", None, f"{source.expression()} >= 0")
-        return NumberVariable(output, real, source, (), output.sizes.open(source, real))
+    if (
+        type(real) is int and real <= EXACT and output.policy.opens(source.expression(), real)
+    ):  # it is used as a size
+        return NumberVariable(output, real, source, (), _size_at(output, source, real))
     return NumberVariable(output, real, source, ((source, real),))
 
 
@@ -374,7 +384,7 @@ def scalars_as_inputs(tx: Tx, op: Operator, args: Args, kwargs: Kwargs) -> tuple
     if op.opaque or not numbers:
         return args, kwargs
     metas = [a.meta for a in given.values() if a.is_tensor()]
-    floats = _float_dtype(metas)
+    floats = _float_dtype(metas, numbers.keys() <= {"input", "other"})
     if floats is None:
         return args, kwargs
     device = metas[0].device if metas else Device("cpu")
@@ -405,14 +415,14 @@ def _open_numbers(op: Operator, given: dict[str, Variable]) -> dict[str, Any]:
     return found if exact else {}
 
 
-def _float_dtype(metas: list[TensorMeta]) -> dt.DType | None:
+def _float_dtype(metas: list[TensorMeta], operands: bool) -> dt.DType | None:
     """The dtype in which a float beside these tensors is computed as the number is; None where no tensor is.
 
     float64 counts as the number does beside a tensor with dimensions. Beside one without it would win: 0.1 equals
-    tensor(0.1), and a float64 of 0.1 does not.
+    tensor(0.1), and a float64 of 0.1 does not. Beside integers it would too, with or without dimensions.
     """
     computed = promoted_dtype([*metas, 0.0])
-    if not metas or computed != promoted_dtype(metas):  # the number decides: the meta rules are compared
+    if not metas or (not operands and computed != promoted_dtype(metas)):  # the meta rules are compared
         return dt.float64
     fits = (d for d in (dt.float64, dt.float32) if promoted_dtype([*metas, TensorMeta((), d)]) == computed)
     return next(fits, None)
@@ -432,7 +442,10 @@ def _agree(tx: Tx, op: Operator, before: tuple[list, dict], after: tuple[list, d
 
 
 def _meta(value: Variable) -> Any:
-    """An operand for a meta rule, an open number as its value in this call."""
+    """An operand for a meta rule, an open number as its value in this call; in a shape, as the size that it is."""
+    if value.family() in (list, tuple):
+        items = map(realize, value.items)
+        return value.family()(_as_size(i) if i.is_open() and i.sym is not None else _meta(i) for i in items)
     return value.meta if value.is_tensor() else value.hint if value.is_open() else as_constant(value)
 
 

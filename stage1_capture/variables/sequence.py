@@ -132,7 +132,9 @@ class ListVariable(SequenceVariable):
     known: ClassVar[type] = list
     unread: Callable[[], list[Variable]] | None = None
     counted: Callable[[], Variable | None] | None = None
+    came_at: Callable[[int], Variable] | None = None  # the item that came at an index
     added: list[Variable] = field(default_factory=list)
+    limit: int | None = None  # of a deque
     came: list[Variable] | None = None  # of one that was changed unread: what was in it before
 
     if not TYPE_CHECKING:
@@ -166,6 +168,23 @@ class ListVariable(SequenceVariable):
 
     def truth(self, tx: Tx) -> bool:
         return self.length(tx).truth(tx) if self.is_unread() else super().truth(tx)
+
+    def subscript(self, tx: Tx, key: Variable) -> Variable:
+        found = self._one_unread(tx, tx.constant(key, "an index")) if self.is_unread() else None
+        return super().subscript(tx, key) if found is None else found
+
+    def _one_unread(self, tx: Tx, index: Any) -> Variable | None:
+        """One item, such as the last one, of a list whose length is open: it needs to be long enough, no more."""
+        if type(index) is not int or self.counted is None or self.came_at is None:
+            return None
+        if -len(self.added) <= index < 0:
+            return self.added[index]
+        came = self.counted()
+        if came is None or (self.added and self.limit is not None):  # a full deque loses its first item
+            return None
+        at = index + len(self.added) if index < 0 else index
+        enough = from_constant(at + 1 if at >= 0 else -at)
+        return self.came_at(at) if tx.compare(">=", came, enough).truth(tx) else None
 
     def snapshot(self) -> Any:
         if not self.is_unread():
@@ -230,7 +249,6 @@ class ListVariable(SequenceVariable):
 class DequeVariable(ListVariable):
     """A collections.deque."""
 
-    limit: int | None = None
     moves: int = 0  # how often items came, went, or were turned
     kind: ClassVar[type] = deque
     known: ClassVar[type] = deque
@@ -370,8 +388,9 @@ def _unread(kind: Any, output: OutputGraph, real: Any, source: Source, **more: A
         place = ExpressionSource(f"len({source.expression()})", f"len({source})")
         return wrap(output, many, place) if output.policy.opens_number(place.expression(), many) else None
 
-    many, unread = len(real), lambda: sequence_items(output, real, source)
-    made: ListVariable = kind([], source=source, unread=unread, counted=counted, **more)
+    many, unread, at = len(real), lambda: sequence_items(output, real, source), item_sources(real, source)
+    came_at = lambda index: lazily(output, real[index], at(index))  # noqa: E731
+    made: ListVariable = kind([], source=source, unread=unread, counted=counted, came_at=came_at, **more)
     del made.items
     return made
 

@@ -134,6 +134,8 @@ PROGRAMS = {
     "of floats": (of_floats, ["bt"], 1),
     "places": (places, ["bt"], 1),
     "names of builtins": (names_of_builtins, ["bt", "k", "k", "bt"], 1),
+    "filled": (lambda x, s: (torch.full_like(x, s), x.new_full((x.shape[0], 2), s), torch.arange(x.shape[1]) * s - (x > 0) / s), ["bt", "f"], 1),
+    "scaled": (lambda x: (F.interpolate(x[None, None], scale_factor=1.5), F.interpolate(x[None], scale_factor=2.25, mode="linear")), ["bt"], 3),
     "new": (lambda x: torch.zeros(x.shape[0], 2) + torch.full((x.shape[0], 1), 3.0), ["bt"], 1),
 }  # fmt: skip
 
@@ -143,8 +145,8 @@ def arguments(kinds, b, t, seed=0):
     shapes = {"bt": (b, t), "t": (t,), "b1": (b, 1), "tt": (t, t)}
     made = []
     for kind in kinds:
-        if kind == "k":
-            made.append(b + t)
+        if kind in ("k", "f"):
+            made.append(b + t if kind == "k" else 0.1 * (b + t))
         elif kind == "i":
             made.append(torch.from_numpy(rng.integers(0, max(b, 1), (b, t))))
         else:
@@ -188,6 +190,7 @@ NEEDS_ELEMENTS = (
     "normalised",
     "one for all",
     "places",
+    "scaled",
 )
 
 

@@ -207,7 +207,7 @@ def test_sixteen_bits_are_those_of_a_number_that_is_known(dtype):
 
 def test_functions_of_math_stay_open():
     def f(x, s):
-        return x * math.sqrt(s) + math.exp(-s) * math.log(s)
+        return x * math.sqrt(s) + math.exp(-s) * math.log(s) + math.cos(math.pi * s)
 
     compiled, x = cutaway.compile(f), x_of(torch.float64)
     for s in (0.5, 2.0, 9.0, 1e300):
@@ -216,3 +216,27 @@ def test_functions_of_math_stay_open():
     for s in (-1.0, 0.0):
         with pytest.raises(ValueError, match="math domain error|expected a"):
             compiled(x, s)
+
+
+INTS = (0, 1, -1, 5, -7, 2, 2**31, 2**53 + 1, -(2**63), 2**70, 3)
+OF_INTS = ("x * (k << 2)", "x * (3 & k) + (k & -4)", "x * ~k", "x * (n + k)", "x * (n // k)", "x[:, k : k + n]", "x[:, : abs(k)]",
+           "torch.arange(n) * k", "x[:, [k % n, n - 1]]", "x * math.ceil(k / 2)", "torch.tensor([k, n])")  # fmt: skip
+
+
+@pytest.mark.parametrize("text", OF_INTS)
+def test_an_int_of_any_size_beside_an_open_size(text):
+    """An int that is used as a size is open from its first change on; one of more than 64 bits is none."""
+    call = eval(f"lambda x, k, n: {text}", {"torch": torch, "math": math})
+    compiled = cutaway.compile(
+        lambda x, k: call(x, k, x.shape[1]), backend="aot_eager", options={"recompile_limit": 40}
+    )
+    for i, k in enumerate(INTS):
+        x = torch.ones(2, 3 + i % 4)
+        try:
+            wanted = call(x, k, x.shape[1])
+        except (ArithmeticError, RuntimeError, TypeError) as error:
+            with pytest.raises(type(error)):
+                compiled(x, k)
+            continue
+        got = compiled(x, k)
+        assert got.dtype == wanted.dtype and torch.equal(got, wanted), k

@@ -116,11 +116,10 @@ def _target(input, size, scale_factor, recompute):
 
 
 def _scaled(size, factor):
-    if factor == int(factor):
-        return size * int(factor)
-    return math.floor(
-        int(size) * factor
-    )  # of an open size, fixed: sympy rounds 0.6 * 6 otherwise than Python
+    above, below = float(factor).as_integer_ratio()
+    if max(abs(above), below) <= 2**20:  # such as 1.5: the product is exact, also of an open size
+        return size * above // below
+    return math.floor(int(size) * factor)  # an open size is fixed: sympy rounds 0.6 * 6 otherwise than Python
 
 
 # ---- one dimension ------------------------------------------------------------------------------------------------
