@@ -18,11 +18,12 @@ from stage0_eager import arrays
 from stage0_eager.kernels import complex_formulas, host_copies, indexing_formulas
 from stage0_eager.kernels import convolution as convolution_kernels
 from stage0_eager.kernels.conversion import converted, number_as
+from stage0_eager.kernels.power import power
 from stage0_eager.kernels.tensor_core_products import tensor_core_matmul
 from stage0_eager.random.philox import philox_words
-from stage_contracts import core_metas, powers, view_metas
+from stage_contracts import core_metas, view_metas
 from stage_contracts import dtype as dt
-from stage_contracts.dtype import DType, dtype_of
+from stage_contracts.dtype import DType
 from stage_contracts.matmul_precision import tf32_allowed
 
 # ---- more than one library call -------------------------------------------------------------
@@ -101,34 +102,6 @@ def _fmod(xp: Any, x: Any, y: Any) -> Any:
         rest = xp.remainder(x, y)
         return rest - xp.where((rest != 0) & ((rest < 0) != (x < 0)), y, 0).astype(x.dtype)
     return xp.fmod(x, y)
-
-
-_STEPS: dict[str, Callable[[Any, Any, Any], Any]] = {
-    "square": lambda xp, so_far, x: so_far * so_far,
-    "times": lambda xp, so_far, x: so_far * x,
-    "sqrt": lambda xp, so_far, x: xp.sqrt(so_far),
-    "rsqrt": lambda xp, so_far, x: 1 / xp.sqrt(so_far),
-    "reciprocal": lambda xp, so_far, x: 1 / so_far,
-}
-
-
-def _pow(xp: Any, x: Any, y: Any) -> Any:
-    steps = powers.steps_of(y.item(), dtype_of(x.dtype)) if isinstance(y, np.generic) else ()
-    if steps:
-        wide = so_far = (
-            x.astype(np.float32) if x.dtype.itemsize == 2 and dtype_of(x.dtype).is_floating_point else x
-        )
-        for step in steps:
-            so_far = _STEPS[step](xp, so_far, wide)
-        return so_far.astype(x.dtype, copy=False)
-    if np.result_type(x).kind not in "iu":
-        return xp.power(x, y)
-    if not np.any(np.less(y, 0)):
-        return xp.power(x, y)
-    # torch: a negative exponent of an integer tensor gives 1 / x**|y| truncated: 1, -1 or 0
-    odd = xp.bitwise_and(y, 1) == 1
-    small = xp.where(x == 1, 1, xp.where(x == -1, 1 - 2 * odd, 0))
-    return xp.where(y >= 0, xp.power(x, xp.maximum(y, 0)), small).astype(np.result_type(x, y))
 
 
 def _left_shift(xp: Any, x: Any, y: Any) -> Any:
@@ -467,7 +440,7 @@ KERNELS |= {
     "floor_divide": _floor_divide,
     "remainder": _remainder,
     "fmod": _fmod,
-    "pow": _pow,
+    "pow": power,
     "bitwise_left_shift": _left_shift,
     "bitwise_right_shift": _right_shift,
     "cast": _cast,

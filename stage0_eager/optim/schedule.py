@@ -17,6 +17,10 @@ def _copies(values: Iterable[Any]) -> list[Any]:
     return [value.clone() if isinstance(value, Tensor) else value for value in values]
 
 
+def _each(value: Any, groups: list) -> list:
+    return list(value) if isinstance(value, (list, tuple)) else [value] * len(groups)
+
+
 @no_grad()
 def _set_rate(group: dict[str, Any], rate: Any) -> None:
     """A rate that is a tensor stays the same tensor."""

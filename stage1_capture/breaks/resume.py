@@ -219,10 +219,7 @@ def _break_code(
     stubs = [_stub(code, e, slot_of, at, none, instruction) for e, at in zip(exits, constants)]
     run = again(code, program[entry.index].start, instruction.end, place)
     if _with_null(instruction):
-        method = instruction.opname == "LOAD_METHOD"
-        run = emit(
-            *(("LOAD_ATTR", instruction.arg) if method else (instruction.opname, instruction.arg & ~1)), place
-        )
+        run = _without_null(instruction, place)
     elif len(exits) == 2:
         if instruction.opname == "FOR_ITER":  # END_FOR and POP_TOP, which it skips
             skipped = program[instruction.target].start, program[exits[1].index].start
@@ -237,6 +234,13 @@ def _break_code(
     run = emit("NOP", location=place) + run
     tail = [one for stub in stubs for one in stub]
     return entered(code, entry, len(code.co_code), depth, (instruction, run), tail, resumes, consts)
+
+
+def _without_null(instruction: Instruction, place: Any) -> list[ConcreteInstr]:
+    """The instruction in a form that pushes its value alone."""
+    if instruction.opname == "LOAD_METHOD":
+        return emit("LOAD_ATTR", instruction.arg, place)
+    return emit(instruction.opname, instruction.arg & ~1, place)
 
 
 def unbound_free_variable(cell: types.CellType, name: str) -> NameError | None:

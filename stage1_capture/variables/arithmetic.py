@@ -245,15 +245,18 @@ def _divides_open(operands: list[Variable]) -> bool:
     return numbers and any(a.is_open() for a in operands) and hint_of(operands[1]) != 0
 
 
+def _of_open_numbers(tx: Tx, function: Callable[..., Any], operands: list[Variable]) -> Variable | None:
+    """What stays open, where the graph can compute it."""
+    if function is divmod and _divides_open(operands):
+        return KINDS["tuple"]([binary(tx, symbol, *operands) for symbol in ("//", "%")])
+    found = open_conversion(function, operands)
+    return converted(tx, function, operands[0]) if found is None and len(operands) == 1 else found
+
+
 def fold(tx: Tx, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Variable:
     """Compute a pure function of constants now. What it raises, the program raises."""
     name = getattr(function, "__name__", "a function")
-    operands = [realize(a) for a in args]
-    still_open = open_conversion(function, operands) if not kwargs else None
-    if function is divmod and not kwargs and _divides_open(operands):
-        still_open = KINDS["tuple"]([binary(tx, symbol, *operands) for symbol in ("//", "%")])
-    if still_open is None and len(args) == 1 and not kwargs:
-        still_open = converted(tx, function, realize(args[0]))
+    still_open = None if kwargs else _of_open_numbers(tx, function, [realize(a) for a in args])
     if still_open is not None:
         return still_open
     values = [tx.constant(a, name) for a in args]

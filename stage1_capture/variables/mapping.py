@@ -42,7 +42,8 @@ from stage1_capture.variables.derived import EMPTY, HELD, guard_keys, item_sourc
 from stage1_capture.variables.hash_keys import ObjectKey, hashable, holds_object, object_keys
 from stage1_capture.variables.iterator import IteratorVariable
 from stage1_capture.variables.method import builtin_attribute
-from stage1_capture.variables.sequence import ListVariable, SequenceIterator, TupleVariable
+from stage1_capture.variables.sequence import ListVariable, TupleVariable
+from stage1_capture.variables.sequence_walks import SequenceIterator
 from stage_contracts.class_lookup import MISSING, class_lookup
 from stage_contracts.controls import register
 from stage_contracts.source import AttrSource, ItemSource, KeySource, RegisteredSource, Source

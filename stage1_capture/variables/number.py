@@ -144,6 +144,18 @@ def open_binary(symbol: str, function: Callable, left: Variable, right: Variable
     )
 
 
+Steps = tuple[tuple[str, Callable[[Any, Any], Any], int], ...]
+_SHIFTS: dict[str, Callable[[int], Steps]] = {
+    "<<": lambda n: (("*", operator.mul, 2**n),) if 0 <= n < EXACT.bit_length() else (),
+    ">>": lambda n: (("//", operator.floordiv, 2**n),) if 0 <= n < EXACT.bit_length() else (),
+}
+# Of a mask that is 2**k - 1, and of a negative one that is -(2**k): no other leaves the low or the high bits.
+_MASKS: dict[bool, Callable[[int], Steps]] = {
+    False: lambda n: () if n & (n + 1) else (("%", operator.mod, n + 1),),
+    True: lambda n: () if -n & (-n - 1) else (("//", operator.floordiv, -n), ("*", operator.mul, -n)),
+}
+
+
 def _of_bits(symbol: str, left: Variable, right: Variable) -> Variable | None:
     """A shift or a mask of low or high bits as the division that it is, which a size may stay open in."""
     if symbol == "&" and isinstance(right, NumberVariable):
@@ -151,13 +163,8 @@ def _of_bits(symbol: str, left: Variable, right: Variable) -> Variable | None:
     n = None if isinstance(right, NumberVariable) else right.value
     if type(n) is not int or type(hint_of(left)) is not int:
         return None
-    steps: tuple = ()
-    if symbol in ("<<", ">>") and 0 <= n < EXACT.bit_length():
-        steps = (("*", operator.mul, 2**n) if symbol == "<<" else ("//", operator.floordiv, 2**n),)
-    elif symbol == "&" and n >= 0 and not n & (n + 1):
-        steps = (("%", operator.mod, n + 1),)
-    elif symbol == "&" and n < 0 and not -n & (-n - 1):
-        steps = ("//", operator.floordiv, -n), ("*", operator.mul, -n)
+    steps_of = _MASKS[n < 0] if symbol == "&" else _SHIFTS.get(symbol)
+    steps = steps_of(n) if steps_of else ()
     for step, function, number in steps:
         found = open_binary(step, function, left, ConstantVariable(number))
         left = function(left.value, number) if found is None else found

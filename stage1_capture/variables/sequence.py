@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from stage0_eager.nn import Parameter
 from stage1_capture.state.graph_builder import OutputGraph, is_users_class
-from stage1_capture.state.machine import KINDS, METHODS, Args, Kwargs, Tx, attempt
+from stage1_capture.state.machine import KINDS, Args, Kwargs, Tx, attempt
 from stage1_capture.state.prototypes import made_inside
 from stage1_capture.variables.base import (
     FROM_CONSTANT,
@@ -32,8 +32,8 @@ from stage1_capture.variables.base import (
 from stage1_capture.variables.builder import BUILDERS, class_variable, in_arguments, lazily, once, wrap
 from stage1_capture.variables.derived import EMPTY, HELD, guard_length, item_sources, python_base
 from stage1_capture.variables.hash_keys import hashable
-from stage1_capture.variables.iterator import IteratorVariable
 from stage1_capture.variables.method import UserMethodVariable, builtin_attribute
+from stage1_capture.variables.sequence_walks import ReversedIterator, SequenceIterator
 from stage_contracts.class_lookup import class_lookup
 from stage_contracts.controls import register
 from stage_contracts.source import AttrSource, ExpressionSource, ItemSource, RegisteredSource, Source
@@ -445,101 +445,6 @@ HELD.update({list: _held(ListVariable), tuple: _held(TupleVariable)})
 HELD[deque] = lambda output, real, source, base: DequeVariable(
     sequence_items(output, real, source), limit=real.maxlen, source=source
 )
-
-
-class _Walk(IteratorVariable):
-    """An iterator over a value with items in a row. The next item is at `index`. state: the value's, at first."""
-
-    sequence: SequenceVariable | None = None
-    index: int = 0
-    state: Any = None
-    holds = ("sequence",)
-
-    def check_state(self, tx: Tx) -> None:
-        if self.sequence is not None and self.sequence.state() != self.state:
-            tx.throw(RuntimeError, "deque mutated during iteration")
-
-    def remaining(self) -> int:
-        raise NotImplementedError
-
-
-METHODS[_Walk, "__length_hint__"] = lambda tx, args, kwargs: from_constant(args[0].remaining())
-
-
-def _walk_of_deque(r: Any, walk: _Walk, walked: Callable[[Any], Any], gone: int) -> str:
-    """Iterators of deques cannot be set to a place, but be made past `gone` items."""
-    assert walk.sequence is not None
-    if walk.sequence.state() != walk.state:
-        return r.name(walk, f"{r.named(_refusing)}({r.named(walked)})")
-    return r.name(walk, f"{r.named(type(walked(deque())))}({r.expression(walk.sequence)}, {gone})")
-
-
-def _refusing(walked: Callable[[Any], Any]) -> Any:
-    """An iterator of a deque that has changed since."""
-    changed = deque((None,))
-    walk = walked(changed)
-    changed.append(None)
-    return walk
-
-
-class SequenceIterator(_Walk):
-    """iter(list), iter(tuple). At its end it forgets what it walked, as Python's does."""
-
-    def remaining(self) -> int:
-        return 0 if self.sequence is None else max(len(self.sequence.items) - self.index, 0)
-
-    def advance(self, tx: Any) -> Variable | None:
-        self.check_state(tx)
-        if self.sequence is None or self.index >= len(self.sequence.items):
-            self.sequence = None
-            return None
-        self.index += 1
-        return realize(self.sequence.items[self.index - 1])
-
-    def rebuild(self, r: Any) -> str:
-        if self.sequence is None:
-            return "iter(())"
-        if isinstance(self.sequence, DequeVariable):
-            return _walk_of_deque(r, self, iter, self.index)
-        name = r.name(self, f"iter({r.expression(self.sequence)})")
-        if self.index:
-            r.lines.append(f"{name}.__setstate__({self.index})")
-        return name
-
-    def python_type(self, tx: Tx) -> type:
-        if self.sequence is None:
-            return super().python_type(tx)
-        return type(iter(self.sequence.known()))
-
-
-class ReversedIterator(_Walk):
-    """reversed(list), reversed(tuple)."""
-
-    def remaining(self) -> int:
-        return 0 if self.sequence is None else min(self.index + 1, len(self.sequence.items))
-
-    def python_type(self, tx: Tx) -> type:
-        if self.sequence is None:
-            return super().python_type(tx)
-        return type(reversed(self.sequence.known()))
-
-    def advance(self, tx: Any) -> Variable | None:
-        if self.sequence is not None and self.index >= 0:
-            self.check_state(tx)
-        if self.sequence is None or not 0 <= self.index < len(self.sequence.items):
-            self.sequence = None
-            return None
-        self.index -= 1
-        return realize(self.sequence.items[self.index + 1])
-
-    def rebuild(self, r: Any) -> str:
-        if self.sequence is None or self.index < 0:
-            return "iter(())"
-        if isinstance(self.sequence, DequeVariable):
-            return _walk_of_deque(r, self, reversed, len(self.sequence.items) - 1 - self.index)
-        name = r.name(self, f"reversed({r.expression(self.sequence)})")
-        r.lines.append(f"{name}.__setstate__({self.index})")
-        return name
 
 
 KINDS["tuple"] = TupleVariable
