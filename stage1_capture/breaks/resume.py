@@ -227,13 +227,17 @@ def _break_code(
         run = emit(instruction.opname.replace("BACKWARD", "FORWARD"), units(stubs[0]), place)
     if row:
         run = _called(row, place) + (run if len(exits) == 2 else [])
-    if instruction.opname in ("LOAD_DEREF", "DELETE_DEREF") and instruction.argval in code.co_freevars:
+    if _reads_free_variable(instruction, code):
         consts = [unbound_free_variable, instruction.argval]
         run = _raised_if_unbound(slot_of[instruction.argval], none + 1, place) + run
     # An error in a call is looked up, in 3.13, one unit before the CALL: there must be one that belongs to the block.
     run = emit("NOP", location=place) + run
     tail = [one for stub in stubs for one in stub]
     return entered(code, entry, len(code.co_code), depth, (instruction, run), tail, resumes, consts)
+
+
+def _reads_free_variable(instruction: Instruction, code: types.CodeType) -> bool:
+    return instruction.opname in ("LOAD_DEREF", "DELETE_DEREF") and instruction.argval in code.co_freevars
 
 
 def _without_null(instruction: Instruction, place: Any) -> list[ConcreteInstr]:
