@@ -59,6 +59,7 @@
 #   make saved-bytes     what is saved for the backward here and by torch, on the four models
 #   make partition-times what each partitioner costs in time, forward and backward
 #   make eager-speed     what one eager call costs here and in torch (the extra `oracle`)
+#   make operator-speed  operators one at a time, compiled, beside torch.compile: which kernels are slow?
 #   make convolution     convolution, pooling and ResNet-50 beside torch (the extra `oracle`)
 #
 # These look for faults and print them:
@@ -84,7 +85,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Every command: none of them is the name of a file it makes.
 .PHONY: install tour test lint stubs labs wheel test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
-.PHONY: gpu-compiled gpu-speed gpu-losses gpu-distributed oracle names numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
+.PHONY: gpu-compiled gpu-speed gpu-losses gpu-distributed oracle names numpy programs models language-model pairs saved-bytes partition-times convolution operator-speed eager-speed
 .PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
 .PHONY: against-tree distributed libraries planted-faults minified-faults profiler-cost regions site-check explorer-check lab-walk zensical
 .PHONY: oracle-kernels fuzz-kernels growth memory-peak kept-memory open-sizes distributed-cost
@@ -239,6 +240,9 @@ minified-faults: $(VENV)/installed-test | build
 
 eager-speed: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.eager_calls $(KEEP)
+
+operator-speed: $(VENV)/installed-oracle | build
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.operator_speed $(if $(SPEED_TORCH),--torch-python $(SPEED_TORCH)) $(KEEP)
 
 convolution: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.convolution $(KEEP)

@@ -180,7 +180,8 @@ template <class T, class F> T to_integer(F x) {  // truncated; NaN and what does
     constexpr F low = sizeof(T) == 8 ? F(INT64_MIN) : F(INT32_MIN);
     F fits = x >= low && x < -low ? x : low;
     T whole = sizeof(T) == 8 ? T(int64_t(fits)) : T(int32_t(fits));
-    return fits > -1 && fits < 1 ? T(0) : whole;  // g++ 12 makes trunc of a cast there and back: -0.0 of -0.5
+    // Not the cast alone: g++ 12 makes trunc of a cast there and back, -0.0 of -0.5. Two comparisons are a branch.
+    return __builtin_fabs(fits) < 1 ? T(0) : whole;
 }""",
     **HALF_HELPERS,
     "bitcast": """\

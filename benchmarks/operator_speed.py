@@ -1,0 +1,187 @@
+"""`make operator-speed`: operators one at a time, compiled, beside torch.compile: which have slow kernels? One thread.
+
+Input: ROWS, expressions in torch's names; torch where it is installed. cpu_speed.py measures a few programs with care,
+this many with less: it is there to find what nobody thought of. Each framework is one process; for each row they take
+turns, and a ratio is the median over the rounds. Results are compared elsewhere (`make oracle-kernels`).
+    python -m benchmarks.operator_speed [--quick] [--rows conv sort] [--torch-python PYTHON]
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+ROUNDS, RUN = 5, 0.04  # seconds of calls in a round
+GIVEN = """
+x = torch.randn(1024, 1024); y = torch.randn(1024, 1024); p = torch.rand(1024, 1024)
+m = x > 0; k = (x * 100).long(); small = torch.randn(128, 64); b = torch.randn(64, 64, 64)
+image = torch.randn(8, 32, 56, 56); text = torch.randn(16, 128, 256)
+places = torch.randint(0, 1024, (4096,)); wide = places[:1024, None].expand(1024, 1024)
+source = torch.randn(4096, 1024); edges = torch.linspace(-2, 2, 20)
+filters = torch.randn(32, 32, 3, 3); single = torch.randn(32, 1, 3, 3); mixing = torch.randn(64, 32, 1, 1)
+taps = torch.randn(256, 256, 3); spread = torch.randn(32, 16, 2, 2); grid = torch.rand(8, 56, 56, 2) * 2 - 1
+"""
+ROWS = {
+    "powers": "x ** 2; x ** 3; x ** 0.5; p ** -0.5; p ** 0.3; k ** 2; x.square(); x.sqrt(); x.rsqrt()",
+    "functions": "x.exp(); p.log(); p.log1p(); x.sin(); x.tanh(); x.erf(); x.sigmoid(); x.atan2(y); F.softplus(x);"
+    "F.gelu(x); F.gelu(x, approximate='tanh'); F.silu(x); F.elu(x); F.mish(x); F.hardswish(x); F.leaky_relu(x)",
+    "division": "x // 0.3; x % 0.3; torch.fmod(x, 0.3); k // 7; k % 7; x.floor(); x.round(); x.trunc()",
+    "selection": "torch.where(m, x, y); x.masked_fill(m, 0.0); x.clamp(-1, 1); torch.maximum(x, y); x.tril();"
+    "m & (y > 0); x.lerp(y, 0.3); x.nan_to_num()",
+    "casts": "x.half() * 2; x.bfloat16().float(); x.long(); m.float(); k * 3 + 1",
+    "reductions": "x.sum(); x.sum(-1); x.sum(0); x.mean(); x.prod(-1); x.var(-1); x.std(0); x.norm(); x.norm(dim=1);"
+    "x.logsumexp(-1); x.amax(-1); x.max(0)[0]; x.max(-1)[0]; x.argmax(-1); x.argmax(0); m.any(-1); m.all(); m.sum();"
+    "((x - y) ** 2).sum(-1).sqrt().mean()",
+    "scans": "x.cumsum(-1); x.cumsum(0); x.cumprod(-1); x.cummax(-1)[0]; x.logcumsumexp(-1); m.cumsum(-1)",
+    "order": "x.sort(-1)[0]; x.argsort(-1); x.topk(8, -1)[0]; x.median(-1)[0]; x.kthvalue(5, -1)[0]; places.unique();"
+    "torch.searchsorted(edges, x); torch.bucketize(x, edges); torch.isin(places, places[:20])",
+    "indices": "x[places]; x[:, places]; x.gather(0, wide); x.scatter(0, wide, y); x.scatter_add(0, wide, y);"
+    "x.index_add(0, places, source); x[m]; m.nonzero(); F.one_hot(places, 1024);"
+    "torch.bincount(places, minlength=1024); F.embedding(places, x)",
+    "moves": "torch.cat([x, y], 1); torch.stack([x, y], -1); x.roll(3, 1); x.flip(1); x.t().contiguous();"
+    "image.permute(0, 2, 3, 1).contiguous(); F.pad(image, (1, 1, 1, 1)); F.pad(image, (2, 2, 2, 2), mode='reflect');"
+    "small.repeat(16, 16); F.unfold(image, 3, padding=1); F.pixel_shuffle(image, 2); small[:, None] * small[None]",
+    "images": "F.conv2d(image, filters, padding=1); F.conv2d(image, filters, padding=1).relu();"
+    "F.conv2d(image, mixing); F.conv2d(image, single, padding=1, groups=32);"
+    "F.conv2d(image, filters, stride=2, padding=1);"
+    "F.conv_transpose2d(image, spread, stride=2); F.max_pool2d(image, 2); F.avg_pool2d(image, 3, 1, 1);"
+    "F.adaptive_avg_pool2d(image, 1); F.interpolate(image, scale_factor=2); "
+    "F.interpolate(image, scale_factor=2, mode='bilinear'); F.grid_sample(image[:, :4], grid, align_corners=False);"
+    "F.group_norm(image, 8); F.batch_norm(image, None, None, training=True)",
+    "products": "x @ y; x @ y[0]; b @ b; torch.addmm(x[0], x, y); torch.einsum('bij,bkj->bik', b, b);"
+    "torch.cdist(small, small); F.linear(text, small.new_ones(512, 256)); F.conv1d(text.mT, taps, padding=1)",
+    "losses": "F.cross_entropy(x, places[:1024]); F.binary_cross_entropy(p, p); F.mse_loss(x, y);"
+    "F.smooth_l1_loss(x, y); F.binary_cross_entropy_with_logits(x, p);"
+    "F.kl_div(x.log_softmax(-1), p, reduction='batchmean');"
+    "F.cosine_similarity(x, y); F.normalize(x, dim=-1)",
+}
+
+
+def expressions() -> list[tuple[str, str]]:
+    """(kind, expression) of each row."""
+    return [(kind, one.strip()) for kind, text in ROWS.items() for one in text.split(";") if one.strip()]
+
+
+# ---- a process of one framework --------------------------------------------------------------------------------------
+
+
+def _names(library: str) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    if library == "cutaway":
+        with importlib.import_module("cutaway.torch_api").as_torch():
+            exec("import torch; import torch.nn.functional as F", names)
+    else:
+        exec("import torch; import torch.nn.functional as F; torch.set_num_threads(1)", names)
+    names["torch"].manual_seed(0)
+    exec(GIVEN, names)
+    return names
+
+
+def least(call: Callable[[], Any]) -> float:
+    """The least time of a call in a round, in µs."""
+    best, end = float("inf"), time.perf_counter() + RUN
+    while time.perf_counter() < end or best == float("inf"):
+        start = time.perf_counter()
+        call()
+        best = min(best, time.perf_counter() - start)
+    return best * 1e6
+
+
+def serve(library: str) -> None:
+    """For each expression that it reads: compile it, call it once; for an empty line: a round of the last one."""
+    names = _names(library)
+    call: Callable[[], Any] = dict
+    for line in sys.stdin:
+        if line.strip():
+            try:
+                call = names["torch"].compile(eval(f"lambda: {line}", names))
+                start = time.perf_counter()
+                call()
+                print(json.dumps({"cold": time.perf_counter() - start}), flush=True)
+            except Exception as error:  # told in the table
+                print(json.dumps({"error": f"{type(error).__name__}: {error}"[:100]}), flush=True)
+        else:
+            print(json.dumps({"us": least(call)}), flush=True)
+
+
+# ---- both, in turns --------------------------------------------------------------------------------------------------
+
+
+class Process:
+    def __init__(self, python: str, library: str) -> None:
+        self.process = subprocess.Popen(
+            [python, "-m", "benchmarks.operator_speed", "--serve", library],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        )  # fmt: skip
+
+    def ask(self, line: str) -> dict[str, Any]:
+        assert self.process.stdin and self.process.stdout
+        print(line, file=self.process.stdin, flush=True)
+        answer = self.process.stdout.readline()
+        return json.loads(answer) if answer else {"error": "the process died"}
+
+
+def measured(expression: str, both: list[Process], rounds: int) -> tuple[list[float], list[float]] | str:
+    """(µs of each framework, seconds of each first call), or what went wrong."""
+    first = [one.ask(expression) for one in both]
+    for said in first:
+        if "error" in said:
+            return str(said["error"])
+    times = [[one.ask("")["us"] for one in both] for _ in range(rounds)]
+    return [statistics.median(t) for t in zip(*times, strict=True)], [said["cold"] for said in first]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
+    parser.add_argument("--rows", nargs="*", default=[], help="words of the expressions")
+    parser.add_argument("--quick", action="store_true", help="one row of each kind; to see that it works")
+    parser.add_argument("--torch-python", default=sys.executable, help="the Python that has the torch to ask")
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    if options.serve:
+        serve(options.serve)
+        return
+    from stage_contracts.tests.report_heading import heading
+
+    wanted = [e for e in expressions() if not options.rows or any(word in e[1] for word in options.rows)]
+    if options.quick:
+        wanted = list({kind: (kind, one) for kind, one in wanted}.values())
+    print(
+        heading(
+            "Operators one at a time, compiled, beside torch.compile",
+            "make operator-speed",
+            0,
+            more="one thread",
+        )
+    )
+    both = [Process(sys.executable, "cutaway"), Process(options.torch_python, "torch")]
+    lines, failed = [], []
+    for kind, expression in wanted:
+        found = measured(expression, both, 1 if options.quick else ROUNDS)
+        if isinstance(found, str):
+            failed.append(f"{expression}: {found}")
+            continue
+        (ours, theirs), (cold, their_cold) = found
+        figures = f"{ours:>10.1f}{theirs:>10.1f}{ours / theirs:>8.2f}{cold:>8.2f}{their_cold:>8.2f}"
+        lines.append((ours / theirs, f"{kind:<11}{figures}  {expression}"))
+    lines.sort(reverse=True)
+    print(f"{'':<11}{'ours us':>10}{'torch us':>10}{'ratio':>8}{'first s':>8}{'torch s':>8}")
+    print("\n".join(line for _, line in lines))
+    slower = sum(ratio > 1.05 for ratio, _ in lines)
+    print(
+        f"\n{len(lines)} rows; geometric mean {statistics.geometric_mean(r for r, _ in lines):.2f}; {slower} over 1.05"
+    )
+    print("\n".join(failed))
+
+
+if __name__ == "__main__":
+    main()
