@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from stage3_lowering.lowering.cpp_own_math import FUSED, OWN, own_text
+from stage3_lowering.lowering.cpp_own_math import FUSED, LANES, OWN, own_text
 
 UNARY = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
@@ -92,6 +92,7 @@ def math_text(code: str, types: Collection[str] = ("float", "double")) -> str:
     used = [(name, of) for name in (*UNARY, *BINARY) if name in called for of in ("float", "double")]
     text = own_text([(name, of) for name, of in used if of in types])
     text += "".join(_function(name, of, of in types) for name, of in used)
+    text += "".join(LANES[name] for name in LANES if name in called)
     return VECTOR_MATH + text if text else ""
 
 

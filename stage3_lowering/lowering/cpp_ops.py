@@ -39,7 +39,7 @@ _FLOAT: dict[str, str] = {name: f"cutaway::{name}({{0}})" for name in UNARY} | {
     "div": "{0} / {1}",
     "floor_divide": "cutaway::floor_divide<{T}>({0}, {1})",
     "remainder": "cutaway::remainder<{T}>({0}, {1})",
-    "fmod": "__builtin_fmod{f}({0}, {1})",
+    "fmod": "cutaway::fmod({0}, {1})",
     "pow": "cutaway::pow({0}, {1})",
     "atan2": "cutaway::atan2({0}, {1})",
     "copysign": "__builtin_copysign{f}({0}, {1})",
@@ -125,19 +125,18 @@ template <class T> T sigmoid(T x) {  // e^-|x| never overflows; of NaN it is NaN
 }""",
     "floor_divide": """\
 template <class T> T floor_divide(T a, T b) {  // as Python's //, from the exact remainder
-    if (b == 0) return a / b;
-    T rest = T(__builtin_fmod(a, b)), quotient = (a - rest) / b;
-    if (rest != 0 && (b < 0) != (rest < 0)) quotient -= 1;
-    if (quotient == 0) return T(__builtin_copysign(T(0), a / b));
+    T rest = fmod(a, b), quotient = (a - rest) / b;
+    quotient -= T((rest != 0) & ((b < 0) != (rest < 0)));
     T whole = T(__builtin_floor(quotient));
-    return quotient - whole > T(0.5) ? whole + 1 : whole;
+    whole += T(quotient - whole > T(0.5));
+    whole = quotient == 0 ? T(__builtin_copysign(T(0), a / b)) : whole;
+    return b == 0 ? a / b : whole;
 }""",
     "remainder": """\
 template <class T> T remainder(T a, T b) {  // the sign of b, as Python's %
-    T rest = T(__builtin_fmod(a, b));
-    if (b == 0) return rest;
-    if (rest == 0) return T(__builtin_copysign(T(0), b));
-    return (b < 0) != (rest < 0) ? rest + b : rest;
+    T rest = fmod(a, b), other = (b < 0) != (rest < 0) ? rest + b : rest;
+    other = rest == 0 ? T(__builtin_copysign(T(0), b)) : other;
+    return b == 0 ? rest : other;
 }""",
     "wrap_add": "template <class T> T wrap_add(T a, T b) { return T(uint64_t(a) + uint64_t(b)); }",
     "wrap_sub": "template <class T> T wrap_sub(T a, T b) { return T(uint64_t(a) - uint64_t(b)); }",

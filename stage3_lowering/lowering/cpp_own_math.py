@@ -96,6 +96,49 @@ inline float erf(float x) {
 }
 """
 
+FMOD = """\
+#if !defined(__clang__)
+// The rest of x / y, exact: in float64 the quotient is at most one too large or too small while it is below 2**29, and
+// its product with y has no error. One of these lanes with another quotient sends all of them to the C library.
+template <class Lanes> Lanes lanes_of_fmod(Lanes x, Lanes y) {
+    constexpr int count = sizeof(Lanes) / sizeof(float);
+    float a[count], b[count], rest[count];
+    __builtin_memcpy(a, &x, sizeof x);
+    __builtin_memcpy(b, &y, sizeof y);
+    int32_t far = 0;
+    for (int k = 0; k < count; ++k) {
+        const double size = __builtin_fabsf(a[k]), by = __builtin_fabsf(b[k]), turns = size / by;
+        const bool near = turns < 0x1p29;
+        double left = size - double(int32_t(near ? turns : 0.0)) * by;
+        left = left < 0 ? left + by : left;
+        left = left < by ? left : left - by;
+        rest[k] = __builtin_copysignf(float(left), a[k]);
+        far |= int32_t(!near) | int32_t(!(by <= 0x1.fffffep127));
+    }
+    if (far)
+        for (int k = 0; k < count; ++k) rest[k] = __builtin_fmodf(a[k], b[k]);
+    __builtin_memcpy(&x, rest, sizeof x);
+    return x;
+}
+#if defined(__AVX512F__)
+CUTAWAY_FLOAT(fmod, fmodf, vv, float16, lanes_of_fmod)
+CUTAWAY_VERSION(float8, fmod, vv, "_ZGVdN8vv_cutaway_fmodf", float16, lanes_of_fmod)
+CUTAWAY_VERSION(float16, fmod, vv, "_ZGVeN16vv_cutaway_fmodf", float16, lanes_of_fmod)
+#elif defined(__AVX2__)
+CUTAWAY_FLOAT(fmod, fmodf, vv, float8, lanes_of_fmod)
+CUTAWAY_VERSION(float8, fmod, vv, "_ZGVdN8vv_cutaway_fmodf", float8, lanes_of_fmod)
+#elif defined(__SSE2__)
+CUTAWAY_FLOAT(fmod, fmodf, vv, float4, lanes_of_fmod)
+#endif
+#endif
+#if !defined(__SSE2__) || defined(__clang__)
+inline float fmod(float x, float y) { return __builtin_fmodf(x, y); }
+#endif
+inline double fmod(double x, double y) { return __builtin_fmod(x, y); }
+"""
+# Functions of which the compiler is given versions for lanes, as of libmvec's (cpp_math.py).
+LANES = {"fmod": FMOD}
+
 OWN = {("exp", "float"): EXP, ("tanh", "float"): TANH, ("erf", "float"): ERF}
 NEEDS_ONE_LESS_EXP = {TANH, ERF}
 

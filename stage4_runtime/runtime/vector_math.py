@@ -34,8 +34,9 @@ def vector_math_flags(text: str, compiler: str = "g++") -> tuple[str, ...]:
     found = tuple(f"-DCUTAWAY_MVEC_{name}" for name in wanted if has_vector_version(name))
     if len(found) < len(wanted):
         _say_once(tuple(name for name in wanted if not has_vector_version(name)))
-    wide = (WIDEST_LOOPS,) if found or any(f"cutaway::{name}" in text for name in WIDE) else ()
-    return (*found, *wide, *(NO_BRANCHES if found else ()))
+    own = "lanes_of_" in text  # functions of ours, with versions as libmvec's have
+    wide = (WIDEST_LOOPS,) if found or own or any(f"cutaway::{name}" in text for name in WIDE) else ()
+    return (*found, *wide, *(NO_BRANCHES if found or own else ()))
 
 
 @cache
