@@ -1,15 +1,16 @@
 """Convolutions whose groups are too narrow for a product, as depthwise ones are: each place of the kernel in turn.
 
-Input: convolution.py's windows, and a kernel. The input is laid out once with its padding around it, so that the loop
-over the results has no masks, and, of a stride, by the remainder of each place, so that what neighbouring windows see
-at a place of the kernel lies side by side. What follows the convolution is computed in the same loop.
+Input: convolution.py's windows, and a kernel. The input is copied once with its padding around it, so that the loop
+over the results has no masks. What follows the convolution is computed in the same loop.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 from itertools import product
 from typing import Any
 
@@ -19,9 +20,9 @@ from stage3_lowering.lowering.convolution_windows import Windows, laid_out
 from stage3_lowering.lowering.state import State
 from stage3_lowering.lowering.values import Body, Index, Lazy, loop_sizes, strided
 from stage_contracts.graph import Node
-from stage_contracts.index_expr import FloorDiv, Mod, symbol
+from stage_contracts.index_expr import FloorDiv, symbol
 from stage_contracts.loop_ir import Value
-from stage_contracts.tensor_meta import TensorMeta
+from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
 MOST = 64  # places of a window, each an addition that is written out
 SUMS = 16  # places whose sums one loop adds up: as many as there are registers for
@@ -30,22 +31,24 @@ SUMS = 16  # places whose sums one loop adds up: as many as there are registers 
 def direct(state: State, node: Node, windows: Windows, w: Lazy, outs: int) -> Lazy:
     """The convolution of the windows with a kernel (outs, C / groups, *places)."""
     given, inner = windows.source.meta, w.meta.shape[1]
-    taps = [*product(range(inner), *map(range, windows.kernel))]
-    source = _laid_out(state, node, windows)
+    rows = [*product(range(inner), *map(range, windows.kernel[:-1]))]
+    source = _padded(state, node, windows)
 
     def fetch(body: Body, index: Index) -> Value:
-        body.origins = node.origins
+        """The places of a row one after the other, then the rows: sums that do not wait for one another."""
         image, out, *window = index
         first = _group(out, outs // windows.groups) * inner if windows.groups > 1 else sympy.Integer(0)
-        total = None
-        for channel, *places in taps:
+
+        def term(channel: int, *places: int) -> Value:
             x = source.fetch(body, (image, first + channel, *_place(windows, places, window)))
             y = w.fetch(body, (out, *map(sympy.Integer, (channel, *places))))
             body.origins = node.origins
-            added = body.emit("mul", (x, y), given.dtype, node.name)
-            total = added if total is None else body.emit("add", (total, added), given.dtype, node.name)
-        assert total is not None
-        return total
+            return body.emit("mul", (x, y), given.dtype, node.name)
+
+        def add(a: Value, b: Value) -> Value:
+            return body.emit("add", (a, b), given.dtype, node.name)
+
+        return reduce(add, [reduce(add, (term(*row, k) for k in range(windows.kernel[-1]))) for row in rows])
 
     shape = (given.shape[0], outs, *windows.sizes)
     made = Lazy(TensorMeta(shape, given.dtype, device=given.device), fetch)
@@ -55,7 +58,7 @@ def direct(state: State, node: Node, windows: Windows, w: Lazy, outs: int) -> La
 def direct_weight_gradient(state: State, node: Node, windows: Windows, g: Lazy, meta: TensorMeta) -> Lazy:
     """For each place of the kernel, the sum of the gradients times what it saw. Places side by side share a loop."""
     inner, reduced = meta.shape[1], (windows.source.meta.shape[0], *windows.sizes)
-    source = _laid_out(state, node, windows)
+    source = _padded(state, node, windows)
     together = next(d for d in range(2, meta.ndim + 1) if math.prod(meta.shape[d:]) <= SUMS)
     body = Body(state.fresh, loop_sizes(meta.shape[:together], reduced))
     out, channel, *places = _variables("i", meta.shape[:together])
@@ -81,30 +84,23 @@ def _group(out: Any, outer: int) -> Any:
     return out if outer == 1 else FloorDiv(out, sympy.Integer(outer))
 
 
-def _laid_out(state: State, node: Node, windows: Windows) -> Lazy:
-    """The input with its padding: (N, C, *remainders, *multiples) of the places, by the stride along each dimension."""
-    whole = all(p == 0 for p in windows.padding) and all(s == 1 for s in windows.stride)
-    if whole and windows.source.ref is not None:
-        ones = (1,) * len(windows.stride)
-        shape, steps = windows.source.meta.shape, windows.source.ref.strides
-        meta = windows.source.meta.with_(shape=(*shape[:2], *ones, *shape[2:]))
-        return strided(
-            windows.source.ref.name, meta, (*steps[:2], *ones, *steps[2:]), windows.source.ref.offset
-        )
-    reach = zip(windows.sizes, windows.kernel, windows.dilation, windows.stride, strict=True)
-    spread = replace(
-        windows,
-        kernel=windows.stride,
-        sizes=tuple(size + (k - 1) * d // s for size, k, d, s in reach),
-        dilation=(1,) * len(windows.stride),
+def _padded(state: State, node: Node, windows: Windows) -> Lazy:
+    """The input with zeros around it, as far as the windows reach."""
+    source, ones = windows.source, (1,) * len(windows.kernel)
+    reach = zip(windows.sizes, windows.stride, windows.kernel, windows.dilation, strict=True)
+    sizes = tuple((size - 1) * s + (k - 1) * d + 1 for size, s, k, d in reach)
+    inside = not any(windows.padding) and all(map(operator.le, sizes, source.meta.shape[2:]))
+    if inside and source.ref is not None and source.ref.strides is not None and source.ref.strides[-1] == 1:
+        return source
+    made = laid_out(
+        state, node, replace(windows, kernel=ones, sizes=sizes, stride=ones, dilation=ones), False
     )
-    return laid_out(state, node, spread, False)
+    assert made.ref is not None
+    meta = TensorMeta((*source.meta.shape[:2], *sizes), source.meta.dtype, device=source.meta.device)
+    return strided(made.ref.name, meta, contiguous_strides(meta.shape))
 
 
-def _place(windows: Windows, places: Sequence[Any], window: Sequence[Any]) -> tuple[Any, ...]:
+def _place(windows: Windows, places: Sequence[Any], window: Sequence[Any]) -> Index:
     """Where it is there what a window sees at a place of the kernel."""
-    apart = [sympy.sympify(k) * d for k, d in zip(places, windows.dilation, strict=True)]
-    by = [*map(sympy.Integer, windows.stride)]
-    remainders = (Mod(a, s) for a, s in zip(apart, by, strict=True))
-    multiples = (w + FloorDiv(a, s) for a, s, w in zip(apart, by, window, strict=True))
-    return *remainders, *multiples
+    each = zip(window, windows.stride, places, windows.dilation, strict=True)
+    return tuple(w * s + sympy.sympify(k) * d for w, s, k, d in each)
