@@ -18,7 +18,7 @@ from stage3_lowering.lowering.convolution_calls import by_library
 from stage3_lowering.lowering.convolution_direct import MOST as MOST_PLACES
 from stage3_lowering.lowering.convolution_direct import direct, direct_weight_gradient
 from stage3_lowering.lowering.convolution_phases import MOST, interleaved, phases, seen_of
-from stage3_lowering.lowering.convolution_windows import Windows, laid_out
+from stage3_lowering.lowering.convolution_windows import Windows, laid_out, padded
 from stage3_lowering.lowering.state import State
 from stage3_lowering.lowering.values import Body, Index, Lazy, strided, view
 from stage_contracts import dtype as dt
@@ -26,11 +26,13 @@ from stage_contracts.device import CPU
 from stage_contracts.events import record
 from stage_contracts.graph import Node
 from stage_contracts.index_expr import FloorDiv, Mod
-from stage_contracts.loop_ir import BufferRef, ExternCall
+from stage_contracts.loop_ir import BufferRef, ExternCall, Value
 from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
 # Windows per image below which the images of a batch share one product: BLAS is poor at narrow matrices.
 NARROW = 256
+# A tile of windows: bytes of its columns at most, and how many at least. BLAS lays out the kernel for each: its bytes.
+TILE, NARROWEST, WEIGHTS = 3 << 18, 192, 1 << 18
 LARGEST = 1 << 26  # bytes of columns; of more the eager kernel lays out some images at a time
 FEWEST = 8  # rows of a group's product: for fewer BLAS costs more than a loop over all places
 
@@ -96,6 +98,8 @@ def _convolved(state: State, node: Node, windows: Windows, w: Lazy, outs: int) -
     n, groups, depth, count = windows.source.meta.shape[0], windows.groups, windows.depth, windows.count
     meta = _as(windows.source.meta, (n, outs, *windows.sizes))
     together = n > 1 and count < NARROW
+    if not together and (tiles := _tiles(windows, outs)) > 1:
+        return _in_tiles(state, node, windows, w, outs, tiles)
     matrix = _matrix(state, node, w, (groups, outs // groups, depth))
     columns = _columns(state, node, windows, together)
     if together:  # (groups, outs, N, count)
@@ -105,6 +109,40 @@ def _convolved(state: State, node: Node, windows: Windows, w: Lazy, outs: int) -
         made = _product(state, node, matrix, columns, (n, groups, outs // groups, count), meta)
         steps = contiguous_strides(meta.shape)
     return strided(made, meta, steps)
+
+
+def _in_tiles(state: State, node: Node, windows: Windows, w: Lazy, outs: int, tiles: int) -> Lazy:
+    """The same, the first dimension of the windows in tiles whose columns the cache holds: a product for each."""
+    n, groups, depth, sizes = windows.source.meta.shape[0], windows.groups, windows.depth, windows.sizes
+    long, rest, count = sizes[0] // tiles, sizes[1:], windows.count // tiles
+    matrix = _matrix(state, node, w, (groups, outs // groups, depth))
+    inside = replace(windows, source=padded(state, node, windows), padding=(0,) * len(sizes))
+    laid = laid_out(state, node, inside, False, tiles)
+    assert laid.ref is not None
+    shape = (n, tiles, groups, depth, count)
+    columns = BufferRef(laid.ref.name, shape, contiguous_strides(shape), 0)
+    tiled = _as(windows.source.meta, (n, tiles, outs, long, *rest))
+    name = _product(state, node, matrix, columns, (n, tiles, groups, outs // groups, count), tiled)
+    made = strided(name, tiled, contiguous_strides(tiled.shape))
+
+    def fetch(body: Body, index: Index) -> Value:
+        image, out, first, *others = index
+        return made.fetch(body, (image, _divided(first, long)[0], out, _divided(first, long)[1], *others))
+
+    whole = Lazy(_as(windows.source.meta, (n, outs, *sizes)), fetch)
+    return state.realize(node, whole, "convolution_tiles")
+
+
+def _tiles(windows: Windows, outs: int) -> int:
+    """Into how many parts the first dimension is cut: 1 where nothing is gained."""
+    itemsize = windows.source.meta.dtype.itemsize
+    nbytes = windows.depth * windows.count * itemsize
+    heavy = outs // windows.groups * windows.depth * itemsize > WEIGHTS
+    if heavy or windows.is_input or nbytes <= TILE:
+        return 1
+    cuts = [t for t in range(1, windows.sizes[0] + 1) if windows.sizes[0] % t == 0]
+    wide = [t for t in cuts if windows.count // t >= NARROWEST]
+    return next((t for t in wide if nbytes // t <= TILE), 1)
 
 
 def convolution_weight_gradient(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:

@@ -7,22 +7,20 @@ over the results has no masks. What follows the convolution is computed in the s
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import reduce
 from itertools import product
 from typing import Any
 
 import sympy
 
-from stage3_lowering.lowering.convolution_windows import Windows, laid_out
+from stage3_lowering.lowering.convolution_windows import Windows, padded
 from stage3_lowering.lowering.state import State
-from stage3_lowering.lowering.values import Body, Index, Lazy, loop_sizes, strided
+from stage3_lowering.lowering.values import Body, Index, Lazy, loop_sizes
 from stage_contracts.graph import Node
 from stage_contracts.index_expr import FloorDiv, symbol
 from stage_contracts.loop_ir import Value
-from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
+from stage_contracts.tensor_meta import TensorMeta
 
 MOST = 64  # places of a window, each an addition that is written out
 SUMS = 16  # places whose sums one loop adds up: as many as there are registers for
@@ -32,7 +30,7 @@ def direct(state: State, node: Node, windows: Windows, w: Lazy, outs: int) -> La
     """The convolution of the windows with a kernel (outs, C / groups, *places)."""
     given, inner = windows.source.meta, w.meta.shape[1]
     rows = [*product(range(inner), *map(range, windows.kernel[:-1]))]
-    source = _padded(state, node, windows)
+    source = padded(state, node, windows)
 
     def fetch(body: Body, index: Index) -> Value:
         """The places of a row one after the other, then the rows: sums that do not wait for one another."""
@@ -58,7 +56,7 @@ def direct(state: State, node: Node, windows: Windows, w: Lazy, outs: int) -> La
 def direct_weight_gradient(state: State, node: Node, windows: Windows, g: Lazy, meta: TensorMeta) -> Lazy:
     """For each place of the kernel, the sum of the gradients times what it saw. Places side by side share a loop."""
     inner, reduced = meta.shape[1], (windows.source.meta.shape[0], *windows.sizes)
-    source = _padded(state, node, windows)
+    source = padded(state, node, windows)
     together = next(d for d in range(2, meta.ndim + 1) if math.prod(meta.shape[d:]) <= SUMS)
     body = Body(state.fresh, loop_sizes(meta.shape[:together], reduced))
     out, channel, *places = _variables("i", meta.shape[:together])
@@ -82,22 +80,6 @@ def _variables(name: str, sizes: Sequence[int]) -> list[Any]:
 
 def _group(out: Any, outer: int) -> Any:
     return out if outer == 1 else FloorDiv(out, sympy.Integer(outer))
-
-
-def _padded(state: State, node: Node, windows: Windows) -> Lazy:
-    """The input with zeros around it, as far as the windows reach."""
-    source, ones = windows.source, (1,) * len(windows.kernel)
-    reach = zip(windows.sizes, windows.stride, windows.kernel, windows.dilation, strict=True)
-    sizes = tuple((size - 1) * s + (k - 1) * d + 1 for size, s, k, d in reach)
-    inside = not any(windows.padding) and all(map(operator.le, sizes, source.meta.shape[2:]))
-    if inside and source.ref is not None and source.ref.strides is not None and source.ref.strides[-1] == 1:
-        return source
-    made = laid_out(
-        state, node, replace(windows, kernel=ones, sizes=sizes, stride=ones, dilation=ones), False
-    )
-    assert made.ref is not None
-    meta = TensorMeta((*source.meta.shape[:2], *sizes), source.meta.dtype, device=source.meta.device)
-    return strided(made.ref.name, meta, contiguous_strides(meta.shape))
 
 
 def _place(windows: Windows, places: Sequence[Any], window: Sequence[Any]) -> Index:

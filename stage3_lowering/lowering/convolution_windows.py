@@ -6,19 +6,20 @@ Input: sizes and numbers from convolution.py, which lays windows out as columns;
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sympy
 
 from stage3_lowering.lowering.masked import compare, may_pad, under
 from stage3_lowering.lowering.state import State
-from stage3_lowering.lowering.values import Body, Lazy, loop_sizes
+from stage3_lowering.lowering.values import Body, Lazy, loop_sizes, strided
 from stage_contracts.graph import Node
 from stage_contracts.index_expr import symbol
 from stage_contracts.loop_ir import Value
-from stage_contracts.tensor_meta import TensorMeta
+from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
 
 @dataclass(frozen=True)
@@ -48,17 +49,42 @@ class Windows:
         return plain and all(k == 1 for k in self.kernel) and self.sizes == self.source.meta.shape[2:]
 
 
-def laid_out(state: State, node: Node, windows: Windows, together: bool) -> Lazy:
-    """A buffer of what each window sees: (N, C, *kernel, *sizes), or (C, *kernel, N, *sizes)."""
+def laid_out(state: State, node: Node, windows: Windows, together: bool, tiles: int = 1) -> Lazy:
+    """A buffer of what each window sees: (N, C, *kernel, *sizes), or (C, *kernel, N, *sizes).
+
+    Or (N, tiles, C, *kernel, *sizes of a tile), where `tiles` divide the first of the sizes.
+    """
     n, channels = windows.source.meta.shape[:2]
-    outer = (channels, *windows.kernel)
-    ranges = (*outer, n, *windows.sizes) if together else (n, *outer, *windows.sizes)
+    places, (first, *others) = (channels, *windows.kernel), windows.sizes
+    long = first // tiles
+    ranges = (*places, n, *windows.sizes) if together else (n, tiles, *places, long, *others)
     body = Body(state.fresh, loop_sizes(ranges))
     index = [symbol(f"i{k}") if size != 1 else sympy.Integer(0) for k, size in enumerate(ranges)]
-    *of, image = index[: len(outer) + 1] if together else (*index[1 : len(outer) + 1], index[0])
-    element = seen(body, node, windows, (image, of[0]), of[1:], index[len(outer) + 1 :])
+    depth = len(places)
+    if together:
+        (channel, *place), image, window = index[:depth], index[depth], index[depth + 1 :]
+    else:
+        (image, tile), (channel, *place), (at, *rest) = index[:2], index[2 : 2 + depth], index[2 + depth :]
+        window = [tile * long + at, *rest]
+    element = seen(body, node, windows, (image, channel), place, window)
     meta = TensorMeta(ranges, windows.source.meta.dtype, device=windows.source.meta.device)
     return state.nest(node, meta, body, ranges, (), tuple(index), element)
+
+
+def padded(state: State, node: Node, windows: Windows) -> Lazy:
+    """The input with zeros around it, as far as the windows reach."""
+    source, ones = windows.source, (1,) * len(windows.kernel)
+    reach = zip(windows.sizes, windows.stride, windows.kernel, windows.dilation, strict=True)
+    sizes = tuple((size - 1) * s + (k - 1) * d + 1 for size, s, k, d in reach)
+    inside = not any(windows.padding) and all(map(operator.le, sizes, source.meta.shape[2:]))
+    if inside and source.ref is not None and source.ref.strides is not None and source.ref.strides[-1] == 1:
+        return source
+    made = laid_out(
+        state, node, replace(windows, kernel=ones, sizes=sizes, stride=ones, dilation=ones), False
+    )
+    assert made.ref is not None
+    meta = TensorMeta((*source.meta.shape[:2], *sizes), source.meta.dtype, device=source.meta.device)
+    return strided(made.ref.name, meta, contiguous_strides(meta.shape))
 
 
 def seen(

@@ -219,6 +219,30 @@ def test_what_follows_joins_the_product(seam, monkeypatch):
     assert [len(step.steps) for step in program.steps if isinstance(step, RowBlocks)] == [2]
 
 
+@pytest.mark.parametrize("case", [TABLE[0], TABLE[5], TABLE[6], TABLE[8], (2, 3, 8, 1, (6, 7), (2, 2), (1, 1), (0, 0), (1, 1))],
+                         ids=str)  # fmt: skip
+def test_columns_are_made_tile_by_tile(seam, monkeypatch, case):
+    """A tile's columns are made right before its product, each thread in memory of its own."""
+    from stage3_lowering.lowering import matrices_in_blocks
+    from stage3_lowering.tests.graphs import CPP
+    from stage_contracts.program import Launch, Product, RowBlocks
+
+    for name, limit in {"TILE": 256, "NARROWEST": 1, "NARROW": 1}.items():
+        monkeypatch.setattr(convolution, name, limit)
+    for name in ("SMALLEST", "SMALLEST_WORK", "FEWEST"):
+        monkeypatch.setattr(matrices_in_blocks, name, 1)
+    n, channels, outs, groups, sizes, kernel, *how = case
+    made = tuple(convolved_size(*a) for a in zip(sizes, kernel, *how, strict=True))
+    x = RNG.standard_normal((n, groups * channels, *sizes))
+    w = RNG.standard_normal((groups * outs, channels, *kernel))
+    function = lambda c, x, w: c.maximum(c.convolution(x, w, *how, False, (0,) * len(sizes), groups), 0.0)  # noqa: E731
+    holds(seam, function, (x, w), np.maximum(forward(x, w, made, *how, groups), 0))
+    program = seam("schedule")(seam("fuse")(seam("lower")(trace(function, x, w))), CPP)
+    (blocks,) = (step for step in program.steps if isinstance(step, RowBlocks))
+    assert [type(step) for step in blocks.steps] == [Launch, Product]
+    assert blocks.local == (blocks.steps[1].b.name,)
+
+
 # ---- on a GPU: a call of the library ------------------------------------------------------------------------------
 
 CUDA = Device("cuda", 0)
