@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from itertools import product
 from typing import Any
@@ -16,13 +17,16 @@ import sympy
 
 from stage3_lowering.lowering.convolution_windows import Windows, padded
 from stage3_lowering.lowering.state import State
-from stage3_lowering.lowering.values import Body, Index, Lazy, loop_sizes
+from stage3_lowering.lowering.values import Body, Index, Lazy, loop_sizes, view
 from stage_contracts.graph import Node
 from stage_contracts.index_expr import FloorDiv, symbol
 from stage_contracts.loop_ir import Value
 from stage_contracts.tensor_meta import TensorMeta
 
 MOST = 64  # places of a window, each an addition that is written out
+# From so many places on, rows of results are whole vectors of so many bytes, some elements of no use: what is left of a
+# row would be computed one by one, and take as long as all the rest.
+MANY, VECTOR = 9, 32
 SUMS = 16  # places whose sums one loop adds up: as many as there are registers for
 
 
@@ -30,6 +34,9 @@ def direct(state: State, node: Node, windows: Windows, w: Lazy, outs: int) -> La
     """The convolution of the windows with a kernel (outs, C / groups, *places)."""
     given, inner = windows.source.meta, w.meta.shape[1]
     rows = [*product(range(inner), *map(range, windows.kernel[:-1]))]
+    size = windows.sizes[-1]
+    if inner * math.prod(windows.kernel) >= MANY:
+        windows = replace(windows, sizes=(*windows.sizes[:-1], _whole_vectors(size, given.dtype.itemsize)))
     source = padded(state, node, windows)
 
     def fetch(body: Body, index: Index) -> Value:
@@ -50,7 +57,19 @@ def direct(state: State, node: Node, windows: Windows, w: Lazy, outs: int) -> La
 
     shape = (given.shape[0], outs, *windows.sizes)
     made = Lazy(TensorMeta(shape, given.dtype, device=given.device), fetch)
-    return state.realize(node, made, "direct_convolution")
+    made = state.realize(node, made, "direct_convolution")
+    return (
+        made
+        if size == shape[-1]
+        else view(
+            "slice", made, made.meta.with_(shape=(*shape[:-1], size)), {"dim": -1, "start": 0, "step": 1}
+        )
+    )
+
+
+def _whole_vectors(size: int, itemsize: int) -> int:
+    lanes = VECTOR // itemsize
+    return (size + lanes - 1) // lanes * lanes
 
 
 def direct_weight_gradient(state: State, node: Node, windows: Windows, g: Lazy, meta: TensorMeta) -> Lazy:
