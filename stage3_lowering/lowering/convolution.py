@@ -51,10 +51,9 @@ def convolution(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     meta, stride, padding, dilation = state.meta(node), args["stride"], args["padding"], args["dilation"]
     if meta.device != CPU:
         return by_library(state, node, args)
-    reason = _why_external((x.meta, w.meta, meta))
-    depth = x.meta.shape[1] // groups * math.prod(w.meta.shape[2:])
     narrow = _is_narrow(meta.shape[1], groups)
-    if reason is None and narrow and depth > MOST_PLACES:
+    reason = _why_external((x.meta, w.meta, meta), narrow)
+    if reason is None and narrow and x.meta.shape[1] // groups * math.prod(w.meta.shape[2:]) > MOST_PLACES:
         reason = "narrow_groups"
     if reason is None and turned and math.prod(stride) > MOST:
         reason = "many_phases"
@@ -149,12 +148,13 @@ def convolution_weight_gradient(state: State, node: Node, args: dict[str, Any]) 
     x, g, groups, meta = args["input"], args["grad"], args["groups"], state.meta(node)
     if meta.device != CPU:
         return by_library(state, node, args)
-    reason = _why_external((x.meta, g.meta, meta))
+    narrow = _is_narrow(meta.shape[0], groups)
+    reason = _why_external((x.meta, g.meta, meta), narrow)
     if reason is not None:
         return _external(node, reason)
     how = (args["stride"], args["padding"], args["dilation"])
     windows = Windows(x, tuple(args["kernel_size"]), g.meta.shape[2:], *how, groups)
-    if _is_narrow(meta.shape[0], groups):
+    if narrow:
         return direct_weight_gradient(state, node, windows, g, meta)
     if _is_large(windows):
         return _external(node, "large")
@@ -171,17 +171,18 @@ def convolution_weight_gradient(state: State, node: Node, args: dict[str, Any]) 
     return strided(made, meta, contiguous_strides(meta.shape))
 
 
-def _why_external(metas: Sequence[TensorMeta]) -> str | None:
-    if not all(isinstance(size, int) for meta in metas for size in (*meta.shape, *meta.strides)):
+def _why_external(metas: Sequence[TensorMeta], narrow: bool) -> str | None:
+    fixed = int(narrow)  # how many images there are matters to the columns alone
+    if not all(isinstance(size, int) for meta in metas for size in (*meta.shape[fixed:], *meta.strides)):
         return "open_size"
     if any(meta.dtype not in (dt.float32, dt.float64) for meta in metas):
         return "half"
     return "empty" if any(0 in meta.shape for meta in metas) else None
 
 
-def _is_narrow(outs: int, groups: int) -> bool:
+def _is_narrow(outs: Any, groups: int) -> bool:
     """Whether its places are added up one by one: a product for each group is too small for BLAS."""
-    return groups > 1 and outs // groups < FEWEST
+    return groups > 1 and isinstance(outs, int) and outs // groups < FEWEST
 
 
 def _external(node: Node, reason: str) -> Lazy | None:
