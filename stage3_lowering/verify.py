@@ -25,6 +25,7 @@ ROUNDS = (
     "attention_backward",
     "columns_with_rows",
     "split_reductions",
+    "matrices_in_blocks",
     "row_blocks",
     "late_division",
     "register_products",

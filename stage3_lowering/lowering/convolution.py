@@ -9,64 +9,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import sympy
 
 from stage3_lowering.lowering.convolution_calls import by_library
+from stage3_lowering.lowering.convolution_direct import MOST as MOST_PLACES
+from stage3_lowering.lowering.convolution_direct import direct, direct_weight_gradient
 from stage3_lowering.lowering.convolution_phases import MOST, interleaved, phases, seen_of
-from stage3_lowering.lowering.masked import compare, may_pad, under
+from stage3_lowering.lowering.convolution_windows import Windows, laid_out, padded
 from stage3_lowering.lowering.state import State
-from stage3_lowering.lowering.values import Body, Index, Lazy, loop_sizes, strided, view
+from stage3_lowering.lowering.values import Body, Index, Lazy, strided, view
 from stage_contracts import dtype as dt
 from stage_contracts.device import CPU
 from stage_contracts.events import record
 from stage_contracts.graph import Node
-from stage_contracts.index_expr import FloorDiv, Mod, symbol
-from stage_contracts.loop_ir import BufferRef, ExternCall
+from stage_contracts.index_expr import FloorDiv, Mod
+from stage_contracts.loop_ir import BufferRef, ExternCall, Value
 from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
 # Windows per image below which the images of a batch share one product: BLAS is poor at narrow matrices.
 NARROW = 256
+# A tile of windows: bytes of its columns at most, and how many at least. BLAS lays out the kernel for each: its bytes.
+TILE, NARROWEST, WEIGHTS = 3 << 18, 192, 1 << 18
 LARGEST = 1 << 26  # bytes of columns; of more the eager kernel lays out some images at a time
-FEWEST = 8  # rows of a group's product: for fewer BLAS costs more than the eager kernel's whole loop
+FEWEST = 8  # rows of a group's product: for fewer BLAS costs more than a loop over all places
 
 EXTERNAL = {
     "open_size": "a size is open: how many columns there are is decided at each call",
     "half": "the eager kernel multiplies in float32 and rounds once",
     "empty": "a size is zero: there is no window",
-    "narrow_groups": f"a group has fewer than {FEWEST} channels: a product per group is too small for BLAS",
+    "narrow_groups": f"a group has fewer than {FEWEST} channels, and windows of more than {MOST_PLACES} places",
     "large": f"the columns would take more than {LARGEST >> 20} MiB",
     "many_phases": f"the adjoint of a convolution with such strides takes more than {MOST} products",
 }
-
-
-@dataclass(frozen=True)
-class Windows:
-    """Where the windows lie in an input (N, C, *space): there are `sizes` of them, each of the kernel's size."""
-
-    source: Lazy
-    kernel: tuple[int, ...]
-    sizes: tuple[int, ...]
-    stride: tuple[int, ...]
-    padding: tuple[int, ...]
-    dilation: tuple[int, ...]
-    groups: int
-
-    @property
-    def depth(self) -> int:
-        return self.source.meta.shape[1] // self.groups * math.prod(self.kernel)
-
-    @property
-    def count(self) -> int:
-        return math.prod(self.sizes)
-
-    @property
-    def is_input(self) -> bool:
-        """Whether the columns are the input itself."""
-        plain = all(s == 1 and p == 0 for s, p in zip(self.stride, self.padding, strict=True))
-        return plain and all(k == 1 for k in self.kernel) and self.sizes == self.source.meta.shape[2:]
 
 
 def convolution(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
@@ -74,16 +51,21 @@ def convolution(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     meta, stride, padding, dilation = state.meta(node), args["stride"], args["padding"], args["dilation"]
     if meta.device != CPU:
         return by_library(state, node, args)
-    divided = 1 if turned else groups
-    reason = _why_external((x.meta, w.meta, meta), w.meta.shape[int(turned)], groups, divided)
+    narrow = _is_narrow(meta.shape[1], groups)
+    reason = _why_external((x.meta, w.meta, meta), narrow)
+    if reason is None and narrow and x.meta.shape[1] // groups * math.prod(w.meta.shape[2:]) > MOST_PLACES:
+        reason = "narrow_groups"
     if reason is None and turned and math.prod(stride) > MOST:
         reason = "many_phases"
     if reason is not None:
         return _external(node, reason)
+    if narrow and w.ref is None:  # each of its elements is read in a loop
+        copied = state.copy(w, _as(w.meta, w.meta.shape), node.origins)
+        args["weight"] = w = strided(copied.name, _as(w.meta, w.meta.shape), contiguous_strides(w.meta.shape))
     if turned:
         return _transposed(state, node, args)
     windows = Windows(x, w.meta.shape[2:], meta.shape[2:], stride, padding, dilation, groups)
-    if _is_large(windows):
+    if not narrow and _is_large(windows):
         return _external(node, "large")
     return _convolved(state, node, windows, w, meta.shape[1])
 
@@ -98,7 +80,7 @@ def _transposed(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
         Windows(x, tuple(count for _, _, count in of.seen), of.sizes, ones, of.padding, of.dilation, groups)
         for of in found
     ]
-    if any(_is_large(windows) for windows in seen):
+    if not _is_narrow(meta.shape[1], groups) and any(_is_large(windows) for windows in seen):
         return _external(node, "large")
     made = [
         None if of.is_zero
@@ -110,9 +92,13 @@ def _transposed(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
 
 def _convolved(state: State, node: Node, windows: Windows, w: Lazy, outs: int) -> Lazy:
     """The convolution of the windows with a kernel."""
+    if _is_narrow(outs, windows.groups):
+        return direct(state, node, windows, w, outs)
     n, groups, depth, count = windows.source.meta.shape[0], windows.groups, windows.depth, windows.count
     meta = _as(windows.source.meta, (n, outs, *windows.sizes))
     together = n > 1 and count < NARROW
+    if not together and (tiles := _tiles(windows, outs)) > 1:
+        return _in_tiles(state, node, windows, w, outs, tiles)
     matrix = _matrix(state, node, w, (groups, outs // groups, depth))
     columns = _columns(state, node, windows, together)
     if together:  # (groups, outs, N, count)
@@ -124,15 +110,52 @@ def _convolved(state: State, node: Node, windows: Windows, w: Lazy, outs: int) -
     return strided(made, meta, steps)
 
 
+def _in_tiles(state: State, node: Node, windows: Windows, w: Lazy, outs: int, tiles: int) -> Lazy:
+    """The same, the first dimension of the windows in tiles whose columns the cache holds: a product for each."""
+    n, groups, depth, sizes = windows.source.meta.shape[0], windows.groups, windows.depth, windows.sizes
+    long, rest, count = sizes[0] // tiles, sizes[1:], windows.count // tiles
+    matrix = _matrix(state, node, w, (groups, outs // groups, depth))
+    inside = replace(windows, source=padded(state, node, windows), padding=(0,) * len(sizes))
+    laid = laid_out(state, node, inside, False, tiles)
+    assert laid.ref is not None
+    shape = (n, tiles, groups, depth, count)
+    columns = BufferRef(laid.ref.name, shape, contiguous_strides(shape), 0)
+    tiled = _as(windows.source.meta, (n, tiles, outs, long, *rest))
+    name = _product(state, node, matrix, columns, (n, tiles, groups, outs // groups, count), tiled)
+    made = strided(name, tiled, contiguous_strides(tiled.shape))
+
+    def fetch(body: Body, index: Index) -> Value:
+        image, out, first, *others = index
+        return made.fetch(body, (image, _divided(first, long)[0], out, _divided(first, long)[1], *others))
+
+    whole = Lazy(_as(windows.source.meta, (n, outs, *sizes)), fetch)
+    return state.realize(node, whole, "convolution_tiles")
+
+
+def _tiles(windows: Windows, outs: int) -> int:
+    """Into how many parts the first dimension is cut: 1 where nothing is gained."""
+    itemsize = windows.source.meta.dtype.itemsize
+    nbytes = windows.depth * windows.count * itemsize
+    heavy = outs // windows.groups * windows.depth * itemsize > WEIGHTS
+    if heavy or windows.is_input or nbytes <= TILE:
+        return 1
+    cuts = [t for t in range(1, windows.sizes[0] + 1) if windows.sizes[0] % t == 0]
+    wide = [t for t in cuts if windows.count // t >= NARROWEST]
+    return next((t for t in wide if nbytes // t <= TILE), 1)
+
+
 def convolution_weight_gradient(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     x, g, groups, meta = args["input"], args["grad"], args["groups"], state.meta(node)
     if meta.device != CPU:
         return by_library(state, node, args)
-    reason = _why_external((x.meta, g.meta, meta), meta.shape[0], groups, groups)
+    narrow = _is_narrow(meta.shape[0], groups)
+    reason = _why_external((x.meta, g.meta, meta), narrow)
     if reason is not None:
         return _external(node, reason)
     how = (args["stride"], args["padding"], args["dilation"])
     windows = Windows(x, tuple(args["kernel_size"]), g.meta.shape[2:], *how, groups)
+    if narrow:
+        return direct_weight_gradient(state, node, windows, g, meta)
     if _is_large(windows):
         return _external(node, "large")
     n, outs, depth, count = x.meta.shape[0], g.meta.shape[1], windows.depth, windows.count
@@ -148,14 +171,18 @@ def convolution_weight_gradient(state: State, node: Node, args: dict[str, Any]) 
     return strided(made, meta, contiguous_strides(meta.shape))
 
 
-def _why_external(metas: Sequence[TensorMeta], outs: int, groups: int, divided: int) -> str | None:
-    if not all(isinstance(size, int) for meta in metas for size in (*meta.shape, *meta.strides)):
+def _why_external(metas: Sequence[TensorMeta], narrow: bool) -> str | None:
+    fixed = int(narrow)  # how many images there are matters to the columns alone
+    if not all(isinstance(size, int) for meta in metas for size in (*meta.shape[fixed:], *meta.strides)):
         return "open_size"
     if any(meta.dtype not in (dt.float32, dt.float64) for meta in metas):
         return "half"
-    if any(0 in meta.shape for meta in metas):
-        return "empty"
-    return "narrow_groups" if groups > 1 and outs // divided < FEWEST else None
+    return "empty" if any(0 in meta.shape for meta in metas) else None
+
+
+def _is_narrow(outs: Any, groups: int) -> bool:
+    """Whether its places are added up one by one: a product for each group is too small for BLAS."""
+    return groups > 1 and isinstance(outs, int) and outs // groups < FEWEST
 
 
 def _external(node: Node, reason: str) -> Lazy | None:
@@ -213,33 +240,7 @@ def _columns(state: State, node: Node, windows: Windows, together: bool) -> Buff
     shape = (groups, depth, n * count) if together else (n, groups, depth, count)
     if windows.is_input and (n == 1 or not together):
         return _matrix(state, node, x, shape)
-    spatial = len(windows.kernel)
-    outer = (x.meta.shape[1], *windows.kernel)
-    ranges = (*outer, n, *windows.sizes) if together else (n, *outer, *windows.sizes)
-    body = Body(state.fresh, loop_sizes(ranges))
-    index = [symbol(f"i{k}") if size != 1 else sympy.Integer(0) for k, size in enumerate(ranges)]
-    image = index[1 + spatial] if together else index[0]
-    channel = index[0] if together else index[1]
-    k0 = 1 if together else 2
-    places, out = index[k0 : k0 + spatial], index[-spatial:]
-    body.origins = node.origins
-    at, inside = [], []
-    for d in range(spatial):
-        place = out[d] * windows.stride[d] + places[d] * windows.dilation[d] - windows.padding[d]
-        size = x.meta.shape[2 + d]
-        last = (windows.sizes[d] - 1) * windows.stride[d] + (windows.kernel[d] - 1) * windows.dilation[d]
-        if may_pad(windows.padding[d]):
-            inside.append(compare(body, "ge", place, sympy.Integer(0), size))
-        if last - windows.padding[d] >= size:
-            inside.append(compare(body, "lt", place, sympy.Integer(size), size))
-        at.append(place)
-    with under(body, inside) as mask:
-        element = x.fetch(body, (image, channel, *at))
-    body.origins = node.origins
-    if mask is not None:
-        zero = body.emit("constant", (0.0,), x.meta.dtype)
-        element = body.emit("where", (mask, element, zero), x.meta.dtype, node.name)
-    stored = state.nest(node, _as(x.meta, ranges), body, ranges, (), tuple(index), element)
+    stored = laid_out(state, node, windows, together)
     assert stored.ref is not None
     return BufferRef(stored.ref.name, shape, contiguous_strides(shape), 0)
 

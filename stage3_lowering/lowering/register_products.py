@@ -43,7 +43,8 @@ def register_products(program: Program, target: Target) -> Program:
 def _small(step: RowBlocks, buffers: Mapping[str, Buffer]) -> bool:
     products = [inner for inner in step.steps if isinstance(inner, Product)]
     many = hinted(step.count) >= FEWEST_ROWS and not step.in_order
-    return many and all(_fits(product, buffers) for product in products)
+    made = {product.b.name for product in products} & {*step.local}  # in each block: no panels serve several
+    return many and not made and all(_fits(product, buffers) for product in products)
 
 
 def _fits(product: Product, buffers: Mapping[str, Buffer]) -> bool:

@@ -46,7 +46,7 @@ def row_blocks(program: Program, target: Target) -> Program:
     """The program, each group of steps that may run by rows as one step."""
     if target.name != "cpp" or program.device != CPU:
         return program
-    done, taken = 0, _taken(program)
+    done, taken = 0, names_taken(program)
     while (found := _next_group(program, done, taken)) is not None:
         done, group = found
         program = _with_group(program, group)
@@ -189,7 +189,7 @@ def _work(program: Program, group: Group) -> int:
     return sum(hinted(2 * math.prod((*p.batch, p.m, p.n, p.k))) for p in products if p)
 
 
-def _taken(program: Program) -> set[str]:
+def names_taken(program: Program) -> set[str]:
     """Names that the indices of blocks must not have."""
     values = {i.name for k in program.kernels.values() for n in k.nests for i in n.body}
     return {*program.buffers, *program.kernels, *(size.name for size in program.sizes), *values}
@@ -298,8 +298,8 @@ def _has_weights(program: Program, group: Group) -> bool:
 
 def _block_product(product: Contraction, space: RowSpace, local: Iterable[str]) -> Product:
     """The product of one block's rows."""
-    a = _rows_view(product.a, space, product.k, local)
-    c = _rows_view(product.c, space, product.n, local)
+    a = rows_view(product.a, space, product.k, local)
+    c = rows_view(product.c, space, product.n, local)
     batch = space.at(product.b.batch)
     b, at = product.b, product.b.offset + batch
     strides = (1, b.row) if b.transposed else (b.row, 1)
@@ -324,7 +324,7 @@ def _along_rows(matrix: Matrix, space: RowSpace, shape: tuple[Any, Any], local: 
     return BufferRef(matrix.buffer, shape, strides, at)
 
 
-def _rows_view(matrix: Matrix, space: RowSpace, columns: Any, local: Iterable[str]) -> BufferRef:
+def rows_view(matrix: Matrix, space: RowSpace, columns: Any, local: Iterable[str]) -> BufferRef:
     """The block's rows of a matrix."""
     down, along = (1, matrix.row) if matrix.transposed else (matrix.row, 1)
     at = matrix.offset

@@ -106,6 +106,37 @@ def blocked_kernel(
     return Blocked(replace(kernel, nests=tuple(nests)), rows)
 
 
+def kernel_at_point(kernel: Kernel, space: RowSpace, name: str, size: int) -> Kernel | None:
+    """The kernel at one point of the batch, where it makes `size` elements of `name`; None where points share some."""
+    outer = tuple(n for n in space.batch if n != 1)
+    if _needs_more(kernel) or any(nest.reduction_ranges for nest in kernel.nests):
+        return None
+    each = replace(space, count=1).steps(size)
+    nests = []
+    for nest in kernel.nests:
+        inside = quotient(plain(math.prod(nest.ranges)), plain(math.prod(outer)))
+        fine = None if inside is None else common(nest.ranges, (*outer, inside))
+        if fine is None or fine[: len(outer)] != outer:
+            return None
+        nests.append(_moved_to(_at_point(rewrite(nest, fine, ()), space), name, space.at(each)))
+    points = {symbol(index) for index in space.indices}
+    stored = [i.args[1] for nest in nests for i in nest.body if i.op == "store"]
+    if any(points & sympy.sympify(place).free_symbols for place in stored):
+        return None
+    return replace(kernel, nests=tuple(nests))
+
+
+def _moved_to(nest: LoopNest, name: str, start: Any) -> LoopNest:
+    """The nest, its accesses to `name` counted from `start`."""
+    body = tuple(
+        replace(i, args=(name, sympy.expand(i.args[1] - start), *i.args[2:]))
+        if i.op in ("load", "store") and i.args[0] == name
+        else i
+        for i in nest.body
+    )
+    return replace(nest, body=body)
+
+
 def in_local(kernel: Kernel, local: Mapping[str, Any], space: RowSpace) -> Kernel:
     """A kernel over a block, where `local` buffers (with the width of their rows) hold the block's rows alone."""
     nests = kernel.nests
@@ -137,18 +168,29 @@ def _loops(ranges: tuple[Any, ...], space: RowSpace) -> tuple[Any, ...] | None:
 
 def _over_block(nest: LoopNest, space: RowSpace) -> LoopNest:
     """The nest, its loops over the batch and rows replaced by the block's place and a loop over its rows."""
+    nest = _at_point(nest, space)
+    moved = {symbol("i0"): space.first_row + symbol("i0")}
+    return replace(_with(nest, moved), ranges=(space.rows_symbol, *nest.ranges[1:]))
+
+
+def _at_point(nest: LoopNest, space: RowSpace) -> LoopNest:
+    """The nest, its loops over the batch replaced by the block's point."""
     indices = [symbol(name) for name, size in space.named_batch if size != 1]
     depth = len(indices)
     moved = {symbol(f"i{k}"): index for k, index in enumerate(indices)}
-    moved[symbol(f"i{depth}")] = space.first_row + symbol("i0")
-    inside = nest.ranges[depth + 1 :]
-    moved |= {symbol(f"i{depth + 1 + k}"): symbol(f"i{1 + k}") for k in range(len(inside))}
+    inside = nest.ranges[depth:]
+    moved |= {symbol(f"i{depth + k}"): symbol(f"i{k}") for k in range(len(inside))}
+    return replace(_with(nest, moved), ranges=inside)
+
+
+def _with(nest: LoopNest, moved: Mapping[Any, Any]) -> LoopNest:
+    """The nest, with other expressions for its variables."""
 
     def at(arg: Any) -> Any:
         return sympy.expand(arg.xreplace(moved)) if isinstance(arg, sympy.Basic) else arg
 
     body = tuple(instr.with_args(tuple(map(at, instr.args))) for instr in nest.body)
-    return replace(nest, ranges=(space.rows_symbol, *inside), body=body)
+    return replace(nest, body=body)
 
 
 def _by_rows(nests: list[LoopNest], name: str, width: Any | None, space: RowSpace) -> bool:

@@ -25,6 +25,7 @@ from stage3_lowering.lowering.index_set_splitting import choose
 from stage3_lowering.lowering.late_division import late_division
 from stage3_lowering.lowering.long_chains import tile_of
 from stage3_lowering.lowering.matmul_templates import matmul_templates
+from stage3_lowering.lowering.matrices_in_blocks import matrices_in_blocks
 from stage3_lowering.lowering.prefetch import with_prefetch
 from stage3_lowering.lowering.product_bias import product_bias
 from stage3_lowering.lowering.reductions_early import reductions_early
@@ -247,6 +248,7 @@ SCHEDULE = PassTable(
         Pass("reductions_early", reductions_early, "on a GPU they run while the cache has what they read"),
         Pass("reductions_together", reductions_together, "short ones that no step waits for are one launch"),
         Pass("written_back", written_back, "on a GPU one table copies the new values of inputs that wait"),
+        Pass("matrices_in_blocks", matrices_in_blocks, "a product's matrix is made right before it is read"),
         Pass("row_blocks", row_blocks, "a product and what follows it by rows run block by block"),
         Pass("late_division", late_division, "a block's rows are divided by their sums after a product"),
         Pass("register_products", register_products, "a block's products with small matrices need no BLAS"),
@@ -280,6 +282,7 @@ SCHEDULE = PassTable(
             "a kernel of several launches is none that may write an input",
         ),
         ("written_back", "kernel_schedules", "it makes kernels"),
+        ("matrices_in_blocks", "row_blocks", "each point's matrix serves all rows: they are one block"),
         ("row_blocks", "kernel_schedules", "what runs in a block has the block's loops"),
         ("row_blocks", "late_division", "which product reads the rows is known then"),
         ("late_division", "register_products", "the sums have as many rows as a block"),

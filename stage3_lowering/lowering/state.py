@@ -7,6 +7,7 @@ you can find a line of a generated kernel again in the printed graph.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -126,7 +127,19 @@ class State:
         value: Value,
     ) -> Lazy:
         """End `body` by storing `value` at `index` of a new buffer, and give that buffer."""
-        return self._store(node.origins, dense(meta), body, ranges, reduction_ranges, index, value)
+        return self.nest_of(node, meta, body, ranges, reduction_ranges, [(index, value)])
+
+    def nest_of(
+        self,
+        node: Node,
+        meta: TensorMeta,
+        body: Body,
+        ranges: tuple,
+        reduction_ranges: tuple,
+        stored: Sequence[tuple[Index, Value]],
+    ) -> Lazy:
+        """The same of several values, each at an index of its own."""
+        return self._store(node.origins, dense(meta), body, ranges, reduction_ranges, stored)
 
     def _store(
         self,
@@ -135,13 +148,12 @@ class State:
         body: Body,
         ranges: tuple,
         reduction_ranges: tuple,
-        index: Index,
-        value: Value,
+        stored: Sequence[tuple[Index, Value]],
     ) -> Lazy:
         name = self.new_buffer(meta)
-        if is_half(meta.dtype):
-            value = body.narrowed(value, meta.dtype)
-        body.store(name, dot(meta.strides, index), value)
+        for index, value in stored:
+            kept = body.narrowed(value, meta.dtype) if is_half(meta.dtype) else value
+            body.store(name, dot(meta.strides, index), kept)
         return self._ended(name, origins, meta, body, ranges, reduction_ranges)
 
     def added(self, node: Node, start: Lazy, body: Body, ranges: tuple, index: Index, value: Value) -> Lazy:
@@ -175,7 +187,7 @@ class State:
         body = Body(self.fresh, loop_sizes(ranges))
         element = value.fetch(body, index)
         record("realize", node.name, rule=why)
-        return self._store(node.origins, meta, body, ranges, (), index, element)
+        return self._store(node.origins, meta, body, ranges, (), [(index, element)])
 
     def copy(self, value: Lazy, meta: TensorMeta, origins: tuple[Origin, ...]) -> BufferRef:
         """A buffer laid out as `meta` that holds `value`."""
@@ -190,7 +202,7 @@ class State:
         ranges, index = storage_order(meta)
         body = Body(self.fresh, loop_sizes(ranges))
         element = value.fetch(body, broadcast(value, meta.shape, index))
-        made = self._store(origins, meta, body, ranges, (), index, element)
+        made = self._store(origins, meta, body, ranges, (), [(index, element)])
         assert made.ref is not None
         return BufferRef(made.ref.name)
 

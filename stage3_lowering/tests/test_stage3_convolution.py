@@ -91,6 +91,14 @@ TABLE = [
     (1, 1, 8, 1, (1,), (3,), (1,), (1,), (1,)),  # one window
     (2, 3, 8, 1, (7, 7), (3, 2), (2, 2), (0, 0), (2, 3)),  # windows that leave a rest of the input unseen
     (1, 3, 8, 1, (20, 20), (7, 7), (2, 2), (3, 3), (1, 1)),
+    # narrow groups: no product
+    (2, 1, 1, 5, (9, 19), (3, 3), (1, 1), (1, 1), (1, 1)),
+    (2, 1, 1, 5, (9, 19), (3, 3), (2, 2), (1, 1), (1, 1)),
+    (1, 1, 2, 3, (18, 7), (5, 2), (1, 3), (4, 0), (2, 1)),
+    (2, 4, 3, 2, (6, 17), (3, 3), (1, 1), (0, 0), (1, 2)),
+    (2, 1, 1, 4, (33,), (4,), (1,), (3,), (1,)),
+    (1, 2, 2, 2, (4, 5, 6), (2, 1, 3), (1, 2, 1), (1, 0, 2), (1, 1, 1)),
+    (1, 1, 1, 3, (9, 9), (7, 7), (1, 1), (3, 3), (1, 1)),
 ]
 
 
@@ -101,7 +109,7 @@ def drawn(seed):
     kernel, stride, padding, dilation = pick(1, 2, 3), pick(1, 1, 2, 3), pick(0, 1, 2), pick(1, 1, 2)
     reach = [e * (k - 1) + 1 - 2 * p for e, k, p in zip(dilation, kernel, padding, strict=True)]
     sizes = tuple(max(rng.randrange(1, 12), least) for least in reach)
-    return (rng.choice([1, 2, 3]), rng.choice([1, 3]), rng.choice([8, 11]), rng.choice([1, 2]), sizes,
+    return (rng.choice([1, 2, 3]), rng.choice([1, 3]), rng.choice([8, 11, 1]), rng.choice([1, 2]), sizes,
             kernel, stride, padding, dilation)  # fmt: skip
 
 
@@ -128,19 +136,40 @@ def test_forward_and_gradients_are_the_sums_over_windows(seam, number, case):
     x = RNG.standard_normal((n, groups * channels, *sizes)).astype(dtype)
     w = RNG.standard_normal((groups * outs, channels, *kernel)).astype(dtype)
     g = RNG.standard_normal((n, groups * outs, *made)).astype(dtype)
-    none = (0,) * len(sizes)
+    none, products = (0,) * len(sizes), [] if groups > 1 and outs < convolution.FEWEST else ["matmul"]
     x8, w8, g8 = (a.astype(np.float64) for a in (x, w, g))
     want = forward(x8, w8, made, *how, groups)
-    holds(seam, lambda c, x, w: c.convolution(x, w, *how, False, none, groups), (x, w), want)
+    holds(seam, lambda c, x, w: c.convolution(x, w, *how, False, none, groups), (x, w), want, products)
     want = of_weight(x8, g8, kernel, *how, groups)
-    holds(seam, lambda c, x, g: c.convolution_weight_gradient(x, g, kernel, *how, groups), (x, g), want)
+    holds(
+        seam,
+        lambda c, x, g: c.convolution_weight_gradient(x, g, kernel, *how, groups),
+        (x, g),
+        want,
+        products,
+    )
     extra = tuple(max(0, s - 1) * (number % 2) for s in how[0])  # output_padding
     back = tuple(transposed_size(*a) for a in zip(made, kernel, *how, extra, strict=True))
     if min(back) > 0:
-        w = RNG.standard_normal((groups * outs, 8, *kernel)).astype(dtype)
+        w = RNG.standard_normal((groups * outs, 8 if products else channels, *kernel)).astype(dtype)
         want = transposed(g8, w.astype(np.float64), back, *how, groups)
         backward = lambda c, g, w: c.convolution(g, w, *how, True, extra, groups)  # noqa: E731
-        holds(seam, backward, (g, w), want, ["matmul"] if want.any() else [])
+        holds(seam, backward, (g, w), want, products if want.any() else [])
+
+
+def test_a_place_of_a_narrow_weight_gradient_is_read(seam):
+    """The sums of several places are made in one loop; what reads one of them gets that one."""
+    x, g = RNG.standard_normal((2, 3, 6, 6)), RNG.standard_normal((2, 3, 6, 6))
+    how = ((3, 3), (1, 1), (1, 1), (1, 1), 3)
+
+    def function(c, x, g):
+        made = c.convolution_weight_gradient(x, g, *how)
+        return c.mul(c.slice(c.slice(made, 2, 1, 2, 1), 3, 2, 3, 1), 2.0), made
+
+    want = of_weight(x, g, *how)
+    for way, (place, made) in run_every_way(seam, trace(function, x, g), (x, g)).items():
+        np.testing.assert_allclose(made, want, rtol=1e-12, atol=1e-12, err_msg=way)
+        np.testing.assert_allclose(place, 2 * want[:, :, 1:2, 2:3], rtol=1e-12, atol=1e-12, err_msg=way)
 
 
 def test_what_stays_a_call_says_why(seam, monkeypatch):
@@ -152,7 +181,7 @@ def test_what_stays_a_call_says_why(seam, monkeypatch):
     reasons = {
         "half": (plain, np.float16, (1, 2, 8), (8, 2, 3)),
         "empty": (plain, np.float32, (0, 2, 8), (8, 2, 3)),
-        "narrow_groups": (depthwise, np.float32, (1, 4, 8), (4, 1, 3)),
+        "narrow_groups": (depthwise, np.float32, (1, 4, 80), (4, 1, 65)),
         "large": (plain, np.float32, (1, 9, 80), (8, 9, 3)),
         "many_phases": (phases, np.float32, (1, 2, 8), (2, 8, 3)),
     }
@@ -188,6 +217,30 @@ def test_what_follows_joins_the_product(seam, monkeypatch):
         np.testing.assert_allclose(output, want, rtol=1e-5, atol=1e-5, err_msg=way)
     program = seam("schedule")(seam("fuse")(seam("lower")(graph)), CPP)
     assert [len(step.steps) for step in program.steps if isinstance(step, RowBlocks)] == [2]
+
+
+@pytest.mark.parametrize("case", [TABLE[0], TABLE[5], TABLE[6], TABLE[8], (2, 3, 8, 1, (6, 7), (2, 2), (1, 1), (0, 0), (1, 1))],
+                         ids=str)  # fmt: skip
+def test_columns_are_made_tile_by_tile(seam, monkeypatch, case):
+    """A tile's columns are made right before its product, each thread in memory of its own."""
+    from stage3_lowering.lowering import matrices_in_blocks
+    from stage3_lowering.tests.graphs import CPP
+    from stage_contracts.program import Launch, Product, RowBlocks
+
+    for name, limit in {"TILE": 256, "NARROWEST": 1, "NARROW": 1}.items():
+        monkeypatch.setattr(convolution, name, limit)
+    for name in ("SMALLEST", "SMALLEST_WORK", "FEWEST"):
+        monkeypatch.setattr(matrices_in_blocks, name, 1)
+    n, channels, outs, groups, sizes, kernel, *how = case
+    made = tuple(convolved_size(*a) for a in zip(sizes, kernel, *how, strict=True))
+    x = RNG.standard_normal((n, groups * channels, *sizes))
+    w = RNG.standard_normal((groups * outs, channels, *kernel))
+    function = lambda c, x, w: c.maximum(c.convolution(x, w, *how, False, (0,) * len(sizes), groups), 0.0)  # noqa: E731
+    holds(seam, function, (x, w), np.maximum(forward(x, w, made, *how, groups), 0))
+    program = seam("schedule")(seam("fuse")(seam("lower")(trace(function, x, w))), CPP)
+    (blocks,) = (step for step in program.steps if isinstance(step, RowBlocks))
+    assert [type(step) for step in blocks.steps] == [Launch, Product]
+    assert blocks.local == (blocks.steps[1].b.name,)
 
 
 # ---- on a GPU: a call of the library ------------------------------------------------------------------------------

@@ -101,6 +101,27 @@ def test_random_convolutions_give_what_eager_gives(seed):
     assert not run_one(seed)[1]
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+def test_narrow_groups_stay_inside_for_any_number_of_images(stride):
+    """The second number of images leaves it open; forward and both gradients are kernels, for the numbers after too."""
+    how, w = (
+        {"padding": 1, "groups": 4, "stride": stride},
+        np.random.default_rng(0).standard_normal((4, 2, 3, 3)),
+    )
+
+    def program(x: Any, w: Any, b: Any) -> Any:
+        y = F.conv2d(x, w, b, **how)
+        return y, F.relu(y) * 0.5
+
+    mark, compiled = events.EVENT_LOG.mark(), cutaway.compile(program, options=OPTIONS)
+    for images in (3, 5, 1, 2):
+        given = [np.random.default_rng(images).standard_normal((images, 8, 9, 7)), w, np.ones(4)]
+        for got, want in zip(results(compiled, given), results(program, given), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
+    assert not [e for e in events.EVENT_LOG.since(mark, "fallback") if e.name == "convolution"]
+    assert len(compiled.artifacts) == 2
+
+
 def test_results_share_no_memory():
     """What a product makes is returned under the convolution's shape; a second result of the same elements is a copy."""
     x, w = cutaway.randn(1, 3, 9, 9), cutaway.randn(8, 3, 3, 3)
