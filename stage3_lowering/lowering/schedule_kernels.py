@@ -155,8 +155,9 @@ def _parts(kernel: Kernel, outer: list[str], vector: str) -> int:
 def _splits(kernel: Kernel) -> bool:
     """Whether the kernel is one reduction of one loop, of a kind whose parts can be combined."""
     reductions = [i for n in kernel.nests for i in n.body if i.op == "reduction"]
-    positions = any(i.args[0] in ("argmax", "argmin") for i in reductions)
-    checks = any(i.op in ("indirect_index", "scan") for n in kernel.nests for i in n.body)
+    points = bool(kernel.nests[0].ranges)  # positions have parts in lanes only
+    positions = not points and any(i.args[0] in ("argmax", "argmin") for i in reductions)
+    checks = any(i.op in ("indirect_index", "scan") for n in kernel.nests for i in n.body[: n.split])
     rows = len(kernel.nests) == 1 and isinstance(kernel.nests[0].reduction_ranges[0], int)
     return rows and not positions and not checks and kernel.nests[0].reduction_ranges[0] >= 2 * SPLIT
 
@@ -209,10 +210,7 @@ def _reduction_vector(
     """The SIMD loop of a kernel that reduces: the last reduction loop, or an outer one with a row of accumulators."""
     accesses, last = access_steps(kernel), inner[-1]
     candidates = [v for v in outer if hinted(sizes[v]) >= 8]
-    positions = any(
-        i.op == "reduction" and i.args[0] in ("argmax", "argmin") for n in kernel.nests for i in n.body
-    )
-    if candidates and not positions and not kernel.row_buffers:
+    if candidates and not kernel.row_buffers:
         best = min(reversed(candidates), key=lambda v: innermost_cost(accesses, v))
         across, along = innermost_cost(accesses, best), innermost_cost(accesses, last)
         row = next(hinted(math.prod(n.reduction_ranges)) for n in kernel.nests if n.reduction_ranges)
