@@ -16,6 +16,7 @@ import sympy
 from stage3_lowering.lowering.sizes import Sizes
 from stage3_lowering.lowering.values import Body, Index, Lazy, broadcast, dot, is_half, loop_sizes, strided
 from stage_contracts.core_ops import CoreOp
+from stage_contracts.device import CPU
 from stage_contracts.events import record
 from stage_contracts.graph import Graph, Node, map_args, meta_of, metas_of
 from stage_contracts.graph_module import GraphModule
@@ -291,8 +292,8 @@ SHORTEST_ROW = 16  # elements of a loop that is worth more than the divisions it
 
 
 def before_reshape(value: Lazy, meta: TensorMeta) -> Lazy | None:
-    """What a copy of a reshaped value may read instead, point by point: of known sizes, its rows long enough."""
-    whole = value.flat_of
+    """What a copy of a reshaped value on a CPU may read instead, point by point: of known sizes, its rows long."""
+    whole = value.flat_of if meta.device == CPU else None
     if whole is None or value.meta.shape != meta.shape or not dense(meta).is_contiguous:
         return None
     sizes = whole.meta.shape
