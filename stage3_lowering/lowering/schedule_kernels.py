@@ -34,6 +34,7 @@ from stage3_lowering.lowering.row_blocks import row_blocks
 from stage3_lowering.lowering.row_values import row_values
 from stage3_lowering.lowering.rows_ahead import with_rows_ahead
 from stage3_lowering.lowering.rows_in_scratch import rows_in_scratch
+from stage3_lowering.lowering.sort_first import sort_first
 from stage3_lowering.lowering.sort_rows import sort_rows
 from stage3_lowering.lowering.split_reductions import split_reductions
 from stage3_lowering.lowering.streamed import results_alone, with_streamed
@@ -237,6 +238,7 @@ SCHEDULE = PassTable(
             "what is done to a product's elements joins it, if measured faster",
         ),
         Pass("product_bias", product_bias, "on a GPU a product adds the row that a kernel only added"),
+        Pass("sort_first", sort_first, "on a CPU top-k and k-th values do not sort the rest of a row"),
         Pass("sort_rows", sort_rows, "sorts and top-k of rows that registers hold are kernels on a GPU"),
         Pass("rows_in_scratch", rows_in_scratch, "rows that only their kernel reads stay in its scratch"),
         Pass("columns_with_rows", columns_with_rows, "sums over columns are made beside rows on a GPU"),
@@ -260,6 +262,7 @@ SCHEDULE = PassTable(
         ("attention", "product_bias", "a score's bias is the attention kernel's"),
         ("attention_backward", "rows_in_scratch", "the rows between its products are not kept"),
         ("attention", "rows_in_scratch", "the rows between its two products are not kept"),
+        ("sort_first", "kernel_schedules", "what reads a sort's first elements finds them elsewhere"),
         ("sort_rows", "kernel_schedules", "what reads a sort's first elements finds them elsewhere"),
         ("rows_in_scratch", "kernel_schedules", "a kernel with rows in scratch reduces along its last loop"),
         ("rows_in_scratch", "row_blocks", "a row in scratch is not passed on"),
