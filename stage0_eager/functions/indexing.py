@@ -28,7 +28,7 @@ def getitem(input, index):
     they come first. Unlike NumPy's, an int beside a tensor is applied before it, so it never separates tensors.
     Raises IndexError for what is out of range, or for a mask of another shape than what it covers.
     """
-    out, arrays = basic(input, index)
+    out, arrays = basic(input, index, flat_masks=True)
     if arrays:
         return read(out, arrays)
     return out if out is not input else c.reshape(input, input.shape)
@@ -109,10 +109,11 @@ def _without_leading_ones(value, rank):
 # ---- the index expression ------------------------------------------------------------------------------------
 
 
-def basic(input, index, masks=False):
+def basic(input, index, masks=False, flat_masks=False):
     """The view that the basic part of an index names, and the (dimension, tensor) pairs left to apply to it.
 
-    A mask becomes the integer arrays of its true places, one per dimension; a lone one stays a mask if `masks`.
+    A mask becomes the integer arrays of its true places, one per dimension; a lone one stays a mask if `masks`. With
+    `flat_masks`, the dimensions that a mask covers become one, perhaps of a copy: for what is only read.
     """
     items = _items(input, index)
     keep_mask = masks and builtin_sum(isinstance(i, Tensor) for i in items) == 1
@@ -124,6 +125,7 @@ def basic(input, index, masks=False):
         elif isinstance(item, slice):
             out, dim = _sliced(out, dim, item), dim + 1
         elif isinstance(item, Tensor) and item.dtype is dt.bool_:
+            out, item = _covered(out, dim, item, flat_masks)
             out, dim = _mask(out, dim, item, arrays, keep_mask)
         elif isinstance(item, Tensor):
             arrays.append((dim, item))
@@ -194,15 +196,23 @@ def _uses(item):
     return item.ndim if isinstance(item, Tensor) and item.dtype is dt.bool_ else 1
 
 
-def _mask(out, dim, mask, arrays, keep):
+def _covered(out, dim, mask, flat):
+    """The tensor and a mask that fits it, of at least one dimension; of one if `flat`."""
     if mask.ndim == 0:  # a scalar mask keeps everything or nothing, along a new dimension
-        out, mask = unsqueeze(out, dim), c.reshape(mask, (1,))
+        return unsqueeze(out, dim), c.reshape(mask, (1,))
     for i, size in enumerate(mask.shape):
         if size != out.shape[dim + i]:
             raise IndexError(
                 f"The shape of the mask {list(mask.shape)} at index {i} does not match the shape of the indexed tensor "
                 f"{list(out.shape)} at index {dim + i}"
             )
+    if flat and mask.ndim > 1:
+        shape = (*out.shape[:dim], mask.numel(), *out.shape[dim + mask.ndim :])
+        return c.reshape(out, shape), c.reshape(mask, (mask.numel(),))
+    return out, mask
+
+
+def _mask(out, dim, mask, arrays, keep):
     if keep:
         arrays.append((dim, mask))
     else:

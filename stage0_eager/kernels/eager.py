@@ -61,6 +61,9 @@ def namespace_of_all(data: Sequence[Any]) -> Any:
 
 
 PRODUCT_AND_ROW = "matmul_add_row"  # a step that lowering makes of two operators, where a library does both
+FIRST_OF_SORTED = (
+    "sort_first"  # one that lowering makes of a sort, where only the first elements of rows are read
+)
 
 
 @cache
@@ -73,6 +76,8 @@ def eager_kernel(name: str) -> Callable[..., Any]:
     """
     if name == PRODUCT_AND_ROW:
         return lambda xp, x, y, row: eager_kernel("add")(xp, eager_kernel("matmul")(xp, x, y), row)
+    if name == FIRST_OF_SORTED:
+        return formulas.first_of_sorted
     if "." in name:
         op = OPAQUE[name]
         return lambda xp, *args, **kwargs: op.kernel(xp, *op.bind(*args, **kwargs))  # type: ignore[misc]

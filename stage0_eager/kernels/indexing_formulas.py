@@ -77,8 +77,9 @@ def scatter_add(xp: Any, x: Any, dim: int, index: Any, src: Any) -> Any:
     vector = _vector_of(x, dim, index)
     if vector is not None and src.size >= 64 * vector.size:  # few slices, each large
         rows, parts = np.moveaxis(out, dim, 0), np.moveaxis(src, dim, 0)
-        for at, i in enumerate(vector.tolist()):
-            rows[i] += parts[at]
+        for i, part in zip(vector.tolist(), parts, strict=False):
+            row = rows[i]
+            np.add(row, part, row)
         return out
     # NumPy adds at places of a vector ten times as fast as at places of a grid
     flat = sum(

@@ -27,6 +27,27 @@ def test_sort_in_every_layout(dtype):
             assert down.tolist() == np.argsort(-x.astype(np.float64), axis=dim, kind="stable").tolist()
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: d.name)
+@pytest.mark.parametrize("shape, dim", [((9000,), 0), ((300, 40), 1), ((40, 300), 0), ((1, 12000, 1), 1)])
+def test_many_elements_keep_the_order_of_equals(dtype, shape, dim):
+    rng = np.random.default_rng(3)
+    x = (rng.integers(-4, 5, shape) * rng.choice([1, -1], shape)).astype(np.float64).astype(dtype.numpy)
+    if dtype.is_floating_point:
+        x *= rng.choice([-0.0, 1.0], shape).astype(x.dtype)  # zeros of both signs are equal
+        x[rng.random(shape) < 0.05] = NAN
+        x[rng.random(shape) < 0.05] = np.copysign(NAN, -1)
+        x[rng.random(shape) < 0.05] = -np.inf
+        x[rng.random(shape) < 0.05] = np.inf
+    keys = x.astype(np.float64)
+    last = shape[dim] - 1
+    up = np.argsort(keys, axis=dim, kind="stable")
+    down = np.flip(last - np.argsort(np.flip(keys, dim), axis=dim, kind="stable"), dim)
+    for descending, want in ((False, up), (True, down)):
+        values, order = s.sort(Tensor(x), dim, descending)
+        np.testing.assert_array_equal(order.numpy(), want)
+        assert values._data.tobytes() == np.take_along_axis(x, want, dim).tobytes()
+
+
 def test_nan_is_the_largest():
     x = Tensor(RAGGED)
     np.testing.assert_array_equal(x.sort(1).values.numpy(), np.sort(RAGGED, 1))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from stage3_lowering.lowering.cpp_lanes import COMBINE
 from stage3_lowering.lowering.cpp_nest import SIMD, Loop, head, nested
+from stage3_lowering.lowering.cpp_ops import POSITIONS
 from stage_contracts import dtype as dt
 from stage_contracts.loop_ir import LoopNest
 
@@ -36,6 +37,12 @@ class Accumulators:
         one = f"{name}[r0 - {self.group}]"
         return f"cutaway::Accumulators<{of}> {name}({start});", one, f"{name}.reduced({COMBINE[kind]})"
 
+    def positions(self, name: str, of: str, kind: str, start: str) -> tuple[str, tuple[str, str], str]:
+        """The same of a position: the text of a lane's best element and of its place."""
+        one = f"{name}.best[r0 - {self.group}]", f"{name}.place[r0 - {self.group}]"
+        better = {"argmax": "larger", "argmin": "smaller"}[kind]
+        return f"cutaway::Positions<{of}> {name}({start});", one, f"{name}.first(cutaway::{better}<{of}>)"
+
     def loop(self, first: str, last: str, body: Sequence[str]) -> list[str]:
         """The loop over the elements from `first` to `last`."""
         groups = Loop(head(self.group, first, last, WIDTH))
@@ -48,8 +55,9 @@ def accumulators(text: KernelText, nest: LoopNest) -> Accumulators | None:
         return None
     (size,) = nest.reduction_ranges
     body = nest.body[: nest.split]
-    kinds = {(i.args[0], i.dtype) for i in body if i.op == "reduction"}
-    known = bool(kinds) and kinds <= {(kind, dt.float32) for kind in COMBINE}
+    types = {i.name: i.dtype for i in body}
+    kinds = {(i.args[0], types[i.args[1]]) for i in body if i.op == "reduction"}
+    known = bool(kinds) and kinds <= {(kind, dt.float32) for kind in (*COMBINE, *POSITIONS)}
     plain = not _ONE_BY_ONE & {i.op for i in body}
     fits = isinstance(size, int) and size >= SHORTEST and size % WIDTH == 0
     return Accumulators(text.group) if known and plain and fits else None

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stage3_lowering.lowering.cpp_nest import SIMD, Loop, head, nested
-from stage3_lowering.lowering.cpp_ops import REDUCTIONS
 from stage3_lowering.lowering.cpp_statements import Statements, cpp_index
 from stage_contracts.loop_ir import LoopNest
 
@@ -25,7 +24,7 @@ _ONE_BY_ONE = {"scan", "indirect_index", "random_bits"}
 def in_groups(nest: LoopNest) -> bool:
     """Whether the section reduces GROUP rows at a time: it has so many, and each can be taken out of its loop."""
     size = nest.reduction_ranges[-1] if nest.reduction_ranges else 0
-    ops = {instr.op for instr in nest.body}
+    ops = {instr.op for instr in nest.body[: nest.split]}
     return "reduction" in ops and not ops & _ONE_BY_ONE and (not isinstance(size, int) or size >= 2 * GROUP)
 
 
@@ -70,12 +69,14 @@ def rows_in_parts(
     of_lane = loops[-1]
     part, first, last = (text.fresh(name) for name in ("part", "first_row", "end_row"))
     arrays, keep, combine = [], [], []
-    for type_, accumulator, kind in writer.partials:
-        name = text.fresh(f"{accumulator.partition('[')[0]}_of_parts")
-        element = f"{name}[{columns} * {part} + {text.column}]"
-        arrays.append(f"cutaway::Row<{type_}> {name}({parts} * {columns});")
-        keep.append(f"{element} = {accumulator};")
-        combine.append(REDUCTIONS[kind][0].format(acc=accumulator, value=element, T=type_))
+    for accumulators, combined in writer.partials:
+        elements = []
+        for type_, accumulator in accumulators:
+            name = text.fresh(f"{accumulator.partition('[')[0]}_of_parts")
+            elements.append(f"{name}[{columns} * {part} + {text.column}]")
+            arrays.append(f"cutaway::Row<{type_}> {name}({parts} * {columns});")
+            keep.append(f"{elements[-1]} = {accumulator};")
+        combine.append(combined(*elements))
     own = [
         f"const int64_t {first} = {part} * {rows} / {parts}, {last} = ({part} + 1) * {rows} / {parts};",
         *before,

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from stage3_lowering.lowering.cpp_accumulators import SHORTEST
+from stage3_lowering.lowering.cpp_accumulators import SHORTEST, accumulators
 from stage3_lowering.lowering.cpp_columns import in_groups
 from stage3_lowering.lowering.cpp_nest import BAD_INDEX, SIMD, Loop, Threads, head
 from stage3_lowering.lowering.cpp_ops import MEMORY_TYPES, REDUCTIONS
@@ -156,7 +156,8 @@ class KernelText:
         if self.column or len(nest.reduction_ranges) != 1 or self.schedule.split:
             return False
         (size,) = nest.reduction_ranges
-        return isinstance(size, int) and SHORTEST <= size <= SHORT_BLOCK and in_lanes(nest)
+        short = isinstance(size, int) and SHORTEST <= size <= SHORT_BLOCK
+        return short and (in_lanes(nest) or accumulators(self, nest) is not None)
 
     def in_groups(self, nest: LoopNest) -> bool:
         """Whether a register adds up some rows before the lane's accumulator takes them."""

@@ -333,6 +333,22 @@ template <class T> struct Accumulators {  // one for each of 32 elements side by
         return cutaway::Halves<size / 2>::template reduced<T>(left[0], combine);
     }
 };""",
+    "Positions": """\
+template <class T> struct Positions {  // the best for each of 32 elements side by side, and its place
+    T best[32];
+    int32_t place[32] = {};
+    explicit Positions(T start) {
+        for (T& lane : best) lane = start;
+    }
+    int64_t first(bool (*better)(T, T)) const {  // of the best of all lanes
+        int lane = 0;
+        for (int k = 1; k < 32; ++k) {
+            bool beaten = better(best[k], best[lane]), beats = better(best[lane], best[k]);
+            if (beaten || (!beats && place[k] < place[lane])) lane = k;
+        }
+        return place[lane];
+    }
+};""",
     "prefetch": """\
 template <class T> void prefetch(const T* from, int64_t count) {  // a wish: past the end of memory it does nothing
     for (int64_t at = 0; at < count; at += 64 / sizeof(T)) __builtin_prefetch(from + at, 0, 2);
@@ -394,6 +410,20 @@ inline void streamed() {  // other threads see all that this one wrote past the 
 template <class T> bool larger(T a, T b) { return (a > b || a != a) && b == b; }  // the first NaN wins""",
     "smaller": """\
 template <class T> bool smaller(T a, T b) { return (a < b || a != a) && b == b; }  // the first NaN wins""",
+    "keep_larger": """\
+template <class T, class I> void keep_larger(T a, I at, T& best, I& place) {  // in selections, for lanes
+    const T so_far = best, value = a <= so_far ? so_far : a;
+    const I there = place, from = a <= so_far ? there : at;
+    best = so_far != so_far ? so_far : value;
+    place = so_far != so_far ? there : from;
+}""",
+    "keep_smaller": """\
+template <class T, class I> void keep_smaller(T a, I at, T& best, I& place) {  // in selections, for lanes
+    const T so_far = best, value = a >= so_far ? so_far : a;
+    const I there = place, from = a >= so_far ? there : at;
+    best = so_far != so_far ? so_far : value;
+    place = so_far != so_far ? there : from;
+}""",
     "philox": """\
 // Philox-4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011): four words of 32 bits of each block. In 64-bit lanes, so that
 // the compiler may run several blocks in the lanes of one SIMD register.
@@ -437,6 +467,11 @@ REDUCTIONS: dict[str, tuple[str, str, str]] = {
     "amin": ("{acc} = cutaway::minimum<{T}>({value}, {acc});", "{highest}", "nan_min"),
     "any": ("{acc} = {acc} || {value};", "false", "||"),
     "all": ("{acc} = {acc} && {value};", "true", "&&"),
+}
+# The same of a position: with the largest so far and its place. The first of what equals the start is at place 0.
+POSITIONS = {
+    "argmax": ("cutaway::keep_larger<{T}>({value}, {at}, {best}, {place});", "{lowest}"),
+    "argmin": ("cutaway::keep_smaller<{T}>({value}, {at}, {best}, {place});", "{highest}"),
 }
 # OpenMP reductions of our own: + and || it knows, a maximum that keeps NaN it does not.
 OPENMP_FOLDS = {

@@ -30,6 +30,13 @@ def plain(text: KernelText, nest: LoopNest) -> Nest:
 
 def with_columns(text: KernelText, nest: LoopNest, found: ColumnValues) -> Nest:
     """The values of each column, in a loop before the others, and the loops that read them."""
+    writer, first = columns_first(text, nest, found)
+    loops = _loops(text, writer)
+    return replace(loops, before=[*first, *loops.before])
+
+
+def columns_first(text: KernelText, nest: LoopNest, found: ColumnValues) -> tuple[Statements, list[str]]:
+    """The writer of the other loops, which has the values of each column in arrays; and the loop that fills these."""
     order = text.schedule.order
     column, size = order[-1], cpp_index(text.sizes[order[-1]])
     before = Statements(nest, text, [column])
@@ -43,9 +50,7 @@ def with_columns(text: KernelText, nest: LoopNest, found: ColumnValues) -> Nest:
         writer.text[instr.name] = f"{name}[{column}]"
         writer.depth[instr.name] = len(order)
     writer.elsewhere = found.only
-    loops = _loops(text, writer)
-    first = nested([Loop(text.head(column), body, SIMD)])
-    return replace(loops, before=[*arrays, *first, *loops.before])
+    return writer, [*arrays, *nested([Loop(text.head(column), body, SIMD)])]
 
 
 def _loops(text: KernelText, writer: Statements) -> Nest:

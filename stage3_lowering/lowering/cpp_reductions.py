@@ -14,7 +14,6 @@ from stage3_lowering.lowering.cpp_columns import rows_in_groups, rows_in_parts
 from stage3_lowering.lowering.cpp_kernel import KernelText, block_of, in_lanes
 from stage3_lowering.lowering.cpp_lanes import row_lanes
 from stage3_lowering.lowering.cpp_nest import SIMD, Loop, Nest, head, nested, stacked, under
-from stage3_lowering.lowering.cpp_ops import REDUCTIONS
 from stage3_lowering.lowering.cpp_pairs import in_pairs
 from stage3_lowering.lowering.cpp_statements import Statements, cpp_index
 from stage3_lowering.lowering.cpp_streamed import streams_of_row
@@ -111,11 +110,11 @@ def _in_parts(text: KernelText, writer: Statements, loops: Sequence[Loop]) -> li
     """The one reduction of the kernel in parts, which threads share. The parts are combined in a fixed order."""
     parts, size, part = text.schedule.split, cpp_index(text.sizes["r0"]), text.fresh("part")
     arrays, keep, combine = [], [], []
-    for type_, accumulator, kind in writer.partials:
+    for ((type_, accumulator),), combined in writer.partials:
         name = text.fresh(f"{accumulator}_parts")
         arrays.append(f"{type_} {name}[{parts}];")
         keep.append(f"{name}[{part}] = {accumulator};")
-        combine.append(REDUCTIONS[kind][0].format(acc=accumulator, value=f"{name}[{part}]", T=type_))
+        combine.append(combined(f"{name}[{part}]"))
     first, last = f"{part} * {size} / {parts}", f"({part} + 1) * {size} / {parts}"
     own = [*writer.starts, *_by_blocks(text, writer, loops, first, last), *keep]
     each = Loop(head(part, 0, parts), own, "#pragma omp parallel for")

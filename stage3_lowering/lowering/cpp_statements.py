@@ -6,13 +6,14 @@ where they are used; every other instruction becomes one declaration under its o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stage3_lowering.lowering.accesses import stride
-from stage3_lowering.lowering.cpp_ops import CPP_OPS, CPP_TYPES, REDUCTIONS
+from stage3_lowering.lowering.cpp_ops import CPP_OPS, CPP_TYPES, POSITIONS, REDUCTIONS
 from stage3_lowering.lowering.values import dot, is_half
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import DType
@@ -58,7 +59,8 @@ class Statements:
         self.tile_starts: list[str] = []  # before the loop over a tile
         self.arrays: list[str] = []  # what one section hands another, per lane
         self.reductions: dict[str, list[str]] = {}  # OpenMP's name of a reduction -> accumulators
-        self.partials: list[tuple[str, str, str]] = []  # type, accumulator, kind
+        # of reductions in parts: the accumulators with their types, and what adds those of one part to them
+        self.partials: list[tuple[list[tuple[str, str]], Callable[..., str]]] = []
         self.parts: list[tuple[str, str]] = []  # of sums in blocks: before a block's loop, and after it
         self.gathered: dict[str, str] = {}  # load -> the tile of elements that a loop before has loaded
         self.turned: dict[str, str] = {}  # load -> its element in a tile that is turned before the loops
@@ -261,7 +263,7 @@ class Statements:
         accumulator = self.kernel.fresh(f"{name}_wide") if wide else name
         self.starts.append(f"{wide or of} {accumulator} = {start};")
         self.results += [f"{of} {name} = {of}({accumulator});"] * bool(wide)
-        self.partials.append((wide or of, accumulator, kind))
+        self._partial(kind, wide or of, accumulator)
         blocked = wide == "double" and self.kernel.blocked(self.nest)
         return self._accumulator_of_block(name, kind, of, accumulator) if blocked else accumulator
 
@@ -301,12 +303,21 @@ class Statements:
         self.results.append(
             f"{result} {name} = {accumulator if of == result else f'{result}({accumulator})'};"
         )
-        self.partials.append((of, accumulator, kind))
+        self._partial(kind, of, accumulator)
+        return self._so_far(name, of, accumulator)
+
+    def _so_far(self, name: str, of: str, accumulator: str) -> str:
+        """The register that holds a lane's accumulator for some rows, where rows run in groups."""
         if not self.kernel.in_groups(self.nest):
             return accumulator
         so_far = self.kernel.fresh(f"{name}_so_far")
         self.parts.append((f"{of} {so_far} = {accumulator};", f"{accumulator} = {so_far};"))
         return so_far
+
+    def _partial(self, kind: str, of: str, accumulator: str) -> None:
+        reduction = REDUCTIONS[kind][0]
+        combined = lambda value: reduction.format(acc=accumulator, value=value, T=of)  # noqa: E731
+        self.partials.append(([(of, accumulator)], combined))
 
     def _scan(self, instr: Instr, kind: str, value: str) -> list[str]:
         """A running sum: in double for float32, as reductions are."""
@@ -324,16 +335,46 @@ class Statements:
         ]
 
     def _position(self, instr: Instr, kind: str, value: str) -> list[str]:
-        of = CPP_TYPES[self.types[instr.args[1]].name]
-        row = dot(contiguous_strides(self.nest.reduction_ranges), self.nest.reduction_variables)
-        best, better = self.kernel.fresh(f"{instr.name}_best"), "larger" if kind == "argmax" else "smaller"
-        self.starts += [f"{of} {best} = 0;", f"int64_t {instr.name} = -1;"]
+        dtype, name = self.types[instr.args[1]], instr.name
+        row = cpp_index(dot(contiguous_strides(self.nest.reduction_ranges), self.nest.reduction_variables))
+        keep, start = POSITIONS[kind]
+        start = start.format(lowest=_limit(dtype, False), highest=_limit(dtype, True))
+        of, best = CPP_TYPES[dtype.name], self.kernel.fresh(f"{name}_best")
+        if self.kernel.lane:
+            return self._position_of_lane(instr, (keep, start, row), value)
+        if self.side_by_side:
+            lanes = self.kernel.fresh(f"{name}_lanes")
+            declared, (best, place), first = self.side_by_side.positions(lanes, of, kind, start)
+            self.starts.append(declared)
+            self.results.append(f"int64_t {name} = {first};")
+            return [keep.format(T=of, value=value, at=f"int32_t({row})", best=best, place=place)]
+        better = "larger" if kind == "argmax" else "smaller"
+        self.starts += [f"{of} {best} = 0;", f"int64_t {name} = -1;"]
         return [
-            f"if ({instr.name} < 0 || cutaway::{better}<{of}>({value}, {best})) {{",
+            f"if ({name} < 0 || cutaway::{better}<{of}>({value}, {best})) {{",
             f"{INDENT}{best} = {value};",
-            f"{INDENT}{instr.name} = {cpp_index(row)};",
+            f"{INDENT}{name} = {row};",
             "}",
         ]
+
+    def _position_of_lane(self, instr: Instr, how: tuple[str, str, str], value: str) -> list[str]:
+        """Two elements of arrays with one per lane: the best value so far, and its place, as wide if that fits."""
+        (keep, start, row), dtype, name = how, self.types[instr.args[1]], instr.name
+        of, size = CPP_TYPES[dtype.name], math.prod(self.nest.reduction_ranges)
+        narrow = dtype.itemsize <= 4 and isinstance(size, int) and size < 1 << 31
+        whole = "int32_t" if narrow else "int64_t"
+        held, kept = [], []
+        for what, type_, first in ((f"{name}_best", of, start), (name, whole, "0")):
+            array = self.kernel.fresh(f"{what}_lanes")
+            held.append((type_, f"{array}[{self.kernel.lane}]"))
+            self.accumulators.append(f"{type_} {array}[{self.kernel.width}];")
+            self.starts.append(f"{held[-1][1]} = {first};")
+            kept.append(self._so_far(what, *held[-1]))
+        (_, best), (_, place) = held
+        self.results.append(f"int64_t {name} = {place};")
+        combined = lambda value, at: keep.format(T=of, value=value, at=at, best=best, place=place)  # noqa: E731
+        self.partials.append((held, combined))
+        return [keep.format(T=of, value=value, at=f"{whole}({row})", best=kept[0], place=kept[1])]
 
 
 def rows_of_floats(kernel: Kernel) -> set[str]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from stage3_lowering.lowering.accesses import stride
+from stage3_lowering.lowering.column_values import ColumnValues, column_values
 from stage3_lowering.lowering.cpp_nest import BAD_INDEX, SIMD, Loop, Tile, nested
 from stage3_lowering.lowering.cpp_ops import MEMORY_TYPES
 from stage3_lowering.lowering.cpp_statements import Statements, cpp_index
@@ -17,6 +18,7 @@ from stage3_lowering.lowering.gathers import Gathers, gathers
 from stage3_lowering.lowering.long_chains import Stage, long_chains
 from stage3_lowering.lowering.turned_tiles import turned_loads
 from stage_contracts.index_expr import symbol
+from stage_contracts.loop_ir import LoopNest
 
 if TYPE_CHECKING:
     from stage3_lowering.lowering.cpp_kernel import KernelText
@@ -64,9 +66,17 @@ def gathers_of(text: KernelText, writer: Statements) -> Gathers | None:
     """The loads from places that the data decides; the last loop finds their elements in arrays."""
     found = gathers(writer.nest, writer.tile.loop) if writer.tile else None
     if found:
-        writer.elsewhere = found.only
+        writer.elsewhere |= found.only
         writer.gathered = {i.name: text.fresh(f"{i.name}_tile") for i in found.loads}
     return found
+
+
+def columns_of_gathers(text: KernelText, nest: LoopNest) -> ColumnValues | None:
+    """What is computed from a place in a row alone, such as the pixels to read, once instead of in each row."""
+    schedule = text.schedule
+    alone = len(schedule.tiles) == 1 and not schedule.pieces and not schedule.streamed
+    found = alone and gathers(nest, schedule.order[-1])
+    return column_values(nest, schedule.order) if found else None
 
 
 def gathered_loop(text: KernelText, writer: Statements, found: Gathers) -> list[str]:
@@ -74,7 +84,9 @@ def gathered_loop(text: KernelText, writer: Statements, found: Gathers) -> list[
     tile = writer.tile
     assert tile is not None
     places = Statements(writer.nest, text, writer.loops, writer)
-    body = [line for instr in found.places for line in places.write(instr)]
+    columns = columns_of_gathers(text, writer.nest)
+    own = [instr for instr in found.places if columns is None or instr.name not in columns.only]
+    body = [line for instr in own for line in places.write(instr)]
     arrays, loads = [], []
     for load in found.loads:
         name, of = text.fresh(f"{load.name}_places"), MEMORY_TYPES[writer.types[load.name].name]

@@ -6,13 +6,15 @@ are, and inside them those over a block's elements. Before these stands what the
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stage3_lowering.lowering.cpp_nest import Nest, Tile, stacked
-from stage3_lowering.lowering.cpp_plain import last_loop, next_to_each_other
+from stage3_lowering.lowering.cpp_plain import columns_first, last_loop, next_to_each_other
 from stage3_lowering.lowering.cpp_statements import Statements, cpp_index
 from stage3_lowering.lowering.cpp_streamed import Streams, streams_of_tile, with_streams
 from stage3_lowering.lowering.cpp_tile_starts import (
+    columns_of_gathers,
     gathered_loop,
     gathers_of,
     stage_loop,
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
 def tiled(text: KernelText, nest: LoopNest) -> Nest:
     """The statements by the loops around them, what the last loop finds done, and the loops."""
     order, tiles = text.schedule.order, _tiles(text)
-    writer = Statements(nest, text, order)
+    columns = columns_of_gathers(text, nest)
+    writer, before = columns_first(text, nest, columns) if columns else (Statements(nest, text, order), [])
     writer.tile = tiles[0] if len(tiles) == 1 else None
     writer.tile_starts += turned_loop(text, writer, tiles)
     found = gathers_of(text, writer)
@@ -42,7 +45,8 @@ def tiled(text: KernelText, nest: LoopNest) -> Nest:
     starts = [*writer.tile_starts, *asks]
     starts += gathered_loop(text, writer, found) if found else []
     starts += [line for stage in stages for line in stage_loop(text, writer, stage)]
-    return _nest(text, writer, levels, tiles, starts, streams)
+    loops = _nest(text, writer, levels, tiles, starts, streams)
+    return replace(loops, before=[*before, *loops.before])
 
 
 def _nest(

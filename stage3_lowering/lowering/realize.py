@@ -100,9 +100,7 @@ def _read_by_a_call(node: Node, value: Lazy) -> bool:
 
 def _is_repeated_for_a_scatter(node: Node, value: Lazy) -> bool:
     """Places of rows, one for each row: as a view, with a step of 0 along the rows, they are not written for each
-    element. On a GPU, whose call asks for that."""
-    if node.val.device == CPU:
-        return False
+    element, and the call moves whole rows."""
     found = [user for user in _beyond_reshapes(node) if _row(user)]
     return any(_row(user).name.startswith("scatter") and not adds_in_a_kernel(user) for user in found)
 

@@ -35,6 +35,7 @@ from stage3_lowering.lowering.row_blocks import row_blocks
 from stage3_lowering.lowering.row_values import row_values
 from stage3_lowering.lowering.rows_ahead import with_rows_ahead
 from stage3_lowering.lowering.rows_in_scratch import rows_in_scratch
+from stage3_lowering.lowering.sort_first import sort_first
 from stage3_lowering.lowering.sort_rows import sort_rows
 from stage3_lowering.lowering.split_reductions import split_reductions
 from stage3_lowering.lowering.streamed import results_alone, with_streamed
@@ -156,8 +157,9 @@ def _parts(kernel: Kernel, outer: list[str], vector: str) -> int:
 def _splits(kernel: Kernel) -> bool:
     """Whether the kernel is one reduction of one loop, of a kind whose parts can be combined."""
     reductions = [i for n in kernel.nests for i in n.body if i.op == "reduction"]
-    positions = any(i.args[0] in ("argmax", "argmin") for i in reductions)
-    checks = any(i.op in ("indirect_index", "scan") for n in kernel.nests for i in n.body)
+    points = bool(kernel.nests[0].ranges)  # positions have parts in lanes only
+    positions = not points and any(i.args[0] in ("argmax", "argmin") for i in reductions)
+    checks = any(i.op in ("indirect_index", "scan") for n in kernel.nests for i in n.body[: n.split])
     rows = len(kernel.nests) == 1 and isinstance(kernel.nests[0].reduction_ranges[0], int)
     return rows and not positions and not checks and kernel.nests[0].reduction_ranges[0] >= 2 * SPLIT
 
@@ -210,10 +212,7 @@ def _reduction_vector(
     """The SIMD loop of a kernel that reduces: the last reduction loop, or an outer one with a row of accumulators."""
     accesses, last = access_steps(kernel), inner[-1]
     candidates = [v for v in outer if hinted(sizes[v]) >= 8]
-    positions = any(
-        i.op == "reduction" and i.args[0] in ("argmax", "argmin") for n in kernel.nests for i in n.body
-    )
-    if candidates and not positions and not kernel.row_buffers:
+    if candidates and not kernel.row_buffers:
         best = min(reversed(candidates), key=lambda v: innermost_cost(accesses, v))
         across, along = innermost_cost(accesses, best), innermost_cost(accesses, last)
         row = next(hinted(math.prod(n.reduction_ranges)) for n in kernel.nests if n.reduction_ranges)
@@ -240,6 +239,7 @@ SCHEDULE = PassTable(
             "what is done to a product's elements joins it, if measured faster",
         ),
         Pass("product_bias", product_bias, "on a GPU a product adds the row that a kernel only added"),
+        Pass("sort_first", sort_first, "on a CPU top-k and k-th values do not sort the rest of a row"),
         Pass("sort_rows", sort_rows, "sorts and top-k of rows that registers hold are kernels on a GPU"),
         Pass("rows_in_scratch", rows_in_scratch, "rows that only their kernel reads stay in its scratch"),
         Pass("columns_with_rows", columns_with_rows, "sums over columns are made beside rows on a GPU"),
@@ -264,6 +264,7 @@ SCHEDULE = PassTable(
         ("attention", "product_bias", "a score's bias is the attention kernel's"),
         ("attention_backward", "rows_in_scratch", "the rows between its products are not kept"),
         ("attention", "rows_in_scratch", "the rows between its two products are not kept"),
+        ("sort_first", "kernel_schedules", "what reads a sort's first elements finds them elsewhere"),
         ("sort_rows", "kernel_schedules", "what reads a sort's first elements finds them elsewhere"),
         ("rows_in_scratch", "kernel_schedules", "a kernel with rows in scratch reduces along its last loop"),
         ("rows_in_scratch", "row_blocks", "a row in scratch is not passed on"),

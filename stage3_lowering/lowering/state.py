@@ -17,6 +17,7 @@ import sympy
 from stage3_lowering.lowering.sizes import Sizes
 from stage3_lowering.lowering.values import Body, Index, Lazy, broadcast, dot, is_half, loop_sizes, strided
 from stage_contracts.core_ops import CoreOp
+from stage_contracts.device import CPU
 from stage_contracts.events import record
 from stage_contracts.graph import Graph, Node, map_args, meta_of, metas_of
 from stage_contracts.graph_module import GraphModule
@@ -25,7 +26,7 @@ from stage_contracts.layouts import elementwise_strides, is_dense
 from stage_contracts.loop_ir import BufferRef, ExternCall, LoopNest, LoweredGraph, SubgraphRef, Value
 from stage_contracts.origin import Origin
 from stage_contracts.symbolic import hinted
-from stage_contracts.tensor_meta import TensorMeta
+from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 from stage_contracts.unbacked import symbol_made
 
 # Names that the loop IR, C++ or Triton use themselves.
@@ -149,11 +150,12 @@ class State:
         ranges: tuple,
         reduction_ranges: tuple,
         stored: Sequence[tuple[Index, Value]],
+        strides: tuple[Any, ...] | None = None,
     ) -> Lazy:
         name = self.new_buffer(meta)
         for index, value in stored:
             kept = body.narrowed(value, meta.dtype) if is_half(meta.dtype) else value
-            body.store(name, dot(meta.strides, index), kept)
+            body.store(name, dot(meta.strides if strides is None else strides, index), kept)
         return self._ended(name, origins, meta, body, ranges, reduction_ranges)
 
     def added(self, node: Node, start: Lazy, body: Body, ranges: tuple, index: Index, value: Value) -> Lazy:
@@ -199,10 +201,16 @@ class State:
                 ExternCall((name,), "expand", (self.shorten(value.ref), meta.shape), {}, origins)
             )
             return BufferRef(name)
-        ranges, index = storage_order(meta)
+        whole, loops = before_reshape(value, meta), meta
+        if whole is not None:  # at each of its own points, so that no index has divisions
+            value, loops = (
+                whole,
+                meta.with_(shape=whole.meta.shape, strides=contiguous_strides(whole.meta.shape)),
+            )
+        ranges, index = storage_order(loops)
         body = Body(self.fresh, loop_sizes(ranges))
-        element = value.fetch(body, broadcast(value, meta.shape, index))
-        made = self._store(origins, meta, body, ranges, (), [(index, element)])
+        element = value.fetch(body, broadcast(value, loops.shape, index))
+        made = self._store(origins, meta, body, ranges, (), [(index, element)], loops.strides)
         assert made.ref is not None
         return BufferRef(made.ref.name)
 
@@ -291,6 +299,18 @@ class State:
 
 
 # ---- layouts -----------------------------------------------------------------------------------------
+
+SHORTEST_ROW = 16  # elements of a loop that is worth more than the divisions it saves
+
+
+def before_reshape(value: Lazy, meta: TensorMeta) -> Lazy | None:
+    """What a copy of a reshaped value on a CPU may read instead, point by point: of known sizes, its rows long."""
+    whole = value.flat_of if meta.device == CPU else None
+    if whole is None or value.meta.shape != meta.shape or not dense(meta).is_contiguous:
+        return None
+    sizes = whole.meta.shape
+    known = all(isinstance(n, int) for n in (*sizes, *meta.shape))
+    return whole if known and sizes and sizes[-1] >= SHORTEST_ROW else None
 
 
 def dense(meta: TensorMeta) -> TensorMeta:

@@ -103,6 +103,7 @@ class Lazy:
     size: int = 1  # instructions that `fetch` writes
     cost: int = 1  # what they cost, in additions
     reads: frozenset[str] = frozenset()  # the buffers they read an element of for each element
+    flat_of: Lazy | None = None  # the tensor whose elements, in row-major order, these are: before a reshape
 
 
 def strided(name: str, meta: TensorMeta, strides: Sequence[Any], offset: Any = 0) -> Lazy:
@@ -140,7 +141,9 @@ def view(kind: str, source: Lazy, meta: TensorMeta, args: dict[str, Any]) -> Laz
 
     moved = ref_map(source.ref.strides) if source.ref is not None else None
     if source.ref is None or moved is None:  # not expressible with strides: only the index map is left
-        return replace(source, meta=meta, fetch=fetch, ref=None)
+        return replace(
+            source, meta=meta, fetch=fetch, ref=None, flat_of=source if kind == "reshape" else None
+        )
     strides, skipped = moved
     return strided(source.ref.name, meta, strides, source.ref.offset + skipped)
 
@@ -248,11 +251,27 @@ def simplify(index: Any, sizes: dict[Any, Any]) -> Any:
     index = sympy.sympify(index)
     if not index.has(FloorDiv, Mod):
         return sympy.expand(index)
-    index = index.func(*(simplify(a, sizes) for a in index.args))
+    index = _cancelled(index.func(*(simplify(a, sizes) for a in index.args)), sizes)
     small = {q for q in index.atoms(FloorDiv, Mod) if _below(q.args[0], q.args[1], sizes)}
     return sympy.expand(
         index.xreplace({q: sympy.Integer(0) if isinstance(q, FloorDiv) else q.args[0] for q in small})
     )
+
+
+def _cancelled(index: Any, sizes: dict[Any, Any]) -> Any:
+    """(g*x + rest) divided by g*n, where the rest stays below g: x divided by n."""
+    if not isinstance(index, (FloorDiv, Mod)) or not index.args[1].is_Integer:
+        return index
+    terms = [term.as_coeff_Mul() for term in sympy.Add.make_args(index.args[0])]
+    divisor = int(index.args[1])
+    common = {math.gcd(int(n), divisor) for n, _ in terms if n.is_Integer} - {1}
+    for g in sorted(common, reverse=True) if all(n.is_Integer and n > 0 for n, _ in terms) else ():
+        rest = sum((n * x for n, x in terms if n % g), sympy.Integer(0))
+        if rest != 0 and _below(rest, g, sizes):
+            x = sum((n / g * x for n, x in terms if not n % g), sympy.Integer(0))
+            part = simplify(index.func(x, sympy.Integer(divisor // g)), sizes)
+            return part if isinstance(index, FloorDiv) else g * part + rest
+    return index
 
 
 def loop_sizes(ranges: Sequence[Any], reduction_ranges: Sequence[Any] = ()) -> dict[Any, Any]:

@@ -18,12 +18,12 @@ from stage3_lowering.tests.graphs import TRITON, meta_of_array, trace
 from stage3_lowering.verify import verify_pass
 from stage_contracts import config
 from stage_contracts import dtype as dt
-from stage_contracts.device import Device
+from stage_contracts.device import CPU, Device
 from stage_contracts.graph import GraphError
 from stage_contracts.kernel import Kernel
 from stage_contracts.loop_ir import Instr, LoopNest, Value, symbol
 from stage_contracts.loop_text import parse_nest, print_nest
-from stage_contracts.program import Launch
+from stage_contracts.program import External, Launch
 from stage_contracts.program_json import program_of, record_of
 from stage_contracts.program_text import parse_program, print_program
 from stage_contracts.symbolic import ShapeEnv
@@ -138,6 +138,18 @@ def test_values(seam, case):
         ways["triton"] = run_in_interpreter(emitted, arrays)
     for way, (got,) in ways.items():
         np.testing.assert_array_equal(got, oracle(*arrays), err_msg=way)
+
+
+def test_on_a_cpu_the_place_of_a_row_is_written_once(seam):
+    def function(c, s, p):
+        places = c.where(c.lt(p, 0), 40, p)
+        start = c.full((40, 24), 0.0, dt.float32, CPU)
+        return c.scatter_add(start, 0, c.expand(c.reshape(places, (300, 1)), (300, 24)), s)
+
+    program = seam("fuse")(seam("lower")(trace(function, ROWS, at(40, 300))))
+    (call,) = (step for step in program.steps if isinstance(step, External))
+    index = call.args[2]
+    assert index.strides == (1, 0) and program.buffers[index.name].meta.numel == 300
 
 
 def test_only_the_zeros_and_the_kernel_that_adds_are_left(seam):

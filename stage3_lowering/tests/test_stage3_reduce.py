@@ -6,7 +6,8 @@ Input: small arrays with edge values, and a few large ones for the parallel loop
 import numpy as np
 import pytest
 
-from stage3_lowering.tests.graphs import assert_close, check, run_every_way, trace
+from stage3_lowering.tests.graphs import CPP, assert_close, check, run_cpp, run_every_way, trace
+from stage_contracts import dtype as dt
 
 KINDS = ("sum", "prod", "amax", "amin", "any", "all")
 DIMS = [(0,), (1,), (-1,), (0, 2), (2, 1), (0, 1, 2)]
@@ -73,6 +74,29 @@ def test_positions(seam, dtype):
 
     want = [getattr(np, k)(x, axis=d) for k, d in calls] + [y.argmax(1), y.argmin(1)[:, None]]
     check(seam, function, [x, y], want)
+
+
+# (shape, dim): lanes of columns, by groups of rows and with a rest, in parts that threads share, in a middle
+# dimension; lanes along rows, and rows too short for them.
+IN_LANES = [((7, 40), 0), ((41, 9), 0), ((1024, 1030), 0), ((2, 13, 20), 1), ((3, 96), 1), ((3, 20), 1)]
+
+
+@pytest.mark.conformance("emit")
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "uint8"])
+@pytest.mark.parametrize("shape, dim", IN_LANES)
+def test_positions_in_lanes(seam, shape, dim, dtype):
+    rng = np.random.default_rng(len(dtype))
+    x = rng.integers(0, 6, shape).astype(dtype)  # many are equal: the first wins
+    if x.dtype.kind == "f":
+        x[rng.random(shape) < 0.02] = np.nan
+        x[..., :3], x[..., 3:5] = -np.inf, np.inf
+
+    def function(c, x):
+        return [c.argmax(x, dim), c.argmin(x, dim), *([c.amax(x, (dim,))] * (x.val.dtype is dt.float32))]
+
+    emitted = seam("emit")(seam("schedule")(seam("fuse")(seam("lower")(trace(function, x))), CPP), CPP)
+    for kind, output in zip(("argmax", "argmin", "max"), run_cpp(emitted, [x]), strict=False):
+        np.testing.assert_array_equal(output, getattr(np, kind)(x, axis=dim), kind)
 
 
 @pytest.mark.conformance("lower", "fuse", tier="core")

@@ -9,6 +9,7 @@ import pytest
 from stage3_lowering.tests.graphs import check, run_every_way, trace
 from stage_contracts import dtype as dt
 from stage_contracts.device import CPU
+from stage_contracts.index_expr import print_index
 from stage_contracts.loop_ir import BufferRef, ExternCall, LoopNest, buffer_refs
 
 F = np.float32
@@ -268,3 +269,39 @@ def test_a_mask_of_indices_alone_stays_an_expression(seam, count):
     assert not [n for n in lowered.nodes if lowered.buffers[n.name].dtype is dt.bool_]
     seen = np.tri(6, dtype=bool)
     check(seam, function, arrays, [np.where(seen, np.exp(v * F(0.01)), 0) for v in arrays], 2)
+
+
+# (the shape that is expanded, to what, and reshaped to what): a copy runs over the points before the reshape where
+# its rows are long (repeat), else its indices have one division for each of their dimensions (nearest pixels)
+COPIES = {
+    "repeat": ((1, 6, 1, 20), (3, 6, 4, 20), (18, 80), 0),
+    "flat": ((1, 6, 1, 20), (3, 6, 4, 20), (-1,), 0),
+    "pixels": ((5, 7, 1, 8, 1), (5, 7, 2, 8, 2), (5, 14, 16), 2),
+    "three times": ((4, 1, 6, 1), (4, 3, 6, 3), (12, 18), 2),
+}
+
+
+@pytest.mark.parametrize("case", COPIES)
+def test_divisions_in_the_index_of_a_reshaped_copy(seam, case):
+    shape, wide, out, divisions = COPIES[case]
+    x = np.arange(np.prod(shape), dtype=F).reshape(shape)
+
+    def function(c, x):
+        return c.reshape(c.expand(x, wide), out)
+
+    check(seam, function, [x], [np.broadcast_to(x, wide).reshape(out)])
+    lowered = seam("lower")(trace(function, x))
+    (load,) = loads(lowered, "x")
+    assert print_index(load.args[1]).count("//") + print_index(load.args[1]).count("%") == divisions
+
+
+def test_a_reshape_of_repeated_pixels_cancels_what_the_next_one_divides_by(seam):
+    x = np.arange(5 * 7 * 8, dtype=F).reshape(5, 7, 1, 8, 1)
+
+    def function(c, x):
+        flat = c.reshape(c.expand(x, (5, 7, 2, 8, 2)), (5, 14 * 16))
+        return c.add(c.slice(c.reshape(flat, (5, 14, 16)), 1, 0, 14, 1), 1)
+
+    check(seam, function, [x], [np.broadcast_to(x, (5, 7, 2, 8, 2)).reshape(5, 14, 16) + 1])
+    (load,) = loads(seam("lower")(trace(function, x)), "x")
+    assert print_index(load.args[1]) == "56*i0 + 8*(i1 // 2) + (i2 // 2)"
