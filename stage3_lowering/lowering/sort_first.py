@@ -12,8 +12,7 @@ from stage3_lowering.lowering.sorted_prefix import narrowed
 from stage3_lowering.lowering.step_uses import step_uses
 from stage_contracts.core_metas import wrap_dim
 from stage_contracts.device import CPU
-from stage_contracts.loop_ir import BufferRef
-from stage_contracts.program import External, Program, Target
+from stage_contracts.program import Buffer, External, Program, Target
 from stage_contracts.size_vars import is_open
 from stage_contracts.tensor_meta import contiguous_strides
 
@@ -26,7 +25,7 @@ def sort_first(program: Program, target: Target) -> Program:
     if target.name != "cpp" or program.device != CPU:
         return program
     for number, step in enumerate(program.steps):
-        if isinstance(step, External) and step.target == "sort" and isinstance(step.args[0], BufferRef):
+        if isinstance(step, External) and step.target == "sort" and len(step.args) == 4:
             program = _narrowed(program, number, step)
     return program
 
@@ -34,21 +33,21 @@ def sort_first(program: Program, target: Target) -> Program:
 def _narrowed(program: Program, number: int, step: External) -> Program:
     uses, metas = step_uses(program), [program.buffers[name].meta for name in step.outputs]
     meta = metas[0]
-    if any(map(is_open, meta.shape)) or not meta.numel or not all(m.is_contiguous for m in metas):
+    laid_out = not any(map(is_open, meta.shape)) and all(m.is_contiguous for m in metas)
+    if not (laid_out and meta.ndim and meta.numel):
         return program
-    dim = wrap_dim(step.args[1], meta.ndim) if meta.ndim else 0
-    made, kept = program, set[int]()
+    dim, made, kept = wrap_dim(step.args[1], meta.ndim), program, set[int]()
     for name in (name for name in step.outputs if uses.users[name] != {number}):
         made = narrowed(made, name, number, dim)
-        kept.add(made.buffers[name].meta.shape[dim] if meta.ndim else 1)
-    if len(kept) != 1 or not meta.ndim or WORTH * min(kept) > meta.shape[dim]:
+        kept.add(made.buffers[name].meta.shape[dim])
+    if len(kept) != 1 or WORTH * min(kept) > meta.shape[dim]:
         return program
     shape = (*meta.shape[:dim], *kept, *meta.shape[dim + 1 :])
-    outputs = {name: made.buffers[name] for name in step.outputs}
-    less = {
-        name: replace(buffer, meta=buffer.meta.with_(shape=shape, strides=contiguous_strides(shape)))
-        for name, buffer in outputs.items()
-    }
+    less = dict[str, Buffer]()
+    for name in step.outputs:
+        buffer = made.buffers[name]
+        meta = buffer.meta.with_(shape=shape, strides=contiguous_strides(shape))
+        less[name] = replace(buffer, meta=meta)
     call = replace(step, target=FIRST_OF_SORTED, args=(*step.args, *kept))
     steps = (*made.steps[:number], call, *made.steps[number + 1 :])
     return made.with_(steps=steps, buffers={**made.buffers, **less})

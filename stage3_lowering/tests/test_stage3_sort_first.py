@@ -59,3 +59,11 @@ def test_no_more_than_is_read_is_sorted(seam, case, dtype):
     program = seam("schedule")(seam("fuse")(seam("lower")(trace(function, x))), CPP)
     (call,) = (step for step in program.steps if isinstance(step, External))
     assert call.target == ("sort_first" if count else "sort") and call.args[4:] == (count,) * bool(count)
+
+
+def test_one_number(seam):
+    def function(c, x):
+        made = c.sort(x, 0, False, False)
+        return c.add(c._graph.call_function(operator.getitem, (made, 0), {}, val=made.val[0]), 1)
+
+    check(seam, function, [np.float32(3).reshape(())], [np.float32(4)])
