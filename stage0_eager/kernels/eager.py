@@ -16,7 +16,7 @@ import numpy as np
 from stage0_eager import arrays
 from stage0_eager.kernels import collectives as kernels_collectives
 from stage0_eager.kernels import fft as kernels_fft
-from stage0_eager.kernels import formulas
+from stage0_eager.kernels import formulas, sorting
 from stage0_eager.kernels import linalg as kernels_linalg
 from stage0_eager.kernels import special as kernels_special
 from stage0_eager.kernels.formulas import MANY, ON_NUMPY, REDUCE
@@ -77,7 +77,7 @@ def eager_kernel(name: str) -> Callable[..., Any]:
     if name == PRODUCT_AND_ROW:
         return lambda xp, x, y, row: eager_kernel("add")(xp, eager_kernel("matmul")(xp, x, y), row)
     if name == FIRST_OF_SORTED:
-        return formulas.first_of_sorted
+        return sorting.first_of_sorted
     if "." in name:
         op = OPAQUE[name]
         return lambda xp, *args, **kwargs: op.kernel(xp, *op.bind(*args, **kwargs))  # type: ignore[misc]
