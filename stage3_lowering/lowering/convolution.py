@@ -33,6 +33,8 @@ from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 NARROW = 256
 # A tile of windows: bytes of its columns at most, and how many at least. BLAS lays out the kernel for each: its bytes.
 TILE, NARROWEST, WEIGHTS = 3 << 18, 192, 1 << 18
+DEEP = 2  # places of a window for each result: with fewer, results take as long to move as columns
+WASTED = 16  # at most this part of the windows may be of no use, where the last tile is too long
 LARGEST = 1 << 26  # bytes of columns; of more the eager kernel lays out some images at a time
 FEWEST = 8  # rows of a group's product: for fewer BLAS costs more than a loop over all places
 
@@ -113,7 +115,11 @@ def _convolved(state: State, node: Node, windows: Windows, w: Lazy, outs: int) -
 def _in_tiles(state: State, node: Node, windows: Windows, w: Lazy, outs: int, tiles: int) -> Lazy:
     """The same, the first dimension of the windows in tiles whose columns the cache holds: a product for each."""
     n, groups, depth, sizes = windows.source.meta.shape[0], windows.groups, windows.depth, windows.sizes
-    long, rest, count = sizes[0] // tiles, sizes[1:], windows.count // tiles
+    long, rest = math.ceil(sizes[0] / tiles), sizes[1:]
+    windows, count = (
+        replace(windows, sizes=(tiles * long, *rest)),
+        long * math.prod(rest),
+    )  # the last may be too long
     matrix = _matrix(state, node, w, (groups, outs // groups, depth))
     inside = replace(windows, source=padded(state, node, windows), padding=(0,) * len(sizes))
     laid = laid_out(state, node, inside, False, tiles)
@@ -134,14 +140,16 @@ def _in_tiles(state: State, node: Node, windows: Windows, w: Lazy, outs: int, ti
 
 def _tiles(windows: Windows, outs: int) -> int:
     """Into how many parts the first dimension is cut: 1 where nothing is gained."""
-    itemsize = windows.source.meta.dtype.itemsize
-    nbytes = windows.depth * windows.count * itemsize
+    size, itemsize = windows.sizes[0], windows.source.meta.dtype.itemsize
+    each = windows.count // size  # windows for each place along the first dimension
+    most = TILE // (windows.depth * each * itemsize)
     heavy = outs // windows.groups * windows.depth * itemsize > WEIGHTS
-    if heavy or windows.is_input or nbytes <= TILE:
+    shallow = windows.depth < DEEP * outs // windows.groups
+    if heavy or shallow or windows.is_input or most >= size or most == 0:
         return 1
-    cuts = [t for t in range(1, windows.sizes[0] + 1) if windows.sizes[0] % t == 0]
-    wide = [t for t in cuts if windows.count // t >= NARROWEST]
-    return next((t for t in wide if nbytes // t <= TILE), 1)
+    cuts = ((t, math.ceil(size / t)) for t in range(math.ceil(size / most), size + 1))
+    fits = (t for t, long in cuts if long * each >= NARROWEST and t * long - size <= size // WASTED)
+    return next(fits, 1)
 
 
 def convolution_weight_gradient(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
@@ -240,6 +248,8 @@ def _columns(state: State, node: Node, windows: Windows, together: bool) -> Buff
     shape = (groups, depth, n * count) if together else (n, groups, depth, count)
     if windows.is_input and (n == 1 or not together):
         return _matrix(state, node, x, shape)
+    if any(s > 1 for s in windows.stride):  # under masks such loads take several times as long
+        windows = replace(windows, source=padded(state, node, windows), padding=(0,) * len(windows.sizes))
     stored = laid_out(state, node, windows, together)
     assert stored.ref is not None
     return BufferRef(stored.ref.name, shape, contiguous_strides(shape), 0)

@@ -5,6 +5,7 @@ window in float64, one place of the kernel at a time; it knows no columns and no
 """
 
 import itertools
+import math
 import random
 
 import ml_dtypes
@@ -222,17 +223,18 @@ def test_what_follows_joins_the_product(seam, monkeypatch):
 @pytest.mark.parametrize("case", [TABLE[0], TABLE[5], TABLE[6], TABLE[8], (2, 3, 8, 1, (6, 7), (2, 2), (1, 1), (0, 0), (1, 1))],
                          ids=str)  # fmt: skip
 def test_columns_are_made_tile_by_tile(seam, monkeypatch, case):
-    """A tile's columns are made right before its product, each thread in memory of its own."""
+    """A tile's columns are made right before its product, in memory of the thread's own; a last tile may be too long."""
     from stage3_lowering.lowering import matrices_in_blocks
     from stage3_lowering.tests.graphs import CPP
     from stage_contracts.program import Launch, Product, RowBlocks
 
-    for name, limit in {"TILE": 256, "NARROWEST": 1, "NARROW": 1}.items():
-        monkeypatch.setattr(convolution, name, limit)
     for name in ("SMALLEST", "SMALLEST_WORK", "FEWEST"):
         monkeypatch.setattr(matrices_in_blocks, name, 1)
     n, channels, outs, groups, sizes, kernel, *how = case
     made = tuple(convolved_size(*a) for a in zip(sizes, kernel, *how, strict=True))
+    two = 2 * 8 * channels * math.prod((*kernel, *made[1:]))  # bytes: a tile has two rows of windows
+    for name, limit in {"TILE": two, "NARROWEST": 1, "NARROW": 1, "DEEP": 0, "WASTED": 1}.items():
+        monkeypatch.setattr(convolution, name, limit)
     x = RNG.standard_normal((n, groups * channels, *sizes))
     w = RNG.standard_normal((groups * outs, channels, *kernel))
     function = lambda c, x, w: c.maximum(c.convolution(x, w, *how, False, (0,) * len(sizes), groups), 0.0)  # noqa: E731
@@ -241,6 +243,7 @@ def test_columns_are_made_tile_by_tile(seam, monkeypatch, case):
     (blocks,) = (step for step in program.steps if isinstance(step, RowBlocks))
     assert [type(step) for step in blocks.steps] == [Launch, Product]
     assert blocks.local == (blocks.steps[1].b.name,)
+    assert math.prod(size for _, size in blocks.batch) == n * groups * math.ceil(made[0] / 2)
 
 
 # ---- on a GPU: a call of the library ------------------------------------------------------------------------------
