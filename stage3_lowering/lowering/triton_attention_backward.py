@@ -58,7 +58,10 @@ def backward_tiles(width: int, arch: str, itemsize: int, by_rows: bool, cuts: bo
         return Tiles(64, 32, 4, 1) if width <= 64 else Tiles(32, 32, 4, 1)
     narrow = Tiles(64, 64, 4, 3) if by_rows else Tiles(64 if cuts else 128, 32, 4, 3)
     tiles = narrow if width <= 64 else Tiles(64, 64, 8, 2)
-    while tiles.stages > 1 and 4 * width * (tiles.rows + tiles.columns * tiles.stages) > shared_of(arch):
+    # one more block of what moves past: where it is turned for a product, it is held twice
+    while tiles.stages > 1 and 4 * width * (tiles.rows + tiles.columns * (tiles.stages + 1)) > shared_of(
+        arch
+    ):
         tiles = Tiles(tiles.rows, tiles.columns, tiles.warps, tiles.stages - 1)
     return tiles
 

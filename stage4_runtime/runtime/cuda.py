@@ -190,7 +190,12 @@ def kernel_launcher(driver: Any, kernel: TritonKernel) -> Callable[..., None]:
     module = driver.moduleLoadData(kernel.cubin)
     function = driver.moduleGetFunction(module, kernel.name)
     if kernel.shared > _SHARED_WITHOUT_ASKING:
-        driver.funcSetAttribute(function, _MAX_DYNAMIC_SHARED_SIZE, kernel.shared)
+        try:
+            driver.funcSetAttribute(function, _MAX_DYNAMIC_SHARED_SIZE, kernel.shared)
+        except RuntimeError as error:
+            raise BuildError(
+                f"kernel {kernel.name} needs {kernel.shared} bytes of shared memory, more than a block has ({error})"
+            ) from None
     codes = ["Q" if t.startswith("*") else _PACKED[t] for t in kernel.types]
     ends = [struct.calcsize("".join(codes[: k + 1])) for k in range(len(codes))]
     starts = [end - struct.calcsize(code) for end, code in zip(ends, codes, strict=True)]

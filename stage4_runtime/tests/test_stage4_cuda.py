@@ -286,3 +286,13 @@ def test_every_type_of_argument_is_packed():
 def test_a_kernel_that_needs_scratch_memory_is_refused():
     with pytest.raises(BuildError, match="needs 256 bytes of scratch"):
         kernel_launcher(FakeCupy({}).cuda.driver, loaded_kernel("k", 1, scratch=256))
+
+
+def test_a_kernel_that_needs_more_shared_memory_than_a_block_has_is_refused():
+    def refused(*call):
+        raise RuntimeError("CUDA_ERROR_INVALID_VALUE: invalid argument")
+
+    fake = FakeCupy({}).cuda.driver
+    fake.funcSetAttribute = refused
+    with pytest.raises(BuildError, match="needs 262144 bytes of shared memory"):
+        kernel_launcher(fake, loaded_kernel("k", 1, shared=262_144))
