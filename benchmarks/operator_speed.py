@@ -1,8 +1,8 @@
 """`make operator-speed`: operators one at a time, compiled, beside torch.compile: which have slow kernels? One thread.
 
 Input: ROWS, expressions in torch's names; torch where it is installed. cpu_speed.py measures a few programs with care,
-this many with less: it is there to find what nobody thought of. Each framework is one process; for each row they take
-turns, and a ratio is the median over the rounds. Results are compared elsewhere (`make oracle-kernels`).
+this one many with less, to find a slow kernel that is in no program there. Each framework is one process; for each row
+they take turns, and a ratio is the median over the rounds. Results are compared elsewhere (`make oracle-kernels`).
     python -m benchmarks.operator_speed [--quick] [--rows conv sort] [--torch-python PYTHON]
 """
 
@@ -165,16 +165,16 @@ def main() -> None:
     )
     both = [Process(sys.executable, "cutaway"), Process(options.torch_python, "torch")]
     lines, failed = [], []
-    for kind, expression in wanted:
+    for _, expression in wanted:
         found = measured(expression, both, 1 if options.quick else ROUNDS)
         if isinstance(found, str):
             failed.append(f"{expression}: {found}")
             continue
         (ours, theirs), (cold, their_cold) = found
         figures = f"{ours:>10.1f}{theirs:>10.1f}{ours / theirs:>8.2f}{cold:>8.2f}{their_cold:>8.2f}"
-        lines.append((ours / theirs, f"{kind:<11}{figures}  {expression}"))
+        lines.append((ours / theirs, f"{figures}  {expression}"))
     lines.sort(reverse=True)
-    print(f"{'':<11}{'ours us':>10}{'torch us':>10}{'ratio':>8}{'first s':>8}{'torch s':>8}")
+    print(f"{'ours us':>10}{'torch us':>10}{'ratio':>8}{'first s':>8}{'torch s':>8}")
     print("\n".join(line for _, line in lines))
     slower = sum(ratio > 1.05 for ratio, _ in lines)
     print(
