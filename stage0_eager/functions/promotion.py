@@ -56,8 +56,8 @@ def needs_floating(name: str, tensor: Tensor) -> None:
 
 
 def same_dtype(name: str, *tensors: Any) -> None:
-    """Raise RuntimeError, as torch does, for operands that it does not promote to one dtype; None is none."""
-    found = [x.dtype for x in tensors if x is not None]
+    """Raise RuntimeError, as torch does, for tensors that it does not promote to one dtype; None and numbers are none."""
+    found = [x.dtype for x in tensors if isinstance(x, Tensor)]
     if any(dtype is not found[0] for dtype in found):
         raise RuntimeError(
             f"{name}: expected all operands to have the same dtype, but got "
