@@ -56,7 +56,7 @@ def needs_floating(name: str, tensor: Tensor) -> None:
 
 
 def same_dtype(name: str, *tensors: Any) -> None:
-    """Raise RuntimeError, as torch does, for tensors that it does not promote to one dtype; None and numbers are none."""
+    """Raise RuntimeError, as torch does, for tensors that it does not promote to one dtype. Numbers do not count."""
     found = [x.dtype for x in tensors if isinstance(x, Tensor)]
     if any(dtype is not found[0] for dtype in found):
         raise RuntimeError(
