@@ -111,27 +111,34 @@ def number_operand(value: Variable) -> bool:
 
 def open_binary(symbol: str, function: Callable, left: Variable, right: Variable) -> Variable | None:
     """`left + right` when one is open and it can stay so; None when both must be known."""
-    if not any(isinstance(v, NumberVariable) for v in (left, right)):
-        return None
-    if not (number_operand(left) and number_operand(right)):
+    opens = [v for v in (left, right) if isinstance(v, NumberVariable)]
+    if not opens or not (number_operand(left) and number_operand(right)):
         return None
     if (divided := _of_bits(symbol, left, right)) is not None:
         return divided
     whole = type(hint_of(left)) is type(hint_of(right)) is int
     if symbol not in _NUMBER_ARITHMETIC and not (whole and symbol in _BITS):
         return None
-    output = next(v.output for v in (left, right) if isinstance(v, NumberVariable))
-    a, b = hint_of(left), hint_of(right)
     if symbol in _SIZE_ARITHMETIC:
         _open_beside(left, right)
         _open_beside(right, left)
-    sizes = _as_size(left), _as_size(right)
-    open_size = all(s is not None for s in sizes) and any(isinstance(s, SymInt) for s in sizes)
-    if symbol in _SIZE_ARITHMETIC and open_size:
-        if symbol in _DIVISIONS and sizes[1] == 0:  # asked, so that it is guarded
-            return None
-        found = function(*sizes)
-        return size_number(output.sizes, found) if isinstance(found, SymInt) else ConstantVariable(found)
+        sizes = _as_size(left), _as_size(right)
+        if all(s is not None for s in sizes) and any(isinstance(s, SymInt) for s in sizes):
+            return _of_sizes(symbol, function, opens[0].output, *sizes)
+    return _of_numbers(symbol, function, opens[0].output, left, right)
+
+
+def _of_sizes(symbol: str, function: Callable, output: OutputGraph, a: Any, b: Any) -> Variable | None:
+    if symbol in _DIVISIONS and b == 0:  # asked, so that it is guarded
+        return None
+    found = function(a, b)
+    return size_number(output.sizes, found) if isinstance(found, SymInt) else ConstantVariable(found)
+
+
+def _of_numbers(
+    symbol: str, function: Callable, output: OutputGraph, left: Variable, right: Variable
+) -> Variable | None:
+    a, b = hint_of(left), hint_of(right)
     try:
         hint = function(a, b)
     except ArithmeticError:  # eager raises it

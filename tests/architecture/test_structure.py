@@ -31,7 +31,6 @@ IN_ONE_PIECE = {
     ("stage0_eager/kernels/eager.py", "numpy_pair"): "the cases of one kernel, decided when it is made and not per call",
     ("stage0_eager/functions/nn/loss_fast_paths.py", "_cross_entropy"): "a fast path: what it asks costs more in functions",
     ("stage0_eager/functions/indexing.py", "_getitem"): "a fast path: every x[i] runs it",
-    ("stage1_capture/variables/number.py", "open_binary"): "what must hold for a result to stay open, refused one by one",
     ("stage1_capture/variables/arithmetic.py", "compare"): "whose turn it is in a comparison, in Python's order",
     ("stage1_capture/variables/store.py", "delete_plainly"): "Python's order for `del`: descriptor, slot, the object's dict",
     ("stage1_capture/variables/binding.py", "bind"): "what a class can hold and how an instance sees it, a line each",
