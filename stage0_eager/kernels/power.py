@@ -23,6 +23,7 @@ _STEPS: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 
 def power(xp: Any, x: Any, y: Any) -> Any:
+    """x ** y; halves in float32, and rounded once."""
     steps = powers.steps_of(y.item(), dtype_of(x.dtype)) if isinstance(y, np.generic) else ()
     if steps:
         wide = so_far = (
