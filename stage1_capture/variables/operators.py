@@ -26,7 +26,7 @@ from stage1_capture.variables.base import SEQUENCES, Variable, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.known_results import meta_and_returned, viewed_once
 from stage1_capture.variables.ndarray import NumpyNdarrayVariable
-from stage1_capture.variables.number import scalars_as_inputs
+from stage1_capture.variables.scalar_inputs import scalars_as_inputs
 from stage1_capture.variables.sequence import ListVariable, TupleVariable
 from stage1_capture.variables.tensor import TensorVariable, note_write
 from stage_contracts.breaks import Unsupported

@@ -15,13 +15,14 @@ from typing import Any, NoReturn
 
 from stage0_eager import TABLE
 from stage0_eager.functions import unbacked as ops
+from stage0_eager.table.number_operands import FLOATS, TAKEN
 from stage1_capture.state.graph_builder import OutputGraph
 from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
 from stage1_capture.state.open_sizes import OpenSizes
 from stage1_capture.variables.base import FROM_CONSTANT, Variable, realize, yes
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.function import function_variable
-from stage1_capture.variables.number import FLOATS, TAKEN, NumberVariable, size_number
+from stage1_capture.variables.number import NumberVariable, size_number
 from stage1_capture.variables.operators import UNKNOWN, call_operator, record_node
 from stage1_capture.variables.sequence import ListVariable, TupleVariable
 from stage1_capture.variables.tensor import DATA_READS, TensorVariable

@@ -29,9 +29,10 @@ from stage1_capture.variables.base import (
 )
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.ndarray import FACTS, NumpyNdarrayVariable
-from stage1_capture.variables.number import EXACT, scalar_input, text_of
+from stage1_capture.variables.number import EXACT, text_of
 from stage1_capture.variables.numpy_functions import left
 from stage1_capture.variables.operators import call_operator, known_scalar
+from stage1_capture.variables.scalar_inputs import scalar_input
 from stage1_capture.variables.sequence import ListVariable, SliceVariable, TupleVariable
 from stage1_capture.variables.tensor import TensorVariable, can_be_array
 from stage_contracts import dtype as dt

@@ -25,8 +25,9 @@ from stage1_capture.variables.base import (
 )
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.function import UserFunctionVariable, function_variable
-from stage1_capture.variables.number import EXACT, hint_of, number_operand, scalar_input, text_of
+from stage1_capture.variables.number import EXACT, hint_of, number_operand, text_of
 from stage1_capture.variables.operators import UNKNOWN, call_operator
+from stage1_capture.variables.scalar_inputs import scalar_input
 from stage1_capture.variables.sequence import ListVariable, TupleVariable
 from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts import dtype as dt
