@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stage3_lowering.lowering.cpp_lanes import COMBINE
+from stage3_lowering.lowering.cpp_lanes import COMBINE, EVEN, is_even
 from stage3_lowering.lowering.cpp_nest import SIMD, Loop, head, nested
 from stage3_lowering.lowering.cpp_ops import POSITIONS
 from stage_contracts import dtype as dt
@@ -20,8 +20,7 @@ from stage_contracts.loop_ir import LoopNest
 if TYPE_CHECKING:
     from stage3_lowering.lowering.cpp_kernel import KernelText
 
-WIDTH = 32
-SHORTEST = 64  # of a row: two steps
+WIDTH = EVEN
 # These set a flag, or wait for the element before.
 _ONE_BY_ONE = {"indirect_index", "scan"}
 
@@ -50,7 +49,7 @@ class Accumulators:
 
 
 def accumulators(text: KernelText, nest: LoopNest) -> Accumulators | None:
-    """The names of a pass that runs so: float32 reductions over one loop of a length that WIDTH divides."""
+    """The names of a pass that runs so: float32 reductions over one loop of even length."""
     if text.column or text.schedule.split or len(nest.reduction_ranges) != 1:
         return None
     (size,) = nest.reduction_ranges
@@ -59,5 +58,5 @@ def accumulators(text: KernelText, nest: LoopNest) -> Accumulators | None:
     kinds = {(i.args[0], types[i.args[1]]) for i in body if i.op == "reduction"}
     known = bool(kinds) and kinds <= {(kind, dt.float32) for kind in (*COMBINE, *POSITIONS)}
     plain = not _ONE_BY_ONE & {i.op for i in body}
-    fits = isinstance(size, int) and size >= SHORTEST and size % WIDTH == 0
+    fits = isinstance(size, int) and is_even(size)
     return Accumulators(text.group) if known and plain and fits else None

@@ -9,8 +9,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from stage3_lowering.lowering.cpp_accumulators import SHORTEST, accumulators
+from stage3_lowering.lowering.cpp_accumulators import accumulators
 from stage3_lowering.lowering.cpp_columns import in_groups
+from stage3_lowering.lowering.cpp_lanes import EVEN, row_lanes
 from stage3_lowering.lowering.cpp_nest import BAD_INDEX, SIMD, Loop, Threads, head
 from stage3_lowering.lowering.cpp_ops import MEMORY_TYPES, REDUCTIONS
 from stage3_lowering.lowering.cpp_pairs import Pairs, nests_in_pairs
@@ -156,8 +157,10 @@ class KernelText:
         if self.column or len(nest.reduction_ranges) != 1 or self.schedule.split:
             return False
         (size,) = nest.reduction_ranges
-        short = isinstance(size, int) and SHORTEST <= size <= SHORT_BLOCK
-        return short and (in_lanes(nest) or accumulators(self, nest) is not None)
+        if not isinstance(size, int) or size > SHORT_BLOCK:
+            return False
+        own = row_lanes(self, nest) or accumulators(self, nest)
+        return own is not None or (size >= 2 * EVEN and in_lanes(nest))
 
     def in_groups(self, nest: LoopNest) -> bool:
         """Whether a register adds up some rows before the lane's accumulator takes them."""

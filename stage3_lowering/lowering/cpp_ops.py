@@ -274,7 +274,10 @@ struct SomeLanes {
 template <class Body> void in_lanes(int64_t first, int64_t last, Body body) {  // 16 elements at a time, then the rest
     static const int32_t sets[32] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};  // and 16 zeros
     for (; first + 16 <= last; first += 16) body(first, AllLanes{});
-    if (first < last) body(first, SomeLanes{sets + 16 - (last - first)});
+    if (first >= last) return;
+    int64_t left = last - first;
+    asm("" : "+r"(left));  // a compiler that knows which lanes are active writes them one by one
+    body(first, SomeLanes{sets + 16 - left});
 }""",
     "Halves": """\
 #if defined(__AVX512F__)

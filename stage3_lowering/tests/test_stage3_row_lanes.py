@@ -1,7 +1,7 @@
-"""Rows of open length in lanes: right at every length, no lane counts that is not active, the same bits everywhere.
+"""Rows of open or uneven length in lanes: right at every length, no lane counts that is not active, the same bits.
 
 Input: graphs over rows of an open size, each compiled once: without SIMD code, with that of every machine, and with all
-that this machine has.
+that this machine has. And over rows of lengths that are known.
 """
 
 import ctypes
@@ -236,7 +236,27 @@ def test_other_types_are_left_to_the_compiler(seam, of):
             np.testing.assert_array_equal(found, wanted)
 
 
-def test_a_row_of_known_length_stays_a_plain_loop(seam):
-    graph = trace(programs.softmax, np.zeros((5, 69), np.float32))
-    program = seam("emit")(seam("schedule")(seam("fuse")(seam("lower")(graph)), CPP), CPP)
-    assert "in_lanes(" not in kernel_of(program)
+def fixed_rows(seam, function, *arrays):
+    program = seam("lower")(trace(function, *arrays))
+    return seam("emit")(seam("schedule")(seam("fuse")(program), CPP), CPP)
+
+
+@pytest.mark.parametrize("flags", LEVELS[1:])
+@pytest.mark.parametrize("n", [16, 17, 31, 32, 33, 63, 69, 100, 127, 129, 300])
+def test_a_length_that_is_known(seam, n, flags):
+    """Each place in a row has a special value once: what is left of a row counts as all of it does."""
+    x, y = np.random.default_rng(n).choice(np.float32([1, -1, 2, 0.5]), (2, n + 3, n))
+    for row in range(n):  # NaN, infinities, zeros: the answers are exact
+        x[row, row] = y[row, -row] = SPECIAL[row % 5]
+    program = fixed_rows(seam, reductions, x, y)
+    assert "in_lanes(" in kernel_of(program)
+    for found, wanted in zip(run_cpp(program, [x, y], flags=flags), answers(x, y), strict=True):
+        assert_close(found, wanted, 4, str(n), signed_zeros=False)
+
+
+@pytest.mark.parametrize(
+    "n, lanes", [(8, False), (15, False), (64, False), (96, False), (4096, False), (80, True)]
+)
+def test_a_short_or_even_row_is_a_plain_loop(seam, n, lanes):
+    program = fixed_rows(seam, programs.softmax, np.zeros((5, n), np.float32))
+    assert ("in_lanes(" in kernel_of(program)) is lanes
