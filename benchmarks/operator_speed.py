@@ -3,7 +3,7 @@
 Input: ROWS, expressions in torch's names; torch where it is installed. cpu_speed.py measures a few programs with care,
 this one many with less, to find a slow kernel that is in no program there. Each framework is one process; for each row
 they take turns, and a ratio is the median over the rounds. Results are compared elsewhere (`make oracle-kernels`).
-    python -m benchmarks.operator_speed [--quick] [--rows conv sort] [--torch-python PYTHON]
+    python -m benchmarks.operator_speed [--quick] [--axis uneven] [--rows conv sort] [--torch-python PYTHON]
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import re
 import statistics
 import subprocess
 import sys
@@ -29,6 +30,23 @@ source = torch.randn(4096, 1024); edges = torch.linspace(-2, 2, 20)
 filters = torch.randn(32, 32, 3, 3); single = torch.randn(32, 1, 3, 3); mixing = torch.randn(64, 32, 1, 1)
 taps = torch.randn(256, 256, 3); spread = torch.randn(32, 16, 2, 2); grid = torch.rand(8, 56, 56, 2) * 2 - 1
 """
+FLOATS = "x y p small b image text source edges filters single mixing taps spread grid".split()
+# What differs from GIVEN: other numbers in its text, and what is done to each tensor of floats.
+AXES: dict[str, tuple[dict[str, str], str]] = {
+    "plain": ({}, "{0}"),
+    "uneven": ({"1024": "1003", "128": "125", "64": "63", "56": "57"}, "{0}"),
+    "narrow": (
+        {
+            "1024, 1024": "20000, 20",
+            "1024": "20",
+            "source = torch.randn(4096, 1024)": "source = torch.randn(4096, 20)",
+        },
+        "{0}",
+    ),
+    "float64": ({}, "{0}.double()"),
+    "bfloat16": ({}, "{0}.bfloat16()"),
+    "gradients": ({}, "{0}.requires_grad_()"),
+}
 ROWS = {
     "powers": "x ** 2; x ** 3; x ** 0.5; p ** -0.5; p ** 0.3; k ** 2; x.square(); x.sqrt(); x.rsqrt()",
     "functions": "x.exp(); p.log(); p.log1p(); x.sin(); x.tanh(); x.erf(); x.sigmoid(); x.atan2(y); F.softplus(x);"
@@ -73,7 +91,7 @@ def expressions() -> list[tuple[str, str]]:
 # ---- a process of one framework --------------------------------------------------------------------------------------
 
 
-def _names(library: str) -> dict[str, Any]:
+def _names(library: str, axis: str) -> dict[str, Any]:
     names: dict[str, Any] = {}
     if library == "cutaway":
         with importlib.import_module("cutaway.torch_api").as_torch():
@@ -81,8 +99,17 @@ def _names(library: str) -> dict[str, Any]:
     else:
         exec("import torch; import torch.nn.functional as F; torch.set_num_threads(1)", names)
     names["torch"].manual_seed(0)
-    exec(GIVEN, names)
+    others, made = AXES[axis]
+    exec(re.sub("|".join(others) or "$^", lambda found: others[found[0]], GIVEN), names)
+    names.update({name: eval(made.format(name), names) for name in FLOATS})
     return names
+
+
+def backward(call: Callable[[], Any], names: dict[str, Any], expression: str) -> Callable[[], Any]:
+    """The call with the gradients of the inputs that its expression names."""
+    leaves = [names[name] for name in FLOATS if re.search(rf"\b{name}\b", expression)]
+    tangent = names["torch"].ones_like(call())
+    return lambda: names["torch"].autograd.grad(call(), leaves, tangent)
 
 
 def least(call: Callable[[], Any]) -> float:
@@ -95,15 +122,17 @@ def least(call: Callable[[], Any]) -> float:
     return best * 1e6
 
 
-def serve(library: str) -> None:
+def serve(library: str, axis: str) -> None:
     """For each expression that it reads: compile it, call it once; for an empty line: a round of the last one."""
-    names = _names(library)
+    names = _names(library, axis)
     call: Callable[[], Any] = dict
     for line in sys.stdin:
         if line.strip():
             try:
                 call = names["torch"].compile(eval(f"lambda: {line}", names))
                 start = time.perf_counter()
+                if axis == "gradients":
+                    call = backward(call, names, line)
                 call()
                 print(json.dumps({"cold": time.perf_counter() - start}), flush=True)
             except Exception as error:  # told in the table
@@ -116,9 +145,9 @@ def serve(library: str) -> None:
 
 
 class Process:
-    def __init__(self, python: str, library: str) -> None:
+    def __init__(self, python: str, library: str, axis: str) -> None:
         self.process = subprocess.Popen(
-            [python, "-m", "benchmarks.operator_speed", "--serve", library],
+            [python, "-m", "benchmarks.operator_speed", "--serve", library, "--axis", axis],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         )  # fmt: skip
 
@@ -143,12 +172,13 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     parser.add_argument("--rows", nargs="*", default=[], help="words of the expressions")
+    parser.add_argument("--axis", choices=AXES, default="plain", help="what is unlike GIVEN")
     parser.add_argument("--quick", action="store_true", help="a few rows; to see that it works")
     parser.add_argument("--torch-python", default=sys.executable, help="the Python that has the torch to ask")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
     if options.serve:
-        serve(options.serve)
+        serve(options.serve, options.axis)
         return
     from stage_contracts.tests.report_heading import heading
 
@@ -163,7 +193,10 @@ def main() -> None:
             more="one thread",
         )
     )
-    both = [Process(sys.executable, "cutaway"), Process(options.torch_python, "torch")]
+    both = [
+        Process(sys.executable, "cutaway", options.axis),
+        Process(options.torch_python, "torch", options.axis),
+    ]
     lines, failed = [], []
     for _, expression in wanted:
         found = measured(expression, both, 1 if options.quick else ROUNDS)

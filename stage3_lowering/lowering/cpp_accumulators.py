@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from stage3_lowering.lowering.cpp_kernel import KernelText
 
 WIDTH = EVEN
+UNEVEN = 8 * WIDTH  # elements of a row whose rest, one by one, is little
 # These set a flag, or wait for the element before.
 _ONE_BY_ONE = {"indirect_index", "scan"}
 
@@ -30,6 +31,7 @@ class Accumulators:
     """The name that one pass uses, of the first of the elements side by side, and what the pass writes."""
 
     group: str
+    even: bool  # whether nothing of the row is left after the last of these groups
 
     def accumulator(self, name: str, of: str, kind: str, start: str) -> tuple[str, str, str]:
         """An accumulator for each: their declaration, the text of one, and all of them in one."""
@@ -44,12 +46,18 @@ class Accumulators:
 
     def loop(self, first: str, last: str, body: Sequence[str]) -> list[str]:
         """The loop over the elements from `first` to `last`."""
-        groups = Loop(head(self.group, first, last, WIDTH))
-        return nested([groups, Loop(head("r0", self.group, f"{self.group} + {WIDTH}"), body, SIMD)])
+        end = f"{self.group} + {WIDTH}"
+        if self.even:
+            groups = Loop(head(self.group, first, last, WIDTH))
+            return nested([groups, Loop(head("r0", self.group, end), body, SIMD)])
+        whole = f"{last} - ({last} - {first}) % {WIDTH}"
+        groups = Loop(head(self.group, first, whole, WIDTH))
+        rest = f"for (int64_t {self.group} = {whole}, r0 = {whole}; r0 < {last}; ++r0) {{"
+        return [*nested([groups, Loop(head("r0", self.group, end), body, SIMD)]), *nested([Loop(rest, body)])]
 
 
 def accumulators(text: KernelText, nest: LoopNest) -> Accumulators | None:
-    """The names of a pass that runs so: float32 reductions over one loop of even length."""
+    """The names of a pass that runs so: float32 reductions over one loop of even length, or of a long one."""
     if text.column or text.schedule.split or len(nest.reduction_ranges) != 1:
         return None
     (size,) = nest.reduction_ranges
@@ -58,5 +66,5 @@ def accumulators(text: KernelText, nest: LoopNest) -> Accumulators | None:
     kinds = {(i.args[0], types[i.args[1]]) for i in body if i.op == "reduction"}
     known = bool(kinds) and kinds <= {(kind, dt.float32) for kind in (*COMBINE, *POSITIONS)}
     plain = not _ONE_BY_ONE & {i.op for i in body}
-    fits = isinstance(size, int) and is_even(size)
-    return Accumulators(text.group) if known and plain and fits else None
+    fits = isinstance(size, int) and (is_even(size) or size >= UNEVEN)
+    return Accumulators(text.group, is_even(size)) if known and plain and fits else None
