@@ -18,6 +18,13 @@ from stage3_lowering.lowering.convolution_calls import by_library
 from stage3_lowering.lowering.convolution_direct import MOST as MOST_PLACES
 from stage3_lowering.lowering.convolution_direct import direct, direct_weight_gradient
 from stage3_lowering.lowering.convolution_phases import MOST, interleaved, phases, seen_of
+from stage3_lowering.lowering.convolution_products import divided, like, matrix, product
+from stage3_lowering.lowering.convolution_tiles import (
+    gradient_tiles,
+    in_tiles,
+    tiles_of,
+    weight_gradient_in_tiles,
+)
 from stage3_lowering.lowering.convolution_windows import Windows, laid_out, padded
 from stage3_lowering.lowering.state import State
 from stage3_lowering.lowering.values import Body, Index, Lazy, strided, view
@@ -25,16 +32,11 @@ from stage_contracts import dtype as dt
 from stage_contracts.device import CPU
 from stage_contracts.events import record
 from stage_contracts.graph import Node
-from stage_contracts.index_expr import FloorDiv, Mod
-from stage_contracts.loop_ir import BufferRef, ExternCall, Value
+from stage_contracts.loop_ir import BufferRef
 from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
 # Windows per image below which the images of a batch share one product: BLAS is poor at narrow matrices.
 NARROW = 256
-# A tile of windows: bytes of its columns at most, and how many at least. BLAS lays out the kernel for each: its bytes.
-TILE, NARROWEST, WEIGHTS = 3 << 18, 192, 1 << 18
-DEEP = 2  # places of a window for each result: with fewer, results take as long to move as columns
-WASTED = 16  # at most this part of the windows may be of no use, where the last tile is too long
 LARGEST = 1 << 26  # bytes of columns; of more the eager kernel lays out some images at a time
 FEWEST = 8  # rows of a group's product: for fewer BLAS costs more than a loop over all places
 
@@ -62,8 +64,10 @@ def convolution(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     if reason is not None:
         return _external(node, reason)
     if narrow and w.ref is None:  # each of its elements is read in a loop
-        copied = state.copy(w, _as(w.meta, w.meta.shape), node.origins)
-        args["weight"] = w = strided(copied.name, _as(w.meta, w.meta.shape), contiguous_strides(w.meta.shape))
+        copied = state.copy(w, like(w.meta, w.meta.shape), node.origins)
+        args["weight"] = w = strided(
+            copied.name, like(w.meta, w.meta.shape), contiguous_strides(w.meta.shape)
+        )
     if turned:
         return _transposed(state, node, args)
     windows = Windows(x, w.meta.shape[2:], meta.shape[2:], stride, padding, dilation, groups)
@@ -97,59 +101,19 @@ def _convolved(state: State, node: Node, windows: Windows, w: Lazy, outs: int) -
     if _is_narrow(outs, windows.groups):
         return direct(state, node, windows, w, outs)
     n, groups, depth, count = windows.source.meta.shape[0], windows.groups, windows.depth, windows.count
-    meta = _as(windows.source.meta, (n, outs, *windows.sizes))
+    meta = like(windows.source.meta, (n, outs, *windows.sizes))
     together = n > 1 and count < NARROW
-    if not together and (tiles := _tiles(windows, outs)) > 1:
-        return _in_tiles(state, node, windows, w, outs, tiles)
-    matrix = _matrix(state, node, w, (groups, outs // groups, depth))
+    if not together and (tiles := tiles_of(windows, outs)) > 1:
+        return in_tiles(state, node, windows, w, outs, tiles)
+    kernel = matrix(state, node, w, (groups, outs // groups, depth))
     columns = _columns(state, node, windows, together)
     if together:  # (groups, outs, N, count)
-        made = _product(state, node, matrix, columns, (groups, outs // groups, n * count), meta)
+        made = product(state, node, kernel, columns, (groups, outs // groups, n * count), meta)
         steps = (count, n * count, *contiguous_strides(windows.sizes))
     else:
-        made = _product(state, node, matrix, columns, (n, groups, outs // groups, count), meta)
+        made = product(state, node, kernel, columns, (n, groups, outs // groups, count), meta)
         steps = contiguous_strides(meta.shape)
     return strided(made, meta, steps)
-
-
-def _in_tiles(state: State, node: Node, windows: Windows, w: Lazy, outs: int, tiles: int) -> Lazy:
-    """The same, the first dimension of the windows in tiles whose columns the cache holds: a product for each."""
-    n, groups, depth, sizes = windows.source.meta.shape[0], windows.groups, windows.depth, windows.sizes
-    long, rest = math.ceil(sizes[0] / tiles), sizes[1:]
-    windows, count = (
-        replace(windows, sizes=(tiles * long, *rest)),
-        long * math.prod(rest),
-    )  # the last may be too long
-    matrix = _matrix(state, node, w, (groups, outs // groups, depth))
-    inside = replace(windows, source=padded(state, node, windows), padding=(0,) * len(sizes))
-    laid = laid_out(state, node, inside, False, tiles)
-    assert laid.ref is not None
-    shape = (n, tiles, groups, depth, count)
-    columns = BufferRef(laid.ref.name, shape, contiguous_strides(shape), 0)
-    tiled = _as(windows.source.meta, (n, tiles, outs, long, *rest))
-    name = _product(state, node, matrix, columns, (n, tiles, groups, outs // groups, count), tiled)
-    made = strided(name, tiled, contiguous_strides(tiled.shape))
-
-    def fetch(body: Body, index: Index) -> Value:
-        image, out, first, *others = index
-        return made.fetch(body, (image, _divided(first, long)[0], out, _divided(first, long)[1], *others))
-
-    whole = Lazy(_as(windows.source.meta, (n, outs, *sizes)), fetch)
-    return state.realize(node, whole, "convolution_tiles")
-
-
-def _tiles(windows: Windows, outs: int) -> int:
-    """Into how many parts the first dimension is cut: 1 where nothing is gained."""
-    size, itemsize = windows.sizes[0], windows.source.meta.dtype.itemsize
-    each = windows.count // size  # windows for each place along the first dimension
-    most = TILE // (windows.depth * each * itemsize)
-    heavy = outs // windows.groups * windows.depth * itemsize > WEIGHTS
-    shallow = windows.depth < DEEP * outs // windows.groups
-    if heavy or shallow or windows.is_input or most >= size or most == 0:
-        return 1
-    cuts = ((t, math.ceil(size / t)) for t in range(math.ceil(size / most), size + 1))
-    fits = (t for t, long in cuts if long * each >= NARROWEST and t * long - size <= size // WASTED)
-    return next(fits, 1)
 
 
 def convolution_weight_gradient(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
@@ -166,16 +130,18 @@ def convolution_weight_gradient(state: State, node: Node, args: dict[str, Any]) 
         return direct_weight_gradient(state, node, windows, g, meta)
     if _is_large(windows):
         return _external(node, "large")
+    if tiles := gradient_tiles(windows, meta):
+        return weight_gradient_in_tiles(state, node, windows, g, tiles)
     n, outs, depth, count = x.meta.shape[0], g.meta.shape[1], windows.depth, windows.count
     by_channel = view(
-        "permute", g, _as(g.meta, (outs, n, *windows.sizes)), {"dims": (1, 0, *range(2, g.meta.ndim))}
+        "permute", g, like(g.meta, (outs, n, *windows.sizes)), {"dims": (1, 0, *range(2, g.meta.ndim))}
     )
-    seen = _matrix(state, node, by_channel, (groups, outs // groups, n * count))
+    seen = matrix(state, node, by_channel, (groups, outs // groups, n * count))
     columns = _columns(state, node, windows, True)
     assert columns.shape is not None and columns.strides is not None
     turned = [(*t[:-2], t[-1], t[-2]) for t in (columns.shape, columns.strides)]
     columns = replace(columns, shape=turned[0], strides=turned[1])
-    made = _product(state, node, seen, columns, (groups, outs // groups, depth), meta)
+    made = product(state, node, seen, columns, (groups, outs // groups, depth), meta)
     return strided(made, meta, contiguous_strides(meta.shape))
 
 
@@ -204,41 +170,23 @@ def _is_large(windows: Windows) -> bool:
     return not windows.is_input and nbytes > LARGEST
 
 
-def _as(meta: TensorMeta, shape: tuple[int, ...]) -> TensorMeta:
-    return TensorMeta(shape, meta.dtype, device=meta.device)
-
-
-def _matrix(state: State, node: Node, value: Lazy, shape: tuple[int, ...]) -> BufferRef:
-    """The value's elements as a stack of matrices: a view of it, or of a copy."""
-    made = view("reshape", value, _as(value.meta, shape), {})
-    if made.ref is None:
-        copied = state.copy(value, _as(value.meta, value.meta.shape), node.origins)
-        made = strided(copied.name, made.meta, contiguous_strides(shape))
-    assert made.ref is not None
-    return made.ref
-
-
 def _turned(w: Lazy, groups: int) -> Lazy:
     """The kernel (C, O / groups, *places) of a transposed convolution as that of the plain one that it is."""
     first, outer, places = w.meta.shape[0], w.meta.shape[1], w.meta.shape[2:]
     inner = first // groups
 
     def fetch(body: Body, index: Index) -> Any:
-        group, out = (sympy.Integer(0), index[0]) if groups == 1 else _divided(index[0], outer)
+        group, out = (sympy.Integer(0), index[0]) if groups == 1 else divided(index[0], outer)
         back = (size - 1 - k for size, k in zip(places, index[2:], strict=True))
         return w.fetch(body, (group * inner + index[1], out, *back))
 
     shape = (groups * outer, inner, *places)
-    meta = _as(w.meta, shape)
+    meta = like(w.meta, shape)
     alone = groups == 1 and all(k == 1 for k in places)
     if alone and w.ref is not None and w.ref.strides and 1 in w.ref.strides[:2]:  # as BLAS takes it
         steps = (w.ref.strides[1], w.ref.strides[0], *w.ref.strides[2:])
         return strided(w.ref.name, meta, steps, w.ref.offset)
     return Lazy(meta, fetch)
-
-
-def _divided(index: Any, by: int) -> tuple[Any, Any]:
-    return FloorDiv(index, sympy.Integer(by)), Mod(index, sympy.Integer(by))
 
 
 def _columns(state: State, node: Node, windows: Windows, together: bool) -> BufferRef:
@@ -247,27 +195,9 @@ def _columns(state: State, node: Node, windows: Windows, together: bool) -> Buff
     depth, count = windows.depth, windows.count
     shape = (groups, depth, n * count) if together else (n, groups, depth, count)
     if windows.is_input and (n == 1 or not together):
-        return _matrix(state, node, x, shape)
+        return matrix(state, node, x, shape)
     if any(s > 1 for s in windows.stride):  # under masks such loads take several times as long
         windows = replace(windows, source=padded(state, node, windows), padding=(0,) * len(windows.sizes))
     stored = laid_out(state, node, windows, together)
     assert stored.ref is not None
     return BufferRef(stored.ref.name, shape, contiguous_strides(shape), 0)
-
-
-def _product(
-    state: State, node: Node, a: BufferRef, b: BufferRef, shape: tuple[int, ...], meta: TensorMeta
-) -> str:
-    """A call of BLAS: its result (a stack of matrices, without the dimensions of one) in a new buffer."""
-    kept = [k for k, size in enumerate(shape) if size != 1 or k >= len(shape) - 2]
-    name = state.new_buffer(_as(meta, tuple(shape[k] for k in kept)))
-    refs = []
-    for ref in (a, b):
-        assert ref.shape is not None and ref.strides is not None
-        skip = len(shape) - len(ref.shape)
-        own = [k - skip for k in kept if k >= skip]
-        refs.append(state.shorten(BufferRef(
-            ref.name, tuple(ref.shape[k] for k in own), tuple(ref.strides[k] for k in own), ref.offset
-        )))  # fmt: skip
-    state.nodes.append(ExternCall((name,), "matmul", tuple(refs), {}, node.origins))
-    return name

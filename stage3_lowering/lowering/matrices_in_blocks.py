@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import dataclass, replace
 
-from stage3_lowering.lowering.row_blocks import SMALLEST_WORK, names_taken, product_of, rows_view
+from stage3_lowering.lowering.row_blocks import SMALLEST_WORK, block_product, names_taken, product_of
 from stage3_lowering.lowering.row_space import RowSpace, kernel_at_point
-from stage_contracts.blas import Contraction
+from stage_contracts.blas import Contraction, Matrix
 from stage_contracts.device import CPU
-from stage_contracts.loop_ir import BufferRef
-from stage_contracts.program import Buffer, Launch, Product, Program, RowBlocks, Target, step_accesses
+from stage_contracts.program import Buffer, Launch, Program, RowBlocks, Target, step_accesses
 from stage_contracts.size_vars import is_open
+from stage_contracts.tensor_meta import contiguous_strides
 
 LARGEST = 1 << 20  # bytes of a matrix: a core's own cache holds it
 SMALLEST = 1 << 21  # bytes of all of them: fewer are in a cache anyway
@@ -28,31 +29,52 @@ def matrices_in_blocks(program: Program, target: Target) -> Program:
         return program
     for step in program.steps:
         product = product_of(step, program.buffers)
-        maker = None if product is None or not _fits(product, program) else _maker(product, step, program)
-        if product is not None and maker is not None:
-            program = _together(program, product, step, maker)
+        for made in _made(product, program) if product is not None else ():
+            maker = _maker(made.matrix.buffer, step, program)
+            together = None if maker is None else _together(program, product, step, made, maker)
+            if together is not None:
+                program = together
+                break
     return program
 
 
-def _fits(product: Contraction, program: Program) -> bool:
-    """Whether the right-hand matrices lie one after the other, of a size that pays."""
-    b, sizes = product.b, (*product.batch, product.m, product.n, product.k)
-    if any(map(is_open, sizes)) or b.transposed or b.offset != 0 or b.row != product.n:
+@dataclass(frozen=True)
+class Made:
+    """An operand of a stack of products, each of its matrices whole and right behind the one before."""
+
+    matrix: Matrix
+    stored: tuple[int, int]  # rows and columns as they lie
+    rows: bool  # whether its rows are those of the result
+
+
+def _made(product: Contraction, program: Program) -> list[Made]:
+    """The operands whose matrices lie one after the other, of a size that pays."""
+    if any(map(is_open, (*product.batch, product.m, product.n, product.k))):
+        return []
+    sides = [(product.b, (product.k, product.n), False), (product.a, (product.m, product.k), True)]
+    found = [Made(m, shape[:: -1 if m.transposed else 1], rows) for m, shape, rows in sides]
+    return [made for made in found if _fits(product, made, program)]
+
+
+def _fits(product: Contraction, made: Made, program: Program) -> bool:
+    matrix, (rows, columns) = made.matrix, made.stored
+    if matrix.offset != 0 or matrix.row != columns:
         return False
-    buffer, each, points = program.buffers[b.buffer], product.k * product.n, math.prod(product.batch)
-    steps = RowSpace(product.batch, product.k, (), "", "").steps(product.n)
+    buffer, each, points = program.buffers[matrix.buffer], rows * columns, math.prod(product.batch)
+    steps = RowSpace(product.batch, rows, (), "", "").steps(columns)
     one_by_one = all(
-        n == 1 or step == own for n, step, own in zip(product.batch, b.batch, steps, strict=True)
+        n == 1 or step == own for n, step, own in zip(product.batch, matrix.batch, steps, strict=True)
     )
     nbytes = each * buffer.meta.dtype.itemsize
     pays = points >= FEWEST and nbytes <= LARGEST and nbytes * points >= SMALLEST
     whole = buffer.role == "temporary" and buffer.meta.numel == each * points
-    return one_by_one and pays and whole and 2 * math.prod(sizes) >= SMALLEST_WORK
+    work = 2 * math.prod((*product.batch, product.m, product.n, product.k))
+    return one_by_one and pays and whole and work >= SMALLEST_WORK
 
 
-def _maker(product: Contraction, step: object, program: Program) -> Launch | None:
+def _maker(name: str, step: object, program: Program) -> Launch | None:
     """The kernel that makes those matrices and nothing else, if only the products read them."""
-    name, number = product.b.buffer, program.steps.index(step)
+    number = program.steps.index(step)
     accesses = [step_accesses(each, program.kernels) for each in program.steps]
     makes = [k for k, (_, writes) in enumerate(accesses) if name in writes]
     reads = [k for k, (reads, _) in enumerate(accesses) if name in reads]
@@ -69,15 +91,19 @@ def _maker(product: Contraction, step: object, program: Program) -> Launch | Non
     return maker if alone else None
 
 
-def _together(program: Program, product: Contraction, step: object, maker: Launch) -> Program:
+def _together(
+    program: Program, product: Contraction, step: object, made: Made, maker: Launch
+) -> Program | None:
     space = RowSpace.of(product.batch, product.m, names_taken(program))
-    name, number = product.b.buffer, program.steps.index(step)
-    each = product.k * product.n
-    kernel = kernel_at_point(program.kernels[maker.kernel], space, name, each)
+    name, number = made.matrix.buffer, program.steps.index(step)
+    kernel = kernel_at_point(program.kernels[maker.kernel], space, name, math.prod(made.stored))
     if kernel is None:
-        return program
-    a, c = (rows_view(m, space, n, ()) for m, n in ((product.a, product.k), (product.c, product.n)))
-    b = BufferRef(name, (product.k, product.n), (product.n, 1), 0)
+        return None
+    of_block = block_product(product, space, (name,))
+    if made.rows:  # all of the matrix is there, of which a block is some rows
+        a = of_block.a
+        assert a.strides is not None
+        of_block = replace(of_block, a=replace(a, offset=space.first_row * a.strides[0]))
     origins = tuple(dict.fromkeys((*kernel.origins, *getattr(step, "origins", ()))))
     run = RowBlocks(
         space.named_batch,
@@ -86,10 +112,10 @@ def _together(program: Program, product: Contraction, step: object, maker: Launc
         product.m,
         product.m,
         (name,),
-        (maker, Product(a, b, c)),
+        (maker, of_block),
         origins,
     )
-    meta = program.buffers[name].meta.with_(shape=(product.k, product.n), strides=(product.n, 1))
+    meta = program.buffers[name].meta.with_(shape=made.stored, strides=contiguous_strides(made.stored))
     steps = [run if k == number else each for k, each in enumerate(program.steps) if each is not maker]
     return program.with_(
         buffers={**program.buffers, name: Buffer(name, meta, "local")},

@@ -43,7 +43,8 @@ def register_products(program: Program, target: Target) -> Program:
 def _small(step: RowBlocks, buffers: Mapping[str, Buffer]) -> bool:
     products = [inner for inner in step.steps if isinstance(inner, Product)]
     many = hinted(step.count) >= FEWEST_ROWS and not step.in_order
-    made = {product.b.name for product in products} & {*step.local}  # in each block: no panels serve several
+    # what each block makes whole: no panels serve several, and fewer rows would make it more often
+    made = {m.name for p in products for m in (p.a, p.b) if m is p.b or m.offset != 0} & {*step.local}
     return many and not made and all(_fits(product, buffers) for product in products)
 
 

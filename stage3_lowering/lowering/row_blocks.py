@@ -214,7 +214,7 @@ def _with_group(program: Program, group: Group) -> Program:
             product = product_of(step, program.buffers)
             assert product is not None
             rows = product.c.buffer in group.made
-            steps.append((_block_product if rows else _summed_product)(product, group.space, local))
+            steps.append((block_product if rows else _summed_product)(product, group.space, local))
             origins += step.origins
     space = group.space
     steps, local = _in_place(steps, kernels, local, program)
@@ -296,12 +296,13 @@ def _has_weights(program: Program, group: Group) -> bool:
     return any(p and p.c.buffer in group.made and not any(p.b.batch) for p in products)
 
 
-def _block_product(product: Contraction, space: RowSpace, local: Iterable[str]) -> Product:
+def block_product(product: Contraction, space: RowSpace, local: Iterable[str]) -> Product:
     """The product of one block's rows."""
     a = rows_view(product.a, space, product.k, local)
     c = rows_view(product.c, space, product.n, local)
-    batch = space.at(product.b.batch)
-    b, at = product.b, product.b.offset + batch
+    b, at = product.b, product.b.offset
+    if b.buffer not in local:
+        at += space.at(b.batch)
     strides = (1, b.row) if b.transposed else (b.row, 1)
     return Product(a, BufferRef(b.buffer, (product.k, product.n), strides, at), c)
 

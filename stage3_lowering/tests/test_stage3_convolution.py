@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from stage3_lowering.interpret import interpret_lowered
-from stage3_lowering.lowering import convolution
+from stage3_lowering.lowering import convolution, convolution_tiles
 from stage3_lowering.tests.graphs import meta_of_array, run_every_way, trace
 from stage_contracts import config, events
 from stage_contracts import dtype as dt
@@ -233,8 +233,9 @@ def test_columns_are_made_tile_by_tile(seam, monkeypatch, case):
     n, channels, outs, groups, sizes, kernel, *how = case
     made = tuple(convolved_size(*a) for a in zip(sizes, kernel, *how, strict=True))
     two = 2 * 8 * channels * math.prod((*kernel, *made[1:]))  # bytes: a tile has two rows of windows
-    for name, limit in {"TILE": two, "NARROWEST": 1, "NARROW": 1, "DEEP": 0, "WASTED": 1}.items():
-        monkeypatch.setattr(convolution, name, limit)
+    monkeypatch.setattr(convolution, "NARROW", 1)
+    for name, limit in {"TILE": two, "NARROWEST": 1, "DEEP": 0, "WASTED": 1}.items():
+        monkeypatch.setattr(convolution_tiles, name, limit)
     x = RNG.standard_normal((n, groups * channels, *sizes))
     w = RNG.standard_normal((groups * outs, channels, *kernel))
     function = lambda c, x, w: c.maximum(c.convolution(x, w, *how, False, (0,) * len(sizes), groups), 0.0)  # noqa: E731
@@ -244,6 +245,33 @@ def test_columns_are_made_tile_by_tile(seam, monkeypatch, case):
     assert [type(step) for step in blocks.steps] == [Launch, Product]
     assert blocks.local == (blocks.steps[1].b.name,)
     assert math.prod(size for _, size in blocks.batch) == n * groups * math.ceil(made[0] / 2)
+
+
+@pytest.mark.parametrize("case", [
+    (3, 3, 8, 1, (12, 8), (3, 3), (1, 1), (1, 1), (1, 1)), (2, 2, 9, 2, (16, 11), (3, 2), (2, 1), (1, 0), (1, 2)),
+    (2, 2, 8, 1, (4, 9, 10), (2, 1, 3), (1, 2, 1), (1, 0, 1), (1, 1, 1)),
+], ids=str)  # fmt: skip
+def test_the_gradient_of_a_kernel_is_a_sum_over_tiles(seam, monkeypatch, case):
+    """Its columns are the rows of a product; threads may share the rows of each."""
+    from stage3_lowering.lowering import matrices_in_blocks
+    from stage3_lowering.tests.graphs import CPP
+    from stage_contracts.program import Launch, Product, RowBlocks
+
+    for name in ("SMALLEST", "SMALLEST_WORK", "FEWEST"):
+        monkeypatch.setattr(matrices_in_blocks, name, 1)
+    n, channels, outs, groups, sizes, kernel, *how = case
+    made = tuple(convolved_size(*a) for a in zip(sizes, kernel, *how, strict=True))
+    two = 2 * 8 * channels * math.prod((*kernel, *made[1:]))  # bytes: a tile has two rows of windows
+    for name, limit in {"TILE": two, "NARROWEST": 1, "FEWEST_TILES": 1}.items():
+        monkeypatch.setattr(convolution_tiles, name, limit)
+    x = RNG.standard_normal((n, groups * channels, *sizes))
+    g = RNG.standard_normal((n, groups * outs, *made))
+    function = lambda c, x, g: c.convolution_weight_gradient(x, g, kernel, *how, groups)  # noqa: E731
+    holds(seam, function, (x, g), of_weight(x, g, kernel, *how, groups))
+    program = seam("schedule")(seam("fuse")(seam("lower")(trace(function, x, g))), CPP)
+    (blocks,) = (step for step in program.steps if isinstance(step, RowBlocks))
+    assert [type(step) for step in blocks.steps] == [Launch, Product]
+    assert blocks.local == (blocks.steps[1].a.name,)
 
 
 # ---- on a GPU: a call of the library ------------------------------------------------------------------------------
