@@ -64,7 +64,9 @@ def accumulators(text: KernelText, nest: LoopNest) -> Accumulators | None:
     body = nest.body[: nest.split]
     types = {i.name: i.dtype for i in body}
     kinds = {(i.args[0], types[i.args[1]]) for i in body if i.op == "reduction"}
-    known = bool(kinds) and kinds <= {(kind, dt.float32) for kind in (*COMBINE, *POSITIONS)}
+    known = bool(kinds) and kinds <= {
+        (kind, of) for kind in (*COMBINE, *POSITIONS) for of in (dt.float32, dt.float64)
+    }
     plain = not _ONE_BY_ONE & {i.op for i in body}
     fits = isinstance(size, int) and (is_even(size) or size >= UNEVEN)
     return Accumulators(text.group, is_even(size)) if known and plain and fits else None
