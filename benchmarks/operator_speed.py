@@ -36,12 +36,7 @@ AXES: dict[str, tuple[dict[str, str], str]] = {
     "plain": ({}, "{0}"),
     "uneven": ({"1024": "1003", "128": "125", "64": "63", "56": "57"}, "{0}"),
     "narrow": (
-        {
-            "(1024, 1024); y": "(20000, 20); y",
-            "rand(1024, 1024)": "rand(20000, 20)",
-            "y = torch.randn(1024, 1024)": "y = torch.randn(20000, 20)",
-            "1024": "20",
-        },
+        {"randn(1024, 1024)": "randn(20000, 20)", "rand(1024, 1024)": "rand(20000, 20)", "1024": "20"},
         "{0}",
     ),
     "float64": ({}, "{0}.double()"),
@@ -101,7 +96,7 @@ def _names(library: str, axis: str) -> dict[str, Any]:
         exec("import torch; import torch.nn.functional as F; torch.set_num_threads(1)", names)
     names["torch"].manual_seed(0)
     others, made = AXES[axis]
-    exec(re.sub("|".join(others) or "$^", lambda found: others[found[0]], GIVEN), names)
+    exec(re.sub("|".join(map(re.escape, others)) or "$^", lambda found: others[found[0]], GIVEN), names)
     names.update({name: eval(made.format(name), names) for name in FLOATS})
     return names
 

@@ -17,6 +17,7 @@ import sympy
 from stage3_lowering.lowering.convolution_calls import by_library
 from stage3_lowering.lowering.convolution_direct import MOST as MOST_PLACES
 from stage3_lowering.lowering.convolution_direct import direct, direct_weight_gradient
+from stage3_lowering.lowering.convolution_halves import rounded_once
 from stage3_lowering.lowering.convolution_phases import MOST, interleaved, phases, seen_of
 from stage3_lowering.lowering.convolution_products import divided, like, matrix, product
 from stage3_lowering.lowering.convolution_tiles import (
@@ -27,8 +28,7 @@ from stage3_lowering.lowering.convolution_tiles import (
 )
 from stage3_lowering.lowering.convolution_windows import Windows, laid_out, padded
 from stage3_lowering.lowering.state import State
-from stage3_lowering.lowering.values import Body, Index, Lazy, strided, view
-from stage_contracts import dtype as dt
+from stage3_lowering.lowering.values import Body, Index, Lazy, is_half, strided, view
 from stage_contracts.device import CPU
 from stage_contracts.events import record
 from stage_contracts.graph import Node
@@ -42,7 +42,7 @@ FEWEST = 8  # rows of a group's product: for fewer BLAS costs more than a loop o
 
 EXTERNAL = {
     "open_size": "a size is open: how many columns there are is decided at each call",
-    "half": "the eager kernel multiplies in float32 and rounds once",
+    "integers": "BLAS has no integers",
     "empty": "a size is zero: there is no window",
     "narrow_groups": f"a group has fewer than {FEWEST} channels, and windows of more than {MOST_PLACES} places",
     "large": f"the columns would take more than {LARGEST >> 20} MiB",
@@ -55,6 +55,8 @@ def convolution(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     meta, stride, padding, dilation = state.meta(node), args["stride"], args["padding"], args["dilation"]
     if meta.device != CPU:
         return by_library(state, node, args)
+    if is_half(meta.dtype):
+        return rounded_once(convolution, state, node, args)
     narrow = _is_narrow(meta.shape[1], groups)
     reason = _why_external((x.meta, w.meta, meta), narrow)
     if reason is None and narrow and x.meta.shape[1] // groups * math.prod(w.meta.shape[2:]) > MOST_PLACES:
@@ -120,6 +122,8 @@ def convolution_weight_gradient(state: State, node: Node, args: dict[str, Any]) 
     x, g, groups, meta = args["input"], args["grad"], args["groups"], state.meta(node)
     if meta.device != CPU:
         return by_library(state, node, args)
+    if is_half(meta.dtype):
+        return rounded_once(convolution_weight_gradient, state, node, args)
     narrow = _is_narrow(meta.shape[0], groups)
     reason = _why_external((x.meta, g.meta, meta), narrow)
     if reason is not None:
@@ -149,8 +153,8 @@ def _why_external(metas: Sequence[TensorMeta], narrow: bool) -> str | None:
     fixed = int(narrow)  # how many images there are matters to the columns alone
     if not all(isinstance(size, int) for meta in metas for size in (*meta.shape[fixed:], *meta.strides)):
         return "open_size"
-    if any(meta.dtype not in (dt.float32, dt.float64) for meta in metas):
-        return "half"
+    if any(not meta.dtype.is_floating_point for meta in metas):
+        return "integers"
     return "empty" if any(0 in meta.shape for meta in metas) else None
 
 

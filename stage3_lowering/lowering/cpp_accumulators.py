@@ -68,5 +68,5 @@ def accumulators(text: KernelText, nest: LoopNest) -> Accumulators | None:
         (kind, of) for kind in (*COMBINE, *POSITIONS) for of in (dt.float32, dt.float64)
     }
     plain = not _ONE_BY_ONE & {i.op for i in body}
-    fits = isinstance(size, int) and (is_even(size) or size >= UNEVEN)
+    fits = isinstance(size, int) and size < 1 << 31 and (is_even(size) or size >= UNEVEN)
     return Accumulators(text.group, is_even(size)) if known and plain and fits else None

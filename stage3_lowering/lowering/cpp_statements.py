@@ -304,14 +304,17 @@ class Statements:
             f"{result} {name} = {accumulator if of == result else f'{result}({accumulator})'};"
         )
         self._partial(kind, of, accumulator)
-        return self._so_far(name, of, accumulator)
+        return self._so_far(name, of, result, accumulator)
 
-    def _so_far(self, name: str, of: str, accumulator: str) -> str:
+    def _so_far(self, name: str, of: str, result: str, accumulator: str) -> str:
         """The register that holds a lane's accumulator for some rows, where rows run in groups."""
         if not self.kernel.in_groups(self.nest):
             return accumulator
         so_far = self.kernel.fresh(f"{name}_so_far")
-        self.parts.append((f"{of} {so_far} = {accumulator};", f"{accumulator} = {so_far};"))
+        if of == "double" and result == "float":  # a float of these rows, which the double takes
+            self.parts.append((f"float {so_far} = 0;", f"{accumulator} += {so_far};"))
+        else:
+            self.parts.append((f"{of} {so_far} = {accumulator};", f"{accumulator} = {so_far};"))
         return so_far
 
     def _partial(self, kind: str, of: str, accumulator: str) -> None:
@@ -369,7 +372,7 @@ class Statements:
             held.append((type_, f"{array}[{self.kernel.lane}]"))
             self.accumulators.append(f"{type_} {array}[{self.kernel.width}];")
             self.starts.append(f"{held[-1][1]} = {first};")
-            kept.append(self._so_far(what, *held[-1]))
+            kept.append(self._so_far(what, type_, type_, held[-1][1]))
         (_, best), (_, place) = held
         self.results.append(f"int64_t {name} = {place};")
         combined = lambda value, at: keep.format(T=of, value=value, at=at, best=best, place=place)  # noqa: E731

@@ -12,6 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from stage0_eager.core_interpreter import interpreter
 from stage3_lowering.interpret import interpret_lowered
 from stage3_lowering.lowering import convolution, convolution_tiles
 from stage3_lowering.tests.graphs import meta_of_array, run_every_way, trace
@@ -180,7 +181,7 @@ def test_what_stays_a_call_says_why(seam, monkeypatch):
     phases = ((10,), (0,), (1,), True, (0,), 1)
     depthwise = ((1,), (0,), (1,), False, (0,), 4)
     reasons = {
-        "half": (plain, np.float16, (1, 2, 8), (8, 2, 3)),
+        "integers": (plain, np.int64, (1, 2, 8), (8, 2, 3)),
         "empty": (plain, np.float32, (0, 2, 8), (8, 2, 3)),
         "narrow_groups": (depthwise, np.float32, (1, 4, 80), (4, 1, 65)),
         "large": (plain, np.float32, (1, 9, 80), (8, 9, 3)),
@@ -193,6 +194,29 @@ def test_what_stays_a_call_says_why(seam, monkeypatch):
         assert calls(seam, graph) == ["convolution"]
         assert [e.details["reason"] for e in events.EVENT_LOG.since(before, "fallback")] == [reason]
     assert {*reasons, "open_size"} == {*convolution.EXTERNAL}
+
+
+@pytest.mark.parametrize("of", [ml_dtypes.bfloat16, np.float16])
+@pytest.mark.parametrize("how", [(False, 1), (False, 4), (True, 1)], ids=["plain", "depthwise", "transposed"])
+def test_halves_are_multiplied_in_float32_and_rounded_once(seam, of, how):
+    """Both are exact in float32, so that the last bit of every half is told."""
+    turned, groups = how
+    plain = ((1, 1), (1, 1), (1, 1), turned, (0, 0), groups)
+    x = RNG.integers(-8, 9, (2, 4, 6, 7)).astype(of)
+    w = RNG.integers(-8, 9, (4, 8, 3, 3) if turned else (4 * (groups > 1) or 8, 4 // groups, 3, 3)).astype(of)
+
+    def function(c, x, w):
+        y = c.convolution(x, w, *plain)
+        return (y,) if turned else (y, c.convolution_weight_gradient(x, c.sin(y), (3, 3), *plain[:3], groups))
+
+    graph = trace(function, x, w)
+    assert not {"convolution", "convolution_weight_gradient"} & {*calls(seam, graph)}
+    eager = interpreter(graph)(x, w)
+    for way, found in run_every_way(seam, graph, (x, w)).items():
+        assert all(output.dtype == of for output in found), way
+        np.testing.assert_array_equal(found[0], eager[0], err_msg=way)
+        for got, want in zip(found[1:], eager[1:], strict=True):
+            np.testing.assert_allclose(got.astype("f4"), want.astype("f4"), rtol=0.02, atol=0.05, err_msg=way)
 
 
 def test_what_follows_joins_the_product(seam, monkeypatch):
