@@ -2,6 +2,7 @@
 
 Input: cpp_kernel.py's kernel whose SIMD lanes are an outer loop, and the loops of one section: over rows, then lanes.
 One row at a time, half of the time goes to the accumulators: so four rows are added to one while it is in a register.
+Of float32 that register is a float32, which a double then takes: .7 of the time, and less than half of eager's error.
 """
 
 from __future__ import annotations

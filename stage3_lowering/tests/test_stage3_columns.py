@@ -28,9 +28,13 @@ def test_sums_maxima_and_counts_over_rows(seam, rows, columns, parts, left):
 
     graph = trace(function, x)
     want = [x.astype(np.float64).sum(0).astype(np.float32), x.max(0), (x > 0).any(0), (x > 0).sum(0)]
-    for way, outputs in run_every_way(seam, graph, [x]).items():
-        for output, wanted in zip(outputs, want, strict=True):
-            assert_close(output, wanted, 1, way)  # added up in double, rounded once
+    of_a_sum = 2.0**-23 * np.abs(x).sum(0)  # GROUP rows are added up in float32, groups in double
+    for way, (total, *others) in run_every_way(seam, graph, [x]).items():
+        with np.errstate(invalid="ignore"):
+            near = (total == want[0]) | (np.abs(total - want[0].astype(np.float64)) <= of_a_sum)
+        assert (near | (np.isnan(total) & np.isnan(want[0]))).all(), way
+        for output, wanted in zip(others, want[1:], strict=True):
+            assert_close(output, wanted, 1, way)
     program = seam("schedule")(seam("fuse")(seam("lower")(graph)), CPP)
     text = "".join(unit.text for unit in seam("emit")(program, CPP).units)
     assert "sum_so_far" in text

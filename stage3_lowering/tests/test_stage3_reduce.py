@@ -185,7 +185,10 @@ def test_large_reductions_in_parallel(seam):
     graph = trace(function, x, y)
     for way, outputs in run_every_way(seam, graph, [x, y]).items():
         for k, (output, wanted) in enumerate(zip(outputs, want, strict=True)):
-            assert_close(output, wanted, 2, f"output {k} ({way})")  # float lanes within a block
+            if k == 3:  # over rows: floats of four rows
+                assert (np.abs(output - wanted) <= 2.0**-24 * np.abs(exact).sum(0)).all(), way
+            else:
+                assert_close(output, wanted, 2, f"output {k} ({way})")  # float lanes within a block
 
 
 @pytest.mark.parametrize("length", [512, 1024, 4096, 100_000])
