@@ -343,13 +343,18 @@ template <class T> struct Positions {  // the best for each of 32 elements side 
     explicit Positions(T start) {
         for (T& lane : best) lane = start;
     }
-    int64_t first(bool (*better)(T, T)) const {  // of the best of all lanes
-        int lane = 0;
-        for (int k = 1; k < 32; ++k) {
-            bool beaten = better(best[k], best[lane]), beats = better(best[lane], best[k]);
-            if (beaten || (!beats && place[k] < place[lane])) lane = k;
+    int64_t first(bool (*better)(T, T)) {  // of the best of all lanes: the upper half into the lower, until one is left
+        for (int half = 16; half; half /= 2) {
+            #pragma omp simd
+            for (int k = 0; k < half; ++k) {
+                bool beats = better(best[half + k], best[k]), beaten = better(best[k], best[half + k]);
+                bool earlier = place[half + k] < place[k];
+                bool taken = beats | (!beaten & earlier);
+                best[k] = taken ? best[half + k] : best[k];
+                place[k] = taken ? place[half + k] : place[k];
+            }
         }
-        return place[lane];
+        return place[0];
     }
 };""",
     "prefetch": """\
