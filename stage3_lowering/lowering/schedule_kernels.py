@@ -53,6 +53,7 @@ Tiles = tuple[tuple[str, int], ...]  # of a KernelSchedule
 
 PARALLEL_WORK = 1 << 21  # additions, about half a millisecond; less is done before the threads are awake
 TILE = 32  # of a transpose: 32 rows of 32 elements, all of which stay in the first cache
+NARROW = 4  # the least of its sides: four elements of a row are one register
 COLUMNS = 2048  # accumulators in a row: 16 KiB of doubles, half of the first cache
 WORDS = 256  # random ones that a tile draws at once: 1 KiB
 SPLIT = (
@@ -176,9 +177,10 @@ def _pointwise_order(kernel: Kernel, outer: list[str], sizes: dict[str, Any]) ->
     best = min(reversed(long), key=lambda v: costs[v])  # the last of equals: as it lies in memory
     order = [v for v in outer if v != best] + [best]
     scattered = [a for a in accesses if a.get(best, 0) not in (0, 1)]
-    across = [v for v in order[:-1] if any(a.get(v) == 1 for a in scattered) and hinted(sizes[v]) >= TILE]
-    if across and hinted(sizes[best]) >= TILE:  # a transpose: what one loop jumps over, another walks along
-        other = across[-1]
+    across = [v for v in order[:-1] if any(a.get(v) == 1 for a in scattered) and hinted(sizes[v]) >= NARROW]
+    other = across[-1] if across else best
+    if other != best and hinted(sizes[best]) >= NARROW and hinted(sizes[best] * sizes[other]) >= TILE * TILE:
+        # a transpose: what one loop jumps over, another walks along
         order = [v for v in order if v not in (other, best)] + [other, best]
         return order, ((other, TILE), (best, TILE))
     return order, ()

@@ -46,6 +46,7 @@ def test_a_copy_keeps_every_bit(dtype):
 
 
 A, B, C = numbers(70, 90), numbers(90, 70), numbers(70, 90)
+FOUR = numbers(413, 4)
 BATCH, NHWC = numbers(3, 40, 5, 36), numbers(2, 6, 34, 37)
 # name: program, inputs, what NumPy gives, how many loads are turned
 CASES = {
@@ -62,7 +63,10 @@ CASES = {
                      np.pad(A.T, ((0, 3), (1, 2)), constant_values=4.0), 0),
     "beside a pad": (lambda c, x, y: c.add(c.permute(x, (1, 0)), c.constant_pad(y, ((20, 0), (3, 17)), 4.0)),
                      [A, B[:70, :50]], A.T + np.pad(B[:70, :50], ((20, 0), (3, 17)), constant_values=4.0), 1),
-    "short rows": (lambda c, x: c.contiguous(c.permute(x, (1, 0))), [A[:, :20]], A[:, :20].T, 0),
+    "short rows": (lambda c, x: c.contiguous(c.permute(x, (1, 0))), [A[:, :20]], A[:, :20].T, 1),
+    "four channels": (lambda c, x: c.contiguous(c.permute(x, (1, 0))), [FOUR], FOUR.T, 1),
+    "four channels, back": (lambda c, x: c.contiguous(c.permute(x, (1, 0))), [FOUR.T.copy()], FOUR, 1),
+    "three channels": (lambda c, x: c.contiguous(c.permute(x, (1, 0))), [FOUR[:, :3]], FOUR[:, :3].T, 0),
 }  # fmt: skip
 
 
