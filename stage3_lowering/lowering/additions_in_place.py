@@ -45,7 +45,7 @@ def _check(program: Program, sums: Mapping[str, str]) -> None:
                 uses[name].append(step)
     for name, out in sums.items():
         alike = program.buffers[name].meta == program.buffers[out].meta
-        launches = [isinstance(step, Launch) and not program.kernels[step.kernel].rows for step in uses[name]]
+        launches = [isinstance(step, Launch) for step in uses[name]]
         if launches != [True, True] or program.buffers[name].role != "temporary" or not alike:
             raise GraphError(
                 f"program {program.name}: {out} is {name} with more added, so {name} has to be a temporary that is "
@@ -58,7 +58,9 @@ def _on(kernel: Kernel, sums: Mapping[str, str]) -> Kernel:
     if sums.keys().isdisjoint(kernel.params):
         return kernel
     params = tuple(dict.fromkeys(sums.get(name, name) for name in kernel.params))
-    return replace(kernel, nests=tuple(_moved(nest, sums) for nest in kernel.nests), params=params)
+    columns = tuple(sums.get(name, name) for name in kernel.columns)
+    nests = tuple(_moved(nest, sums) for nest in kernel.nests)
+    return replace(kernel, nests=nests, params=params, columns=columns)
 
 
 def _moved(nest: LoopNest, sums: Mapping[str, str]) -> LoopNest:

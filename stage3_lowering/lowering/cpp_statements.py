@@ -77,7 +77,7 @@ class Statements:
     def depth_of(self, instr: Instr) -> int:
         """How many of the section's loops must stand around the instruction: those it depends on."""
         deepest = max(self.loops.values(), default=0)
-        if instr.op in ("store", "reduction", "scan"):
+        if instr.op in ("store", "atomic_add", "reduction", "scan"):
             self.depth[instr.name] = deepest
             return deepest
         names = {str(a) for a in instr.args if isinstance(a, Value)}
@@ -136,6 +136,9 @@ class Statements:
         if self.lanes and self.depth_of(instr):
             return [self._declare(instr, self.lanes.element(element, mask))]
         return [self._declare(instr, f"{mask} ? {element} : 0" if mask else element)]
+
+    def _atomic_add(self, instr: Instr, buffer: str, index: Any, value: str, start: str) -> list[str]:
+        return [f"{buffer}[{cpp_index(index)}] += {value};"]  # one thread, in the order of the loops
 
     def _store(self, instr: Instr, buffer: str, index: Any, value: str) -> list[str]:
         if self.pairs:

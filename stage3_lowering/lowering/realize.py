@@ -69,14 +69,21 @@ def _inlines(user: Node) -> bool:
     return row.kind in INLINED or row.name == "constant_pad" or is_short_cat(user)
 
 
+ADDED = (dt.float32, dt.float64, dt.int64, dt.int32)
+
+
 def adds_in_a_kernel(node: Node) -> bool:
-    """Whether, on a GPU, a kernel of its own adds at places: to a tensor that is new, by atomic additions, in
-    another order at each run. Everything else is a call, which may add to a tensor where it is."""
-    if not _named(node, "scatter_add") or node.val.device == CPU or len(node.args) != 4:
+    """Whether a kernel of its own adds at places. On a GPU: to a tensor that is new, by atomic additions, in another
+    order at each run; everything else is a call, which may add to a tensor where it is. On a CPU: one after the other.
+    """
+    if not _named(node, "scatter_add") or len(node.args) != 4:
         return False
     start, _, index, source = node.args
     types = node.val.dtype, index.val.dtype, source.val.dtype
     empty = any(type(n) is int and n == 0 for n in (*node.val.shape, *index.val.shape))
+    if node.val.device == CPU:
+        alike = types in [(of, dt.int64, of) for of in ADDED]
+        return alike and node.val.ndim > 0 and not empty
     return (
         _named(start, "full")
         and types == (dt.float32, dt.int64, dt.float32)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from stage3_lowering.lowering.accesses import access_steps, innermost_cost, stride
+from stage3_lowering.lowering.added_in_order import with_additions_in_order
 from stage3_lowering.lowering.attention import attention
 from stage3_lowering.lowering.attention_backward import attention_backward
 from stage3_lowering.lowering.attention_results import attention_results
@@ -74,6 +75,7 @@ def kernel_schedules(program: Program, target: Target) -> Program:
         n: k if k.template else replace(k, schedule=schedule_of(k)) for n, k in program.kernels.items()
     }
     if target.name == "cpp":
+        kernels = {n: with_additions_in_order(k) for n, k in kernels.items()}
         kernels = {n: with_prefetch(_in_tiles(with_turned_tiles(k))) for n, k in kernels.items()}
         results = results_alone(program)
         launched = {step.kernel for step in program.steps if isinstance(step, Launch)} if results else ()

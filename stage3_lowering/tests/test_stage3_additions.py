@@ -6,6 +6,7 @@ Input: scatter_add into zeros as on a GPU, over dimensions, layouts, repeated an
 
 import importlib.util
 import json
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,8 @@ import pytest
 from stage3_lowering.interpret import interpret_lowered, interpret_program
 from stage3_lowering.lowering.additions_in_place import additions_in_place
 from stage3_lowering.lowering.merge import build_kernel
-from stage3_lowering.tests.graphs import TRITON, meta_of_array, trace
+from stage3_lowering.tests.cpp_runner import FLAGS, run_cpp
+from stage3_lowering.tests.graphs import CPP, TRITON, meta_of_array, trace
 from stage3_lowering.verify import verify_pass
 from stage_contracts import config
 from stage_contracts import dtype as dt
@@ -143,10 +145,10 @@ def test_values(seam, case):
 def test_on_a_cpu_the_place_of_a_row_is_written_once(seam):
     def function(c, s, p):
         places = c.where(c.lt(p, 0), 40, p)
-        start = c.full((40, 24), 0.0, dt.float32, CPU)
+        start = c.full((40, 24), 0.0, dt.float16, CPU)
         return c.scatter_add(start, 0, c.expand(c.reshape(places, (300, 1)), (300, 24)), s)
 
-    program = seam("fuse")(seam("lower")(trace(function, ROWS, at(40, 300))))
+    program = seam("fuse")(seam("lower")(trace(function, ROWS.astype("float16"), at(40, 300))))
     (call,) = (step for step in program.steps if isinstance(step, External))
     index = call.args[2]
     assert index.strides == (1, 0) and program.buffers[index.name].meta.numel == 300
@@ -244,12 +246,69 @@ def test_what_stays_a_call(seam, case):
     np.testing.assert_array_equal(interpret_program(emitted, arrays)[0], want)
 
 
-def test_on_the_cpu_it_is_a_call(seam):
-    function, arrays, _ = CASES["a place for each element"]
-    graph = trace(
-        lambda c, s, p: c.scatter_add(c.full((40, 24), 0.0, dt.float32, s.val.device), 0, p, s), *arrays
-    )
-    assert calls(seam("fuse")(seam("lower")(graph))) == ["scatter_add"]
+# ---- on a CPU: one after the other ---------------------------------------------------------------------------
+
+
+def on_cpu(seam, monkeypatch, function, arrays):
+    monkeypatch.setattr(sys.modules[__name__], "CUDA", CPU)
+    lowered = seam("lower")(graph_on_gpu(function, arrays)).verify()
+    program = seam("fuse")(lowered).verify()
+    return lowered, program, seam("emit")(seam("schedule")(program, CPP).verify(), CPP).verify()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_on_a_cpu_a_loop_adds(seam, monkeypatch, case):
+    function, arrays, oracle = CASES[case]
+    lowered, program, emitted = on_cpu(seam, monkeypatch, function, arrays)
+    assert len(adding(emitted)) == 1 and not calls(emitted)
+    want = oracle(*arrays)
+    for found in (
+        interpret_lowered(lowered, arrays),
+        interpret_program(program, arrays),
+        run_cpp(emitted, arrays),
+    ):
+        np.testing.assert_array_equal(found[0], want)
+
+
+@pytest.mark.parametrize("flags", [FLAGS, FLAGS.replace("-O1", "-O3 -march=native")])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_on_a_cpu_they_are_added_in_order(seam, monkeypatch, dim, dtype, flags):
+    """To a tensor that is there, many to one element: of floats each order has other bits."""
+    shape, where = (3, 4, 37), at(3, 9, 9, 37)
+    values = (DRAW.standard_normal((9, 9, 37)) * 1000).astype(dtype)
+    start = (
+        DRAW.standard_normal([n if d == dim else 9 if d < 2 else 37 for d, n in enumerate(shape)])
+    ).astype(dtype)
+    function = lambda c, x, p, s: c.scatter_add(x, dim, p, s)  # noqa: E731
+    _, _, emitted = on_cpu(seam, monkeypatch, function, [start, where, values])
+    assert len(adding(emitted)) == 1
+    places = list(np.ix_(*map(np.arange, where.shape)))
+    places[dim] = where
+    want = start.copy()
+    np.add.at(want, tuple(places), values)
+    (found,) = run_cpp(emitted, [start, where, values], flags=flags)
+    assert found.tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_on_a_cpu_a_bad_place_is_told(seam, monkeypatch, bad):
+    arrays = [ROWS, at(40, 300)]
+    arrays[1][299] = bad
+    _, _, emitted = on_cpu(seam, monkeypatch, CASES["rows of a table"][0], arrays)
+    with pytest.raises(IndexError, match="out of range"):
+        run_cpp(emitted, arrays)
+
+
+def test_zeros_of_several_sums_are_written_by_one_kernel(seam, monkeypatch):
+    """A table of fillings, each where a sum will be."""
+    function = lambda c, s, p: [c.scatter_add(zeros(c, n, 24), 0, p, c.mul(s, n)) for n in (40, 50, 60)]  # noqa: E731
+    arrays = [ROWS, at(40, 300, 24)]
+    arrays[1] %= 40
+    _, program, emitted = on_cpu(seam, monkeypatch, function, arrays)
+    assert len(program.kernels) < 6
+    for n, found in zip((40, 50, 60), run_cpp(emitted, arrays), strict=True):
+        np.testing.assert_array_equal(found, added((n, 24), 0, arrays[1], ROWS * n))
 
 
 # ---- the artifacts -------------------------------------------------------------------------------------------
