@@ -130,7 +130,7 @@ template <class T> T floor_divide(T a, T b) {  // as Python's //, from the exact
     quotient -= T((rest != 0) & ((b < 0) != (rest < 0)));
     T whole = T(__builtin_floor(quotient));
     whole += T(quotient - whole > T(0.5));
-    whole = quotient == 0 ? T(__builtin_copysign(T(0), a / b)) : whole;
+    whole = quotient == 0 ? T(__builtin_copysign(T(0), a)) * T(__builtin_copysign(T(1), b)) : whole;
     return b == 0 ? a / b : whole;
 }""",
     "remainder": """\
