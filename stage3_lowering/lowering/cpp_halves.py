@@ -30,6 +30,15 @@ inline float round_bfloat16(float x) {  // what is left of x in a bfloat16; of a
     __builtin_memcpy(&x, &bits, 4);
     return x;
 }""",
+    "through_bfloat16": """\
+inline float through_bfloat16(float x) {  // to_bfloat16 and back, in lanes of one width
+    uint32_t bits;
+    __builtin_memcpy(&bits, &x, 4);
+    uint32_t nearest = bits - ((bits >> 16 & 1) ^ 0xFFFF8001u);
+    bits = (x != x ? bits | 0x400000u : nearest) & 0xFFFF0000u;
+    __builtin_memcpy(&x, &bits, 4);
+    return x;
+}""",
     "narrow_bfloat16": """\
 inline uint16_t narrow_bfloat16(float x) {  // to nearest, ties to even; a NaN has 16 zeros at its end
     uint32_t bits;

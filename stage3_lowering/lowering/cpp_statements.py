@@ -215,8 +215,8 @@ class Statements:
     def as_float(self, half: str) -> str:
         """The float32 that the half value stands for, from the one it is made of."""
         of, name = self.rounds[half], self.types[half].name
-        if name == "bfloat16" and self._of_halves():
-            return f"cutaway::round_bfloat16({of})"
+        if name == "bfloat16":
+            return f"cutaway::{'round' if self._of_halves() else 'through'}_bfloat16({of})"
         return f"cutaway::from_{name}(cutaway::to_{name}({of}))"
 
     def _of_halves(self) -> bool:
