@@ -39,6 +39,7 @@
 #   make cache-faults    many processes on one cache folder, with random kills and damage; many threads, many shapes
 #   make random-bits     a million draws of every distribution, every build, bit for bit (DRAWS=, JOBS=)
 #   make vector-math     the errors of the generated C++'s mathematical functions
+#   make loops           every operator's loops, asked of GCC: has each lanes, or a reason to have none?
 #   make gpu             every operator, the skeleton, users' kernels, copies, the profiler, on an NVIDIA GPU (CuPy, Triton)
 #   make gpu-compiled    compiled operators in three dtypes and random programs on an NVIDIA GPU, against eager there
 #   make gpu-speed       compiled programs on an NVIDIA GPU beside torch.compile, where torch is installed
@@ -88,7 +89,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: gpu-compiled gpu-speed gpu-losses gpu-distributed oracle names numpy programs models language-model pairs saved-bytes partition-times convolution operator-speed eager-speed
 .PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
 .PHONY: against-tree distributed libraries planted-faults minified-faults profiler-cost regions site-check explorer-check lab-walk zensical
-.PHONY: oracle-kernels fuzz-kernels growth memory-peak kept-memory open-sizes distributed-cost
+.PHONY: loops oracle-kernels fuzz-kernels growth memory-peak kept-memory open-sizes distributed-cost
 .NOTPARALLEL:
 
 install: $(VENV)/installed-dev
@@ -205,6 +206,9 @@ oracle: $(VENV)/installed-oracle | build
 oracle-kernels: $(VENV)/installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.oracle.kernel_columns $(if $(JOBS),--jobs $(JOBS)) \
 	    $(if $(QUICK),add,--report reports/$@.txt)
+
+loops: $(VENV)/installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.kernels.operator_loops $(if $(QUICK),add,--report reports/$@.txt)
 
 PROGRAMS ?= 10000
 programs: $(VENV)/installed-test

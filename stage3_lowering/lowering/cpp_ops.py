@@ -178,7 +178,7 @@ template <class T> T shift_right(T a, T b) {
     "to_integer": """\
 template <class T, class F> T to_integer(F x) {  // truncated; NaN and what does not fit: the smallest integer
     constexpr F low = sizeof(T) == 8 ? F(INT64_MIN) : F(INT32_MIN);
-    F fits = x >= low && x < -low ? x : low;
+    F fits = (x >= low) & (x < -low) ? x : low;  // && is a branch
     T whole = sizeof(T) == 8 ? T(int64_t(fits)) : T(int32_t(fits));
     // Not the cast alone: g++ 12 makes trunc of a cast there and back, -0.0 of -0.5. Two comparisons are a branch.
     return __builtin_fabs(fits) < 1 ? T(0) : whole;

@@ -98,7 +98,7 @@ inline float erf(float x) {
 
 FMOD = """\
 #if defined(__FMA__) && !defined(__clang__)
-// The rest of x / y, exact. Rounded to nearest, the quotient's whole part is right or one too large while it is a number
+// The rest of x / y, exact. Rounded to nearest, a quotient's whole part is right or one too large while it is a number
 // of T; the rest of either has no more digits than y. One of these lanes with another quotient sends all of them to the
 // C library.
 inline float fused(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
