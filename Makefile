@@ -39,7 +39,6 @@
 #   make cache-faults    many processes on one cache folder, with random kills and damage; many threads, many shapes
 #   make random-bits     a million draws of every distribution, every build, bit for bit (DRAWS=, JOBS=)
 #   make vector-math     the errors of the generated C++'s mathematical functions
-#   make loops           every operator's loops, asked of GCC: has each lanes, or a reason to have none?
 #   make gpu             every operator, the skeleton, users' kernels, copies, the profiler, on an NVIDIA GPU (CuPy, Triton)
 #   make gpu-compiled    compiled operators in three dtypes and random programs on an NVIDIA GPU, against eager there
 #   make gpu-speed       compiled programs on an NVIDIA GPU beside torch.compile, where torch is installed
@@ -67,6 +66,7 @@
 #   make capture-identity  does capture still make the guards, graphs and residual code it made? (WRITE=1: from now on)
 #   make fuzz-products   random contractions in C++ beside NumPy
 #   make fuzz-updates    random updates in place, compiled, beside eager
+#   make loops           every operator's loops, asked of GCC: has each lanes, or a reason to have none?
 
 PYTHON ?= $(shell .ci/find-python 3.11 3.12 3.13)
 VENV ?= .venv
@@ -208,7 +208,7 @@ oracle-kernels: $(VENV)/installed-dev
 	    $(if $(QUICK),add,--report reports/$@.txt)
 
 loops: $(VENV)/installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.kernels.operator_loops $(if $(QUICK),add,--report reports/$@.txt)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.kernels.operator_loops $(if $(QUICK),add)
 
 PROGRAMS ?= 10000
 programs: $(VENV)/installed-test

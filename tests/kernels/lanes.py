@@ -5,6 +5,7 @@ Input: the text of a unit. Asked is of each loop behind a `#pragma omp simd`: st
 
 from __future__ import annotations
 
+import re
 import subprocess
 from bisect import bisect
 from pathlib import Path
@@ -20,6 +21,8 @@ DONE = ("loop vectorized", "library calls")
 def loops_of(text: str, folder: Path) -> dict[str, bool]:
     """Each loop of a unit, and whether it has lanes."""
     kernel = text.partition("// ---- run")[0]  # the function that runs all has loops of its own
+    for row in re.findall(r"cutaway::Row<\w+> (\w+)\(", kernel):  # in its operator GCC would say to be
+        kernel = kernel.replace(f"{row}[", f"{row}.start[")
     (folder / "unit.cpp").write_text(kernel)
     flags = config.current().runtime.cxx_flags.replace("-march=native", "-march=x86-64-v4").split()
     flags += [*LEFT_OUT, *vector_math_flags(kernel), "-std=c++17", "-c", "-o", "/dev/null"]
