@@ -66,6 +66,7 @@
 #   make capture-identity  does capture still make the guards, graphs and residual code it made? (WRITE=1: from now on)
 #   make fuzz-products   random contractions in C++ beside NumPy
 #   make fuzz-updates    random updates in place, compiled, beside eager
+#   make loops           every operator's loops, asked of GCC: has each lanes, or a reason to have none?
 
 PYTHON ?= $(shell .ci/find-python 3.11 3.12 3.13)
 VENV ?= .venv
@@ -88,7 +89,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: gpu-compiled gpu-speed gpu-losses gpu-distributed oracle names numpy programs models language-model pairs saved-bytes partition-times convolution operator-speed eager-speed
 .PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
 .PHONY: against-tree distributed libraries planted-faults minified-faults profiler-cost regions site-check explorer-check lab-walk zensical
-.PHONY: oracle-kernels fuzz-kernels growth memory-peak kept-memory open-sizes distributed-cost
+.PHONY: loops oracle-kernels fuzz-kernels growth memory-peak kept-memory open-sizes distributed-cost
 .NOTPARALLEL:
 
 install: $(VENV)/installed-dev
@@ -205,6 +206,9 @@ oracle: $(VENV)/installed-oracle | build
 oracle-kernels: $(VENV)/installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.oracle.kernel_columns $(if $(JOBS),--jobs $(JOBS)) \
 	    $(if $(QUICK),add,--report reports/$@.txt)
+
+loops: $(VENV)/installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.kernels.operator_loops $(if $(QUICK),add)
 
 PROGRAMS ?= 10000
 programs: $(VENV)/installed-test

@@ -49,7 +49,9 @@ def rows_in_groups(
     if not whole:
         whole = text.fresh(f"{row}_whole")
         lines.append(f"const int64_t {whole} = {last} - ({last} - {first}) % {GROUP};")
-    group = nested([Loop(head(row, block, f"{block} + {GROUP}"))], [*of_row.inside, *of_lane.inside])
+    # A long body would stay a loop, and a loop in a lane has no lanes.
+    rows = Loop(head(row, block, f"{block} + {GROUP}"), pragma=f"#pragma GCC unroll {GROUP}")
+    group = nested([rows], [*of_row.inside, *of_lane.inside])
     lanes = Loop(of_lane.head, [*starts, *group, *ends], SIMD)
     lines += nested([Loop(head(block, first, whole, GROUP)), lanes])
     if not even:

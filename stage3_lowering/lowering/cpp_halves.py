@@ -30,6 +30,15 @@ inline float round_bfloat16(float x) {  // what is left of x in a bfloat16; of a
     __builtin_memcpy(&x, &bits, 4);
     return x;
 }""",
+    "through_bfloat16": """\
+inline float through_bfloat16(float x) {  // to_bfloat16 and back, in lanes of one width
+    uint32_t bits;
+    __builtin_memcpy(&bits, &x, 4);
+    uint32_t nearest = bits - ((bits >> 16 & 1) ^ 0xFFFF8001u);
+    bits = (x != x ? bits | 0x400000u : nearest) & 0xFFFF0000u;
+    __builtin_memcpy(&x, &bits, 4);
+    return x;
+}""",
     "narrow_bfloat16": """\
 inline uint16_t narrow_bfloat16(float x) {  // to nearest, ties to even; a NaN has 16 zeros at its end
     uint32_t bits;
@@ -37,13 +46,14 @@ inline uint16_t narrow_bfloat16(float x) {  // to nearest, ties to even; a NaN h
     return uint16_t((bits - ((bits >> 16 & 1) ^ 0xFFFF8001u)) >> 16);
 }""",
     "Pair": """\
+typedef uint32_t Word __attribute__((may_alias, aligned(2)));  // a copy of bytes between selections has no lanes
 struct Pair {  // two bfloat16 values that lie side by side, as one word: to take one, or to set it, moves no lanes
     uint32_t bits = 0;
     Pair() = default;
-    explicit Pair(const uint16_t* from) { __builtin_memcpy(&bits, from, 4); }
+    explicit Pair(const uint16_t* from) : bits(*(const Word*)from) {}
     uint16_t operator[](int64_t place) const { return uint16_t(place ? bits >> 16 : bits); }
     void set(int64_t place, uint16_t half) { bits = place ? (bits & 0xFFFFu) | uint32_t(half) << 16 : half; }
-    void to(uint16_t* place) const { __builtin_memcpy(place, &bits, 4); }
+    void to(uint16_t* place) const { *(Word*)place = bits; }
 };""",
     "from_float16": """\
 inline float from_float16(uint16_t x) {  // the exponent moved by a multiplication, which does what is below normal too

@@ -67,15 +67,16 @@ _NUMBER: dict[str, str] = {
     "minimum": "cutaway::minimum<{T}>({0}, {1})",
     "sign": "cutaway::sign<{T}>({0})",
     "logical_not": "{0} == 0",
-    "logical_and": "{0} != 0 && {1} != 0",
-    "logical_or": "{0} != 0 || {1} != 0",
+    "logical_and": "({0} != 0) & ({1} != 0)",
+    "logical_or": "({0} != 0) | ({1} != 0)",
     "logical_xor": "({0} != 0) != ({1} != 0)",
 }
 _BOOL: dict[str, str] = {
     **dict.fromkeys(("logical_not", "bitwise_not"), "!{0}"),
-    **dict.fromkeys(("add", "maximum", "logical_or", "bitwise_or"), "{0} || {1}"),
-    **dict.fromkeys(("mul", "minimum", "logical_and", "bitwise_and"), "{0} && {1}"),
+    **dict.fromkeys(("add", "maximum", "logical_or", "bitwise_or"), "{0} | {1}"),
+    **dict.fromkeys(("mul", "minimum", "logical_and", "bitwise_and"), "{0} & {1}"),
     **dict.fromkeys(("logical_xor", "bitwise_xor"), "{0} != {1}"),
+    "where": "({0} & {1}) | (!{0} & {2})",  # a selection of bools has no lanes
 }
 _ANY: dict[str, str] = {op: f"{{0}} {sign} {{1}}" for op, sign in _COMPARE.items()} | {
     "where": "{0} ? {1} : {2}"
@@ -129,7 +130,7 @@ template <class T> T floor_divide(T a, T b) {  // as Python's //, from the exact
     quotient -= T((rest != 0) & ((b < 0) != (rest < 0)));
     T whole = T(__builtin_floor(quotient));
     whole += T(quotient - whole > T(0.5));
-    whole = quotient == 0 ? T(__builtin_copysign(T(0), a / b)) : whole;
+    whole = quotient == 0 ? T(__builtin_copysign(T(0), a)) * T(__builtin_copysign(T(1), b)) : whole;
     return b == 0 ? a / b : whole;
 }""",
     "remainder": """\
@@ -177,7 +178,7 @@ template <class T> T shift_right(T a, T b) {
     "to_integer": """\
 template <class T, class F> T to_integer(F x) {  // truncated; NaN and what does not fit: the smallest integer
     constexpr F low = sizeof(T) == 8 ? F(INT64_MIN) : F(INT32_MIN);
-    F fits = x >= low && x < -low ? x : low;
+    F fits = (x >= low) & (x < -low) ? x : low;  // && is a branch
     T whole = sizeof(T) == 8 ? T(int64_t(fits)) : T(int32_t(fits));
     // Not the cast alone: g++ 12 makes trunc of a cast there and back, -0.0 of -0.5. Two comparisons are a branch.
     return __builtin_fabs(fits) < 1 ? T(0) : whole;
@@ -192,10 +193,10 @@ template <class T, class F> T bitcast(F x) {  // the same bits as another type
 }""",
     "wrap_index": """\
 inline int64_t wrap_index(int64_t index, int64_t size, int64_t& bad) {  // negatives count from the end
-    index += index < 0 ? size : 0;
-    int64_t outside = (index < 0) | (index >= size);
+    index += size & (index >> 63);
+    int64_t outside = uint64_t(index) >= uint64_t(size);  // in operations of lanes: two selections may be a branch
     bad |= outside;
-    return outside ? 0 : index;
+    return index & (outside - 1);
 }""",
     "Gathered": """\
 template <class T, int most> struct Gathered {  // up to `most` elements from places, loaded one by one: not in lanes
@@ -473,8 +474,15 @@ REDUCTIONS: dict[str, tuple[str, str, str]] = {
     "prod": ("{acc} *= {value};", "1", "*"),
     "amax": ("{acc} = cutaway::maximum<{T}>({value}, {acc});", "{lowest}", "nan_max"),
     "amin": ("{acc} = cutaway::minimum<{T}>({value}, {acc});", "{highest}", "nan_min"),
-    "any": ("{acc} = {acc} || {value};", "false", "||"),
-    "all": ("{acc} = {acc} && {value};", "true", "&&"),
+    "any": ("{acc} |= {value} ? 1 : 0;", "0", "|"),
+    "all": ("{acc} &= {value} ? 1 : 0;", "1", "&"),
+}
+# (kind, type of the result): that of the accumulator, where it is another. Sums of float32 are made in double, those of
+# integers may wrap; compilers make no lanes of a bool that changes from step to step.
+ACCUMULATED = {
+    **{(kind, "int64_t"): "uint64_t" for kind in ("sum", "prod")},
+    **{(kind, "bool"): "uint8_t" for kind in ("any", "all")},
+    ("sum", "float"): "double",
 }
 # The same of a position: with the largest so far and its place. The first of what equals the start is at place 0.
 POSITIONS = {

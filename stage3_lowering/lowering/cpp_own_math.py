@@ -97,44 +97,50 @@ inline float erf(float x) {
 """
 
 FMOD = """\
-#if !defined(__clang__)
-// The rest of x / y, exact: in float64 the quotient is at most one too large or too small while it is below 2**29, and
-// its product with y has no error. One of these lanes with another quotient sends all of them to the C library.
-template <class Lanes> Lanes lanes_of_fmod(Lanes x, Lanes y) {
-    constexpr int count = sizeof(Lanes) / sizeof(float);
-    float a[count], b[count], rest[count];
+#if defined(__FMA__) && !defined(__clang__)
+// The rest of x / y, exact. Rounded to nearest, a quotient's whole part is right or one too large while it is a number
+// of T; the rest of either has no more digits than y. One of these lanes with another quotient sends all of them to the
+// C library.
+inline float fused(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+inline double fused(double x, double y, double z) { return __builtin_fma(x, y, z); }
+inline float rest_of(float x, float y) { return __builtin_fmodf(x, y); }
+inline double rest_of(double x, double y) { return __builtin_fmod(x, y); }
+template <class T, class Lanes> Lanes lanes_of_fmod(Lanes x, Lanes y) {
+    constexpr int count = sizeof(Lanes) / sizeof(T);
+    constexpr T whole = sizeof(T) == 4 ? T(0x1p24) : T(0x1p53), infinite = T(__builtin_inf());
+    T a[count], b[count], rest[count];
     __builtin_memcpy(a, &x, sizeof x);
     __builtin_memcpy(b, &y, sizeof y);
-    int32_t far = 0;
+    int far = 0;
     for (int k = 0; k < count; ++k) {
-        const double size = __builtin_fabsf(a[k]), by = __builtin_fabsf(b[k]), turns = size / by;
-        const bool near = turns < 0x1p29;
-        double left = size - double(int32_t(near ? turns : 0.0)) * by;
-        left = left < 0 ? left + by : left;
-        left = left < by ? left : left - by;
-        rest[k] = __builtin_copysignf(float(left), a[k]);
-        far |= int32_t(!near) | int32_t(!(by <= 0x1.fffffep127));
+        const T size = __builtin_fabs(a[k]), by = __builtin_fabs(b[k]), turns = size / by;
+        const T left = fused(-T(__builtin_trunc(turns)), by, size);
+        rest[k] = __builtin_copysign(left < 0 ? left + by : left, a[k]);
+        far |= turns < whole ? 0 : 1;
+        far |= by < infinite ? 0 : 1;
     }
     if (far)
-        for (int k = 0; k < count; ++k) rest[k] = __builtin_fmodf(a[k], b[k]);
+        for (int k = 0; k < count; ++k) rest[k] = rest_of(a[k], b[k]);
     __builtin_memcpy(&x, rest, sizeof x);
     return x;
 }
 #if defined(__AVX512F__)
-CUTAWAY_FLOAT(fmod, fmodf, vv, float16, lanes_of_fmod)
-CUTAWAY_VERSION(float8, fmod, vv, "_ZGVdN8vv_cutaway_fmodf", float16, lanes_of_fmod)
-CUTAWAY_VERSION(float16, fmod, vv, "_ZGVeN16vv_cutaway_fmodf", float16, lanes_of_fmod)
-#elif defined(__AVX2__)
-CUTAWAY_FLOAT(fmod, fmodf, vv, float8, lanes_of_fmod)
-CUTAWAY_VERSION(float8, fmod, vv, "_ZGVdN8vv_cutaway_fmodf", float8, lanes_of_fmod)
-#elif defined(__SSE2__)
-CUTAWAY_FLOAT(fmod, fmodf, vv, float4, lanes_of_fmod)
+CUTAWAY_FLOAT(fmod, fmodf, vv, float16, lanes_of_fmod<float>)
+CUTAWAY_VERSION(float8, fmod, vv, "_ZGVdN8vv_cutaway_fmodf", float16, lanes_of_fmod<float>)
+CUTAWAY_VERSION(float16, fmod, vv, "_ZGVeN16vv_cutaway_fmodf", float16, lanes_of_fmod<float>)
+CUTAWAY_DOUBLE(fmod, fmod, vv, double8, lanes_of_fmod<double>)
+CUTAWAY_VERSION(double4, fmod, vv, "_ZGVdN4vv_cutaway_fmod", double8, lanes_of_fmod<double>)
+CUTAWAY_VERSION(double8, fmod, vv, "_ZGVeN8vv_cutaway_fmod", double8, lanes_of_fmod<double>)
+#else
+CUTAWAY_FLOAT(fmod, fmodf, vv, float8, lanes_of_fmod<float>)
+CUTAWAY_VERSION(float8, fmod, vv, "_ZGVdN8vv_cutaway_fmodf", float8, lanes_of_fmod<float>)
+CUTAWAY_DOUBLE(fmod, fmod, vv, double4, lanes_of_fmod<double>)
+CUTAWAY_VERSION(double4, fmod, vv, "_ZGVdN4vv_cutaway_fmod", double4, lanes_of_fmod<double>)
 #endif
-#endif
-#if !defined(__SSE2__) || defined(__clang__)
+#else
 inline float fmod(float x, float y) { return __builtin_fmodf(x, y); }
-#endif
 inline double fmod(double x, double y) { return __builtin_fmod(x, y); }
+#endif
 """
 # Functions of which the compiler is given versions for lanes, as of libmvec's (cpp_math.py).
 LANES = {"fmod": FMOD}

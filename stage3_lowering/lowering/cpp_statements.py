@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stage3_lowering.lowering.accesses import stride
-from stage3_lowering.lowering.cpp_ops import CPP_OPS, CPP_TYPES, POSITIONS, REDUCTIONS
+from stage3_lowering.lowering.cpp_ops import ACCUMULATED, CPP_OPS, CPP_TYPES, POSITIONS, REDUCTIONS
 from stage3_lowering.lowering.values import dot, is_half
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import DType
@@ -188,6 +188,9 @@ class Statements:
         half = next((d for d in (dtype, self.types[instr.args[0]]) if is_half(d)), None)
         if half is not None:
             return self._half(instr, value, half)
+        if self.types[instr.args[0]] is dt.bool_:  # a selection: compilers make no lanes of a bool as a float
+            of = CPP_TYPES[dtype.name]
+            return [self._declare(instr, f"{value} ? {of}(1) : {of}(0)")]
         whole = self.types[instr.args[0]].is_floating_point and not dtype.is_floating_point
         convert = "cutaway::to_integer<{T}>" if whole else "{T}"
         return [self._declare(instr, f"{convert.format(T=CPP_TYPES[dtype.name])}({value})")]
@@ -215,8 +218,8 @@ class Statements:
     def as_float(self, half: str) -> str:
         """The float32 that the half value stands for, from the one it is made of."""
         of, name = self.rounds[half], self.types[half].name
-        if name == "bfloat16" and self._of_halves():
-            return f"cutaway::round_bfloat16({of})"
+        if name == "bfloat16":
+            return f"cutaway::{'round' if self._of_halves() else 'through'}_bfloat16({of})"
         return f"cutaway::from_{name}(cutaway::to_{name}({of}))"
 
     def _of_halves(self) -> bool:
@@ -244,10 +247,8 @@ class Statements:
         if kind in ("argmax", "argmin"):
             return self._position(instr, kind, value)
         result, name = CPP_TYPES[instr.dtype.name], instr.name
-        # float32 sums of long rows are accumulated in double, integers in unsigned ones, which may wrap; the result
-        # is cast back.
-        wide = {"float": "double", "int64_t": "uint64_t"}.get(result, "") if kind in ("sum", "prod") else ""
-        wide = "" if wide == "double" and (kind == "prod" or self.kernel.in_floats(self.nest)) else wide
+        wide = ACCUMULATED.get((kind, result), "")
+        wide = "" if wide == "double" and self.kernel.in_floats(self.nest) else wide
         reduction, start, openmp = REDUCTIONS[kind]
         start = start.format(lowest=_limit(instr.dtype, False), highest=_limit(instr.dtype, True))
         if self.kernel.lane:

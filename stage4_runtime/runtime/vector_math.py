@@ -19,7 +19,7 @@ BINARY = ("powf", "pow", "atan2f", "atan2")
 # pass each call half a vector through memory, five times slower. Without AVX-512 the flag changes nothing.
 WIDEST_LOOPS = "-mprefer-vector-width=512"
 # The same for loops that hand whole registers on, and for halves.
-WIDE = ("from_bfloat16", "Lanes", "stream_lines")
+WIDE = ("from_bfloat16", "through_bfloat16", "to_bfloat16", "Lanes", "stream_lines")
 # GCC moves a call whose result a select may not take into a branch, and makes two selects of one condition a branch
 # (elu has such). In a branch there are no lanes: where(x > 0, exp(x), x) took twenty times as long as exp(x).
 NO_BRANCHES = ("-fno-tree-sink", "-fno-thread-jumps")

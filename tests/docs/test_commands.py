@@ -54,6 +54,7 @@ SMALL_TARGETS = {
     "stubs": "",
     "capture-identity": "QUICK=1",
     "numpy": "QUICK=1",
+    "loops": "QUICK=1",
     "partition-times": "QUICK=1",
     "profiler-cost": "QUICK=1",
     "regions": "QUICK=1",
