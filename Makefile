@@ -60,6 +60,7 @@
 #   make partition-times what each partitioner costs in time, forward and backward
 #   make eager-speed     what one eager call costs here and in torch (the extra `oracle`)
 #   make operator-speed  operators one at a time, compiled, beside torch.compile: which kernels are slow?
+#   make operator-axes   the same rows of uneven and narrow sizes, of other dtypes, with gradients
 #   make convolution     convolution, pooling and ResNet-50 beside torch (the extra `oracle`)
 #
 # These look for faults and print them:
@@ -86,7 +87,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Every command: none of them is the name of a file it makes.
 .PHONY: install tour test lint stubs labs wheel test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
-.PHONY: gpu-compiled gpu-speed gpu-losses gpu-distributed oracle names numpy programs models language-model pairs saved-bytes partition-times convolution operator-speed eager-speed
+.PHONY: gpu-compiled gpu-speed gpu-losses gpu-distributed oracle names numpy programs models language-model pairs saved-bytes partition-times convolution operator-speed operator-axes eager-speed
 .PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
 .PHONY: against-tree distributed libraries planted-faults minified-faults profiler-cost regions site-check explorer-check lab-walk zensical
 .PHONY: loops oracle-kernels fuzz-kernels growth memory-peak kept-memory open-sizes distributed-cost
@@ -247,6 +248,10 @@ eager-speed: $(VENV)/installed-oracle | build
 
 operator-speed: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.operator_speed $(if $(SPEED_TORCH),--torch-python $(SPEED_TORCH)) $(KEEP)
+
+operator-axes: $(VENV)/installed-oracle | build
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.operator_speed --axes uneven narrow float64 bfloat16 gradients \
+	    $(if $(SPEED_TORCH),--torch-python $(SPEED_TORCH)) $(KEEP)
 
 convolution: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.convolution $(KEEP)

@@ -1,9 +1,9 @@
-"""`make operator-speed`: operators one at a time, compiled, beside torch.compile: which have slow kernels? One thread.
+"""`make operator-speed`, `make operator-axes`: operators one at a time, compiled, beside torch.compile. One thread.
 
 Input: ROWS, expressions in torch's names; torch where it is installed. cpu_speed.py measures a few programs with care,
 this one many with less, to find a slow kernel that is in no program there. Each framework is one process; for each row
 they take turns, and a ratio is the median over the rounds. Results are compared elsewhere (`make oracle-kernels`).
-    python -m benchmarks.operator_speed [--quick] [--axis uneven] [--rows conv sort] [--torch-python PYTHON]
+    python -m benchmarks.operator_speed [--quick] [--axes uneven gradients] [--rows conv sort] [--torch-python PYTHON]
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import Any
 
 ROUNDS, RUN = 5, 0.04  # seconds of calls in a round
+SLOWER, FAR = 1.05, 1.5  # a ratio that counts as slower; one that is told of every axis
 GIVEN = """
 x = torch.randn(1024, 1024); y = torch.randn(1024, 1024); p = torch.rand(1024, 1024)
 m = x > 0; k = (x * 100).long(); small = torch.randn(128, 64); b = torch.randn(64, 64, 64)
@@ -143,7 +144,7 @@ def serve(library: str, axis: str) -> None:
 class Process:
     def __init__(self, python: str, library: str, axis: str) -> None:
         self.process = subprocess.Popen(
-            [python, "-m", "benchmarks.operator_speed", "--serve", library, "--axis", axis],
+            [python, "-m", "benchmarks.operator_speed", "--serve", library, "--axes", axis],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         )  # fmt: skip
 
@@ -164,52 +165,60 @@ def measured(expression: str, both: list[Process], rounds: int) -> tuple[list[fl
     return [statistics.median(t) for t in zip(*times, strict=True)], [said["cold"] for said in first]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--serve", help=argparse.SUPPRESS)
-    parser.add_argument("--rows", nargs="*", default=[], help="words of the expressions")
-    parser.add_argument("--axis", choices=AXES, default="plain", help="what is unlike GIVEN")
-    parser.add_argument("--quick", action="store_true", help="a few rows; to see that it works")
-    parser.add_argument("--torch-python", default=sys.executable, help="the Python that has the torch to ask")
-    options = parser.parse_args()
-    warnings.filterwarnings("ignore")
-    if options.serve:
-        serve(options.serve, options.axis)
-        return
-    from stage_contracts.tests.report_heading import heading
+Line = tuple[float, str]  # a ratio, and the row as it is printed
 
-    wanted = [e for e in expressions() if not options.rows or any(word in e[1] for word in options.rows)]
-    if options.quick:
-        wanted = list({kind: (kind, one) for kind, one in wanted}.values())[:4]
-    print(
-        heading(
-            "Operators one at a time, compiled, beside torch.compile",
-            "make operator-speed",
-            0,
-            more="one thread",
-        )
-    )
-    both = [
-        Process(sys.executable, "cutaway", options.axis),
-        Process(options.torch_python, "torch", options.axis),
-    ]
+
+def table(axis: str, wanted: list[str], torch_python: str, rounds: int) -> tuple[list[Line], list[str]]:
+    """(rows, the slowest beside torch first; what could not be measured)."""
+    both = [Process(sys.executable, "cutaway", axis), Process(torch_python, "torch", axis)]
     lines, failed = [], []
-    for _, expression in wanted:
-        found = measured(expression, both, 1 if options.quick else ROUNDS)
+    for expression in wanted:
+        found = measured(expression, both, rounds)
         if isinstance(found, str):
             failed.append(f"{expression}: {found}")
             continue
         (ours, theirs), (cold, their_cold) = found
         figures = f"{ours:>10.1f}{theirs:>10.1f}{ours / theirs:>8.2f}{cold:>8.2f}{their_cold:>8.2f}"
         lines.append((ours / theirs, f"{figures}  {expression}"))
-    lines.sort(reverse=True)
-    print(f"{'ours us':>10}{'torch us':>10}{'ratio':>8}{'first s':>8}{'torch s':>8}")
-    print("\n".join(line for _, line in lines))
-    slower = sum(ratio > 1.05 for ratio, _ in lines)
-    print(
-        f"\n{len(lines)} rows; geometric mean {statistics.geometric_mean(r for r, _ in lines):.2f}; {slower} over 1.05"
-    )
-    print("\n".join(failed))
+    return sorted(lines, reverse=True), failed
+
+
+def summary(lines: list[Line]) -> str:
+    mean, slower = statistics.geometric_mean(ratio for ratio, _ in lines), sum(r > SLOWER for r, _ in lines)
+    return f"{len(lines)} rows; geometric mean {mean:.2f}; {slower} over {SLOWER}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
+    parser.add_argument("--rows", nargs="*", default=[], help="words of the expressions")
+    parser.add_argument("--axes", nargs="*", choices=AXES, default=["plain"], help="what is unlike GIVEN")
+    parser.add_argument("--quick", action="store_true", help="a few rows; to see that it works")
+    parser.add_argument("--torch-python", default=sys.executable, help="the Python that has the torch to ask")
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    if options.serve:
+        serve(options.serve, options.axes[0])
+        return
+    from stage_contracts.tests.report_heading import heading
+
+    wanted = [e for e in expressions() if not options.rows or any(word in e[1] for word in options.rows)]
+    if options.quick:
+        wanted = list({kind: (kind, one) for kind, one in wanted}.values())[:4]
+    alone = options.axes == ["plain"]
+    title = "Operators one at a time, compiled, beside torch.compile"
+    command = "make operator-speed" if alone else "make operator-axes"
+    print(heading(title, command, 0, more="one thread"))
+    columns = f"{'ours us':>10}{'torch us':>10}{'ratio':>8}{'first s':>8}{'torch s':>8}"
+    for axis in options.axes:
+        lines, failed = table(
+            axis, [e for _, e in wanted], options.torch_python, 1 if options.quick else ROUNDS
+        )
+        if alone:
+            print("\n".join([columns, *(line for _, line in lines), "", summary(lines), *failed]))
+        else:
+            far = [line for ratio, line in lines if ratio > FAR]
+            print("\n".join([f"\n{axis}: {summary(lines)}; those over {FAR}:", *far]))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ BESIDE_TORCH = {
     "eager-speed": "QUICK=1",
     "language-model": "QUICK=1",
     "models": "QUICK=1",
+    "operator-axes": "QUICK=1",
     "operator-speed": "QUICK=1",
     "names": "QUICK=1",
     "oracle": "QUICK=1",
