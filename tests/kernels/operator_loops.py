@@ -59,6 +59,10 @@ EXCEPTIONS = {
     ("isclose", "bool"): "a difference of two bools: GCC makes branches of them",
     ("histc", "float32"): "where the value is a constant, GCC skips the tests of its cast",
     ("histc", "float64"): "where the value is a constant, GCC skips the tests of its cast",
+    ("vander", "float32"): "a counter as the exponent of a call: not understood",
+    ("vander", "float64"): "a counter as the exponent of a call: not understood",
+    ("cosine_similarity", "float16"): "float16 beside sums in float64: GCC 12 lacks a conversion",
+    ("cumsum", "float16"): "float16 beside sums in float64: GCC 12 lacks a conversion",
 }
 
 
