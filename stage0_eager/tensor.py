@@ -14,7 +14,7 @@ import numpy as np
 
 from stage0_eager import arrays
 from stage0_eager.printing import tensor_text
-from stage0_eager.state import STATE, enable_grad, no_grad
+from stage0_eager.state import STATE, inference_mode, no_grad
 from stage_contracts.breaks import Unsupported
 from stage_contracts.device import Device
 from stage_contracts.dtype import _BY_NUMPY, DType
@@ -449,7 +449,7 @@ def refresh(view: Any) -> None:
         view._written = base._written
         return
     again = base
-    with enable_grad():  # the write was recorded, so this is recorded, too, in any mode
+    with inference_mode(False):  # the write was recorded, so this is recorded, too, in any mode
         for op, rest in steps_from_base(view):
             again = op(again, *rest)
     take_history(view, again)

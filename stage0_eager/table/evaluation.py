@@ -94,17 +94,21 @@ def _showing_its_own(op: Any) -> Callable[..., Any]:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         out = body(*args, **kwargs)
-        if STATE.grad_enabled:
-            return out
-        for made in out if isinstance(out, tuple) else (out,):
-            if isinstance(made, Tensor) and made._made_silently:
-                whole = root(made)
-                if not any(root(t) is whole for t in _tensors_in((args, *kwargs.values()))):
-                    made._version = whole._version  # untracked, in inference mode
-                    made._made_silently, made._view, made._base = False, None, None
+        if not STATE.grad_enabled:
+            _is_its_own(out, (args, *kwargs.values()))
         return out
 
     return call
+
+
+def _is_its_own(out: Any, given: tuple) -> None:
+    """What is a view of none of the tensors given is no view for the user."""
+    for made in out if isinstance(out, tuple) else (out,):
+        if isinstance(made, Tensor) and made._made_silently:
+            whole = root(made)
+            if not any(root(t) is whole for t in _tensors_in(given)):
+                made._version = whole._version  # untracked, in inference mode
+                made._made_silently, made._view, made._base = False, None, None
 
 
 def _tensors_in(tree: Any) -> Iterator[Tensor]:
@@ -349,6 +353,7 @@ def _composite(op: Any) -> Callable[..., Any]:
             out = run(args)
         finally:
             STATE.grad_enabled = True
+        _is_its_own(out, args)
         record(op, args, out)
         return out
 
