@@ -311,7 +311,9 @@ def into_diagonal(whole: Any, part: Any, offset: int, dim1: int, dim2: int) -> A
     part = c.reshape(part, (*part.shape, 1))
     i = c.reshape(c.iota(rows, offset, 1, dt.int64, whole.device), (rows, 1))
     here = c.eq(c.iota(columns, 0, 1, dt.int64, whole.device), i)
-    return c.permute(c.where(here, part, c.permute(whole, tuple(order))), _inverse(order))
+    here = c.reshape(here, (*[1] * (whole.ndim - 2), rows, columns))
+    own = _inverse(order)  # of the dimensions: the result lies in memory as the whole
+    return c.where(c.permute(here, own), c.permute(part, own), whole)
 
 
 def into_windows(whole: Any, part: Any, dim: int, size: int, step: int, move: Any) -> Any:

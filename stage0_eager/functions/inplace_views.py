@@ -11,7 +11,7 @@ from typing import Any
 
 from stage0_eager import arrays
 from stage0_eager.functions import rearranging, shape, strided_windows
-from stage0_eager.state import STATE, set_grad_enabled
+from stage0_eager.state import STATE, inference_mode, set_grad_enabled
 from stage0_eager.tensor import Tensor, method, up_to_date
 
 # How a tensor sees its memory, and its place on the tape. The rest (.grad, hooks, what a user put there) stays.
@@ -36,7 +36,9 @@ def _in_place(view: Any) -> Any:
         # what the tensor was: the view's source, on the tape and as owner of the memory
         before = Tensor(self._data)
         _take_over(before, self)
-        with set_grad_enabled(STATE.grad_enabled or not self.is_leaf):  # no_grad takes nothing off the tape
+        # neither no_grad nor inference mode takes anything off the tape
+        recording = STATE.grad_enabled or not self.is_leaf
+        with inference_mode(False), set_grad_enabled(recording):
             after = view(before, *args, **kwargs)
         after._requires_grad, after._made_silently = self.requires_grad, self._made_silently
         _take_over(self, after)

@@ -48,6 +48,8 @@ def test_a_write_through_a_view_is_known_in_inference_mode():
     with cutaway.inference_mode():
         assert (other * 2).requires_grad is False
         assert other.requires_grad and not other.is_leaf
+        view.unsqueeze_(0)  # seed 6914: so it was no more on the tape
+        assert view.requires_grad and not view.is_leaf
     other.sum().backward()
     assert leaf.grad[0].tolist() == [float(cutaway.ones(()).exp())] * 3
 

@@ -18,6 +18,7 @@ t + 1 | t[1:] + 1 | t[::2] + 1 | e + 1 | x[:, 1:3] + 1 | x[:, :, 1:3].exp() | p[
 t + torch.ones(3) | torch.ones(3) + t | t * torch.ones(5, 1) | x + w.view(4, 1, 1) | w.view(1, 4, 1, 1) * x
 torch.where(t > 0, t, torch.ones(3)) | torch.lerp(t, t, 0.5) | t.flip(0) | p.sum(0) | x.sum(1) | p.cumsum(0)
 t.repeat(1, 2) | torch.tile(t, (2,)) | t.repeat_interleave(2, 0) | p.roll(1, 0) | t @ torch.ones(3, 2)
+t.contiguous().diagonal_scatter(torch.zeros(3)) | x.contiguous().diagonal_scatter(torch.zeros(6, 8, 2))
 F.softmax(t, 0) | F.log_softmax(x, 1) | F.layer_norm(t, (3,)) | F.layer_norm(x, (4, 6, 8)) | F.instance_norm(x)
 F.dropout(x) | F.dropout(t) | F.dropout2d(x) | F.prelu(x, w) | F.glu(x, 1) | F.normalize(x) | F.relu(x) | F.gelu(p)
 F.batch_norm(x, w, w * w, w, w) | F.batch_norm(z, None, None, training=True) | F.group_norm(x, 2, w, w)
