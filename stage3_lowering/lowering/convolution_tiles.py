@@ -103,6 +103,5 @@ def weight_gradient_in_tiles(state: State, node: Node, windows: Windows, g: Lazy
     part = [symbol(f"r{k}") if size != 1 else sympy.Integer(0) for k, size in enumerate(reduced)]
     total = body.emit("reduction", ("sum", every.fetch(body, (*part, *at))), meta.dtype, node.name)
     summed = state.nest(node, like(meta, ranges), body, ranges, reduced, tuple(at), total)
-    assert summed.ref is not None
-    turned = permuted(BufferRef(summed.ref.name, ranges, contiguous_strides(ranges), 0), (0, 2, 1))
-    return view("reshape", strided(turned.name, like(meta, turned.shape), turned.strides), meta, {})
+    turned = view("permute", summed, like(meta, (groups, outs, depth)), {"dims": (0, 2, 1)})
+    return view("reshape", turned, meta, {})

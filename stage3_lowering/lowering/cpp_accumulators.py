@@ -57,16 +57,18 @@ class Accumulators:
 
 
 def accumulators(text: KernelText, nest: LoopNest) -> Accumulators | None:
-    """The names of a pass that runs so: float32 reductions over one loop of even length, or of a long one."""
+    """The names of a pass that runs so: reductions of floats over one loop of even length, or of a long one."""
     if text.column or text.schedule.split or len(nest.reduction_ranges) != 1:
         return None
     (size,) = nest.reduction_ranges
+    fits = isinstance(size, int) and size < 1 << 31 and (is_even(size) or size >= UNEVEN)
+    return Accumulators(text.group, is_even(size)) if fits and _side_by_side(nest) else None
+
+
+def _side_by_side(nest: LoopNest) -> bool:
+    """Whether all that it reduces are floats whose reductions lanes may share, and no step waits for another."""
     body = nest.body[: nest.split]
     types = {i.name: i.dtype for i in body}
     kinds = {(i.args[0], types[i.args[1]]) for i in body if i.op == "reduction"}
-    known = bool(kinds) and kinds <= {
-        (kind, of) for kind in (*COMBINE, *POSITIONS) for of in (dt.float32, dt.float64)
-    }
-    plain = not _ONE_BY_ONE & {i.op for i in body}
-    fits = isinstance(size, int) and size < 1 << 31 and (is_even(size) or size >= UNEVEN)
-    return Accumulators(text.group, is_even(size)) if known and plain and fits else None
+    known = {(kind, of) for kind in (*COMBINE, *POSITIONS) for of in (dt.float32, dt.float64)}
+    return bool(kinds) and kinds <= known and not _ONE_BY_ONE & {i.op for i in body}

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from stage3_lowering.lowering.added_in_order import additions, has_lanes
 from stage3_lowering.lowering.cpp_accumulators import accumulators
 from stage3_lowering.lowering.cpp_columns import in_groups
 from stage3_lowering.lowering.cpp_lanes import EVEN, row_lanes
@@ -90,6 +91,8 @@ class KernelText:
 
     def simd(self, writer: Statements, loop: str) -> str:
         """The pragma above a loop whose steps are lanes; one bit says of all of them that a place is bad."""
+        if not has_lanes(writer.nest, loop):
+            return ""
         return SIMD + BAD_INDEX * (self.checks and loop in writer.checked)
 
     @property
@@ -107,7 +110,7 @@ class KernelText:
     def threads(self, loops: int) -> Threads | None:
         """Threads over at most the first `loops`, if the schedule says so; with open sizes the call decides."""
         shared = min(loops, len(self.schedule.parallel))
-        if not shared:
+        if not shared or any(map(additions, self.kernel.nests)):
             return None
         work = work_of(self.kernel)
         condition = "" if isinstance(work, int) else f"{cpp_index(work)} >= {PARALLEL_WORK}"

@@ -69,7 +69,7 @@ def _loops(text: KernelText, writer: Statements) -> Nest:
 
 def last_loop(text: KernelText, writer: Statements, loop: Loop, first: str, end: str) -> Loop:
     """The loop whose steps are lanes; over two halves at a time where the writer made pairs."""
-    pragma = text.simd(writer, text.schedule.order[-1]) if text.schedule.vector else ""
+    pragma = text.simd(writer, text.schedule.order[-1])
     made = replace(loop, pragma=pragma, inside=in_pairs(writer, list(loop.inside)))
     return replace(made, head=writer.pairs.head(first, end)) if writer.pairs else made
 

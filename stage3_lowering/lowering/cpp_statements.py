@@ -138,6 +138,11 @@ class Statements:
         return [self._declare(instr, f"{mask} ? {element} : 0" if mask else element)]
 
     def _atomic_add(self, instr: Instr, buffer: str, index: Any, value: str, start: str) -> list[str]:
+        if start != buffer:
+            raise ValueError(
+                f"kernel {self.kernel.kernel.name} adds to {start} and gives the sum as {buffer}; C++ adds in place: "
+                "call the seam `schedule`, whose first pass is additions_in_place"
+            )
         return [f"{buffer}[{cpp_index(index)}] += {value};"]  # one thread, in the order of the loops
 
     def _store(self, instr: Instr, buffer: str, index: Any, value: str) -> list[str]:

@@ -29,7 +29,9 @@ def matrices_in_blocks(program: Program, target: Target) -> Program:
         return program
     for step in program.steps:
         product = product_of(step, program.buffers)
-        for made in _made(product, program) if product is not None else ():
+        if product is None:
+            continue
+        for made in _made(product, program):
             maker = _maker(made.matrix.buffer, step, program)
             together = None if maker is None else _together(program, product, step, made, maker)
             if together is not None:

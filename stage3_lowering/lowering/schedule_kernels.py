@@ -12,6 +12,7 @@ from typing import Any
 
 from stage3_lowering.lowering.accesses import access_steps, innermost_cost, stride
 from stage3_lowering.lowering.added_in_order import with_additions_in_order
+from stage3_lowering.lowering.additions_in_place import additions_in_place
 from stage3_lowering.lowering.attention import attention
 from stage3_lowering.lowering.attention_backward import attention_backward
 from stage3_lowering.lowering.attention_results import attention_results
@@ -229,6 +230,12 @@ def _reduction_vector(
 SCHEDULE = PassTable(
     "schedule",
     (
+        Pass(
+            "additions_in_place",
+            lambda program, target: additions_in_place(program),
+            "a `fuse` of your own need not know of it",
+            needed=True,
+        ),
         Pass("attention", attention, "softmax(f(q @ k.T)) @ v is one kernel on a GPU"),
         Pass("attention_backward", attention_backward, "its gradients are two kernels on a GPU"),
         Pass(
@@ -259,6 +266,7 @@ SCHEDULE = PassTable(
         Pass("kernel_schedules", kernel_schedules, "loop order, tiles, SIMD and threads of each kernel"),
     ),
     (
+        ("additions_in_place", "kernel_schedules", "it renames what a kernel writes"),
         ("attention", "attention_results", "whose results are placed is known then"),
         ("attention_backward", "attention_results", "whose results are placed is known then"),
         ("attention_backward", "attention_row_sums", "it is a kernel that it makes that takes the sums"),

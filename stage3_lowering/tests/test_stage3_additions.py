@@ -291,6 +291,32 @@ def test_on_a_cpu_they_are_added_in_order(seam, monkeypatch, dim, dtype, flags):
     assert found.tobytes() == want.tobytes()
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_a_fusion_and_a_schedule_of_a_users_own_need_not_know(seam, monkeypatch, case):
+    """Those of `tiny` leave the tensor that is added to apart, and call each last loop one of lanes."""
+    from stage3_lowering.tiny import fuse, schedule
+
+    monkeypatch.setattr(sys.modules[__name__], "CUDA", CPU)
+    function, arrays, oracle = CASES[case]
+    lowered = seam("lower")(graph_on_gpu(function, arrays))
+    flags = FLAGS.replace("-O1", "-O3 -march=native")
+    for program in (
+        seam("schedule")(fuse(lowered), CPP), schedule(seam("fuse")(lowered), CPP)
+    ):  # fmt: skip
+        np.testing.assert_array_equal(
+            run_cpp(seam("emit")(program, CPP), arrays, flags=flags)[0], oracle(*arrays)
+        )
+
+
+def test_cpp_adds_in_place_only(seam, monkeypatch):
+    from stage3_lowering.tiny import fuse, schedule
+
+    monkeypatch.setattr(sys.modules[__name__], "CUDA", CPU)
+    lowered = seam("lower")(graph_on_gpu(*CASES["a place for each element"][:2]))
+    with pytest.raises(ValueError, match=r"C\+\+ adds in place"):
+        seam("emit")(schedule(fuse(lowered), CPP), CPP)
+
+
 @pytest.mark.parametrize("bad", BAD)
 def test_on_a_cpu_a_bad_place_is_told(seam, monkeypatch, bad):
     arrays = [ROWS, at(40, 300)]
