@@ -14,14 +14,15 @@ import pytest
 
 from stage0_eager.core_interpreter import interpreter
 from stage3_lowering.interpret import interpret_lowered
-from stage3_lowering.lowering import convolution, convolution_tiles
-from stage3_lowering.tests.graphs import meta_of_array, run_every_way, trace
+from stage3_lowering.lowering import convolution, convolution_tiles, matrices_in_blocks
+from stage3_lowering.tests.graphs import CPP, meta_of_array, run_every_way, trace
 from stage_contracts import config, events
 from stage_contracts import dtype as dt
 from stage_contracts.convolution_metas import convolved_size, transposed_size
 from stage_contracts.device import Device
 from stage_contracts.loop_ir import BufferRef, ExternCall, LoopNest
 from stage_contracts.memory_format import FORMATS, laid_out
+from stage_contracts.program import Launch, Product, RowBlocks
 
 RNG = np.random.default_rng(5)
 
@@ -222,8 +223,6 @@ def test_halves_are_multiplied_in_float32_and_rounded_once(seam, of, how):
 def test_what_follows_joins_the_product(seam, monkeypatch):
     """A batch norm in eval mode, a residual and relu run in the blocks of the product's rows."""
     from stage3_lowering.lowering import row_blocks
-    from stage3_lowering.tests.graphs import CPP
-    from stage_contracts.program import RowBlocks
 
     monkeypatch.setattr(row_blocks, "SMALLEST_WORK", 0)
 
@@ -244,29 +243,45 @@ def test_what_follows_joins_the_product(seam, monkeypatch):
     assert [len(step.steps) for step in program.steps if isinstance(step, RowBlocks)] == [2]
 
 
+@pytest.fixture
+def tiles_of_two_rows(monkeypatch):
+    """A function that makes a case one of tiles of two rows of windows, and gives the sizes of its result."""
+
+    def cut(case):
+        _, channels, _, _, sizes, kernel, *how = case
+        made = tuple(convolved_size(*a) for a in zip(sizes, kernel, *how, strict=True))
+        two = 2 * 8 * channels * math.prod((*kernel, *made[1:]))  # bytes
+        limits = {
+            matrices_in_blocks: {"SMALLEST": 1, "SMALLEST_WORK": 1, "FEWEST": 1},
+            convolution: {"NARROW": 1},
+            convolution_tiles: {"TILE": two, "NARROWEST": 1, "DEEP": 0, "WASTED": 1, "FEWEST_TILES": 1},
+        }
+        for module, own in limits.items():
+            for name, limit in own.items():
+                monkeypatch.setattr(module, name, limit)
+        return made
+
+    return cut
+
+
+def blocks_of(seam, function, *arrays):
+    """The one step that multiplies block by block, of a kernel and a product."""
+    program = seam("schedule")(seam("fuse")(seam("lower")(trace(function, *arrays))), CPP)
+    (blocks,) = (step for step in program.steps if isinstance(step, RowBlocks))
+    assert [type(step) for step in blocks.steps] == [Launch, Product]
+    return blocks
+
+
 @pytest.mark.parametrize("case", [TABLE[0], TABLE[5], TABLE[6], TABLE[8], (2, 3, 8, 1, (6, 7), (2, 2), (1, 1), (0, 0), (1, 1))],
                          ids=str)  # fmt: skip
-def test_columns_are_made_tile_by_tile(seam, monkeypatch, case):
+def test_columns_are_made_tile_by_tile(seam, tiles_of_two_rows, case):
     """A tile's columns are made right before its product, in memory of the thread's own; a last tile may be too long."""
-    from stage3_lowering.lowering import matrices_in_blocks
-    from stage3_lowering.tests.graphs import CPP
-    from stage_contracts.program import Launch, Product, RowBlocks
-
-    for name in ("SMALLEST", "SMALLEST_WORK", "FEWEST"):
-        monkeypatch.setattr(matrices_in_blocks, name, 1)
-    n, channels, outs, groups, sizes, kernel, *how = case
-    made = tuple(convolved_size(*a) for a in zip(sizes, kernel, *how, strict=True))
-    two = 2 * 8 * channels * math.prod((*kernel, *made[1:]))  # bytes: a tile has two rows of windows
-    monkeypatch.setattr(convolution, "NARROW", 1)
-    for name, limit in {"TILE": two, "NARROWEST": 1, "DEEP": 0, "WASTED": 1}.items():
-        monkeypatch.setattr(convolution_tiles, name, limit)
+    made, (n, channels, outs, groups, sizes, kernel, *how) = tiles_of_two_rows(case), case
     x = RNG.standard_normal((n, groups * channels, *sizes))
     w = RNG.standard_normal((groups * outs, channels, *kernel))
     function = lambda c, x, w: c.maximum(c.convolution(x, w, *how, False, (0,) * len(sizes), groups), 0.0)  # noqa: E731
     holds(seam, function, (x, w), np.maximum(forward(x, w, made, *how, groups), 0))
-    program = seam("schedule")(seam("fuse")(seam("lower")(trace(function, x, w))), CPP)
-    (blocks,) = (step for step in program.steps if isinstance(step, RowBlocks))
-    assert [type(step) for step in blocks.steps] == [Launch, Product]
+    blocks = blocks_of(seam, function, x, w)
     assert blocks.local == (blocks.steps[1].b.name,)
     assert math.prod(size for _, size in blocks.batch) == n * groups * math.ceil(made[0] / 2)
 
@@ -275,26 +290,14 @@ def test_columns_are_made_tile_by_tile(seam, monkeypatch, case):
     (3, 3, 8, 1, (12, 8), (3, 3), (1, 1), (1, 1), (1, 1)), (2, 2, 9, 2, (16, 11), (3, 2), (2, 1), (1, 0), (1, 2)),
     (2, 2, 8, 1, (4, 9, 10), (2, 1, 3), (1, 2, 1), (1, 0, 1), (1, 1, 1)),
 ], ids=str)  # fmt: skip
-def test_the_gradient_of_a_kernel_is_a_sum_over_tiles(seam, monkeypatch, case):
+def test_the_gradient_of_a_kernel_is_a_sum_over_tiles(seam, tiles_of_two_rows, case):
     """Its columns are the rows of a product; threads may share the rows of each."""
-    from stage3_lowering.lowering import matrices_in_blocks
-    from stage3_lowering.tests.graphs import CPP
-    from stage_contracts.program import Launch, Product, RowBlocks
-
-    for name in ("SMALLEST", "SMALLEST_WORK", "FEWEST"):
-        monkeypatch.setattr(matrices_in_blocks, name, 1)
-    n, channels, outs, groups, sizes, kernel, *how = case
-    made = tuple(convolved_size(*a) for a in zip(sizes, kernel, *how, strict=True))
-    two = 2 * 8 * channels * math.prod((*kernel, *made[1:]))  # bytes: a tile has two rows of windows
-    for name, limit in {"TILE": two, "NARROWEST": 1, "FEWEST_TILES": 1}.items():
-        monkeypatch.setattr(convolution_tiles, name, limit)
+    made, (n, channels, outs, groups, sizes, kernel, *how) = tiles_of_two_rows(case), case
     x = RNG.standard_normal((n, groups * channels, *sizes))
     g = RNG.standard_normal((n, groups * outs, *made))
     function = lambda c, x, g: c.convolution_weight_gradient(x, g, kernel, *how, groups)  # noqa: E731
     holds(seam, function, (x, g), of_weight(x, g, kernel, *how, groups))
-    program = seam("schedule")(seam("fuse")(seam("lower")(trace(function, x, g))), CPP)
-    (blocks,) = (step for step in program.steps if isinstance(step, RowBlocks))
-    assert [type(step) for step in blocks.steps] == [Launch, Product]
+    blocks = blocks_of(seam, function, x, g)
     assert blocks.local == (blocks.steps[1].a.name,)
 
 
