@@ -308,6 +308,18 @@ def test_a_fusion_and_a_schedule_of_a_users_own_need_not_know(seam, monkeypatch,
         )
 
 
+def test_nothing_is_added_where_an_open_size_is_0(seam, monkeypatch):
+    """Compiled without optimisations, a place that no loop decides was looked at before the loops, which have no step:
+    seed 12171 of fuzz-kernels."""
+    env = ShapeEnv()
+    size = env.dimension("s0", 0)
+    assert size == 0
+    metas = [TensorMeta([size, 3], of) for of in (dt.float64, dt.int64)]
+    graph = trace(lambda c, x, p: c.scatter_add(x, 0, p, x), *metas)
+    program = seam("emit")(seam("schedule")(seam("fuse")(seam("lower")(graph)), CPP), CPP)
+    assert calls(program) == ["scatter_add"]
+
+
 def test_cpp_adds_in_place_only(seam, monkeypatch):
     from stage3_lowering.tiny import fuse, schedule
 
