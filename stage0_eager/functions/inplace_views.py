@@ -38,7 +38,7 @@ def _in_place(view: Any) -> Any:
         _take_over(before, self)
         # neither no_grad nor inference mode takes anything off the tape
         recording = STATE.grad_enabled or not self.is_leaf
-        with inference_mode(False), set_grad_enabled(recording):
+        with inference_mode(STATE.inference and not recording), set_grad_enabled(recording):
             after = view(before, *args, **kwargs)
         after._requires_grad, after._made_silently = self.requires_grad, self._made_silently
         _take_over(self, after)
