@@ -50,3 +50,14 @@ def test_a_layers_gradients_are_flat(compiled):
     run = cutaway.compile(layer) if compiled else layer
     run(cutaway.randn(2, 3, 8)).sum().backward()
     assert layer.weight.grad.view(-1).shape == (32,)
+
+
+@pytest.mark.parametrize("mode", [cutaway.no_grad, cutaway.inference_mode])
+def test_a_leaf_that_has_another_shape_by_now(mode):
+    """As in torch the gradient has that shape; one that lay in another order met an error (seed 11846 of fuzz-kernels)."""
+    leaf, weights = cutaway.ones(2, 3, requires_grad=True), cutaway.arange(6.0).reshape(3, 2)
+    out = leaf.t() * weights
+    with mode():
+        leaf.unsqueeze_(0)
+    out.sum().backward()
+    assert leaf.grad.tolist() == [weights.t().tolist()]
