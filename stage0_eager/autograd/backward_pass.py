@@ -86,7 +86,7 @@ def own_memory(
 def laid_out_as(leaf: Tensor, g: Tensor, create_graph: bool) -> Tensor:
     """The gradient with the leaf's strides, or by rows where the leaf has gaps. Itself where it has them already.
 
-    A leaf may be of another shape by now: under no_grad and in inference mode unsqueeze_ and its kin change it.
+    A leaf may be of another shape by now: under no_grad and in inference mode unsqueeze_ and the like change it.
     """
     if g.shape != leaf.shape and g.numel() == leaf.numel():
         g = _under(create_graph, "reshape", g, tuple(leaf.shape))
