@@ -151,9 +151,7 @@ def scatter_add(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     meta, places = state.meta(node), args["index"]
     dim = core_metas.wrap_dim(args["dim"], meta.ndim)
     shape = places.meta.shape
-    if any(
-        size == 0 for size in (*meta.shape, *shape)
-    ):  # of an open size, too, where it is 0: every index is bad
+    if any(size == 0 for size in (*meta.shape, *shape)):  # an open size, too, may be 0: every index is bad
         return None
     body, ranges, index = begin(state, meta.with_(shape=shape, strides=contiguous_strides(shape)))
     value, place = args["src"].fetch(body, index), places.fetch(body, index)
