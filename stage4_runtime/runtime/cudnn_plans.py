@@ -9,7 +9,7 @@ taken.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from stage4_runtime.runtime.cudnn import TYPES, WORKSPACE, Convolution, Cudnn, C
 from stage_contracts.errors import DeviceError
 
 ALIGNMENT = 16  # bytes: what a plan may expect of each address
+FEW = 4  # configurations among which there mostly is one that fits
 PACKS = 16  # sets of addresses that are kept ready for each plan
 
 # cudnnBackendDescriptorType_t
@@ -109,7 +110,7 @@ def plan_of(cudnn: Cudnn, of: Convolution, handle: int, deterministic: bool) -> 
     chosen = (HEURISTIC, HEURISTIC_MODE, [RULE]), (OF_GRAPH, DESCRIPTOR, [graph])
     heuristics = _described(cudnn, HEURISTICS, chosen)
     second: list[tuple[int, Any]] = []
-    for number, configuration in enumerate(_listed(cudnn, heuristics, RESULTS, CONFIGURATION)):
+    for number, configuration in enumerate(_ranked(cudnn, heuristics)):
         notes = _notes(cudnn, configuration)
         if notes & ROUNDS_MORE:
             continue
@@ -121,6 +122,12 @@ def plan_of(cudnn: Cudnn, of: Convolution, handle: int, deterministic: bool) -> 
         if (plan := _planned(cudnn, of, handle, number, configuration)) is not None:
             return plan
     raise CudnnError(f"no plan for {of}")
+
+
+def _ranked(cudnn: Cudnn, heuristics: Any) -> Iterator[Any]:
+    """The heuristics' configurations, the best first. There are dozens, and each takes time to ask for."""
+    yield from _listed(cudnn, heuristics, RESULTS, CONFIGURATION, FEW)
+    yield from _listed(cudnn, heuristics, RESULTS, CONFIGURATION)[FEW:]
 
 
 def _planned(cudnn: Cudnn, of: Convolution, handle: int, number: int, configuration: Any) -> Plan | None:

@@ -5,6 +5,7 @@ Input: a Program. Its buffers often have the names of your parameters: `view`, `
 
 from __future__ import annotations
 
+import functools
 import keyword
 import re
 from collections.abc import Sequence
@@ -31,6 +32,7 @@ EXTERNAL_PREFIX, INTO_PREFIX, SUBGRAPH_PREFIX, PREPARED_PREFIX, NEW_PREFIX, ISSU
 )
 
 
+@functools.cache  # a program of hundreds of kernels asks for each name a dozen times
 def identifier(name: str) -> str:
     text = re.sub(r"\W", "_", name)
     return text if text.isidentifier() and not keyword.iskeyword(text) else f"program_{text}"
