@@ -167,13 +167,21 @@ class _NumpyOps:
         self.storage[buffer][places] = np.broadcast_to(value, self.full_shape)
 
     def atomic_add(self, buffer: str, index: Any, value: np.ndarray, start: str) -> None:
+        places = self._begun(buffer, index, start)
+        with np.errstate(all="ignore"):
+            np.add.at(self.storage[buffer], places, np.broadcast_to(value, self.full_shape))
+
+    def store_last(self, buffer: str, index: Any, value: np.ndarray, start: str) -> None:
+        places = self._begun(buffer, index, start).ravel()
+        self.storage[buffer][places] = np.broadcast_to(value, self.full_shape).ravel()
+
+    def _begun(self, buffer: str, index: Any, start: str) -> np.ndarray:
+        """The places in the buffer, which begins as `start`."""
         if buffer not in self.storage:
             self.storage[buffer] = self.storage[start].copy()
         elif buffer != start:
             self.storage[buffer][...] = self.storage[start]
-        places = np.broadcast_to(self.at(index), self.full_shape)
-        with np.errstate(all="ignore"):
-            np.add.at(self.storage[buffer], places, np.broadcast_to(value, self.full_shape))
+        return np.broadcast_to(self.at(index), self.full_shape)
 
     def constant(self, value: Any) -> np.ndarray:
         return np.full((1,) * len(self.sizes), value, self.dtype.numpy)

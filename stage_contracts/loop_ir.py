@@ -33,6 +33,8 @@ LOOP_OPS = {
     "store": "(buffer, index, value): write it; yields nothing",
     "atomic_add": "(buffer, index, value, start): the buffer is `start` with each point's value added at its index, in "
     "any order; where both are one buffer, to what is there; yields nothing",
+    "store_last": "(buffer, index, value, start): as atomic_add, but at an index is the value of the last of its "
+    "points, in the order of the loops",
     "constant": "(value,): a Python number, of the instruction's dtype",
     "index_expr": "(index,): an index as a value of the instruction's dtype",
     "indirect_index": "(value, size): an int64 value made usable in indices: negatives wrap, out of range raises",
@@ -42,7 +44,8 @@ LOOP_OPS = {
     "of the sorted row; equal ones keep their order, and NaN is the largest",
     "random_bits": "(seed, counter, index): the Philox word of core.random_bits, from int64 values and an index",
 }
-WRITES = ("store", "atomic_add")
+AT_PLACES = ("atomic_add", "store_last")  # that the data decides: several points may have one
+WRITES = ("store", *AT_PLACES)
 SCAN_KINDS = ("sum",)
 SORT_KINDS = ("ascending", "descending")
 REDUCTION_KINDS = ("sum", "prod", "amax", "amin", "any", "all", "argmax", "argmin")
@@ -141,7 +144,7 @@ class LoopNest:
 
     @cached_property
     def reads(self) -> tuple[str, ...]:
-        places = {"load": 0, "atomic_add": 3}
+        places = {"load": 0, **dict.fromkeys(AT_PLACES, 3)}
         return tuple(dict.fromkeys(i.args[places[i.op]] for i in self.body if i.op in places))
 
     @cached_property
@@ -360,7 +363,7 @@ class LoweredGraph:
 
 
 __all__ = [
-    "LOOP_OPS", "REDUCTION_KINDS", "WRITES", "BufferRef", "ExternCall", "Instr", "LoopNest", "LoweredGraph",
-    "SizeVar", "SubgraphRef", "Value",
+    "AT_PLACES", "LOOP_OPS", "REDUCTION_KINDS", "WRITES", "BufferRef", "ExternCall", "Instr", "LoopNest",
+    "LoweredGraph", "SizeVar", "SubgraphRef", "Value",
     "buffer_refs", "parse_index", "print_index", "print_sizes", "run", "symbol",
 ]  # fmt: skip

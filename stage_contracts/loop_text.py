@@ -24,6 +24,7 @@ INDEX_ARGUMENTS = {
     "load": 1,
     "store": 1,
     "atomic_add": 1,
+    "store_last": 1,
     "index_expr": 0,
     "indirect_index": 1,
     "random_bits": 2,

@@ -20,7 +20,9 @@ from stage_contracts.size_values import value_at
 
 Sizes = Mapping[str, int]
 # What is no arithmetic: memory, indices, and another name for the same number.
-NO_ARITHMETIC = {"load", "store", "constant", "index_expr", "indirect_index", "cast", "bitcast"}
+NO_ARITHMETIC = {"load", "store", "store_last", "constant", "index_expr", "indirect_index", "cast", "bitcast"}
+# What an op does to an element, if it is not as its name says.
+TOUCHES = {"atomic_add": ("load", "store"), "store_last": ("store",)}
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def _touched(kernel: Kernel, sizes: Sizes) -> dict[tuple[str, str], int]:
             used = {str(s) for s in getattr(instr.args[1], "free_symbols", ())}
             known = used <= {*loops, *sizes}
             ranges = [n for name, n in loops.items() if name in used or not known]
-            for kind in ("load", "store") if instr.op == "atomic_add" else (instr.op,):
+            for kind in TOUCHES.get(instr.op, (instr.op,)):
                 found.setdefault((kind, instr.args[0]), {})[instr.args[1]] = _points(ranges, sizes)
     return {what: sum(indices.values()) for what, indices in found.items()}
 

@@ -1,4 +1,5 @@
 """The last pass of `fuse`: what a kernel adds to at places is the memory of its result, which another kernel fills.
+So is that whose elements it replaces at places.
 
 Input: a Program in which each buffer has one maker: the zeros that are added to, and beside them the sums. No other
 step reads those zeros, so their kernel writes them where the sums will be; from here on two steps write that buffer.
@@ -12,14 +13,14 @@ from typing import Any
 
 from stage_contracts.graph import GraphError
 from stage_contracts.kernel import Kernel
-from stage_contracts.loop_ir import LoopNest
+from stage_contracts.loop_ir import AT_PLACES, LoopNest
 from stage_contracts.program import Launch, Program, step_accesses
 
 
 def additions_in_place(program: Program) -> Program:
     """The program, with one buffer where there were the tensor that is added to and the sum."""
     instrs = [i for k in program.kernels.values() for nest in k.nests for i in nest.body]
-    sums = {i.args[3]: i.args[0] for i in instrs if i.op == "atomic_add" and i.args[3] != i.args[0]}
+    sums = {i.args[3]: i.args[0] for i in instrs if i.op in AT_PLACES and i.args[3] != i.args[0]}
     if not sums:
         return program
     _check(program, sums)

@@ -9,7 +9,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from stage3_lowering.lowering.added_in_order import additions, has_lanes
 from stage3_lowering.lowering.cpp_accumulators import accumulators
 from stage3_lowering.lowering.cpp_columns import in_groups
 from stage3_lowering.lowering.cpp_lanes import EVEN, row_lanes
@@ -17,6 +16,7 @@ from stage3_lowering.lowering.cpp_nest import BAD_INDEX, SIMD, Loop, Threads, he
 from stage3_lowering.lowering.cpp_ops import MEMORY_TYPES, REDUCTIONS
 from stage3_lowering.lowering.cpp_pairs import Pairs, nests_in_pairs
 from stage3_lowering.lowering.cpp_statements import Statements, cpp_index
+from stage3_lowering.lowering.placed_in_order import has_lanes, placements
 from stage3_lowering.lowering.schedule_kernels import PARALLEL_WORK, work_of
 from stage3_lowering.lowering.values import dot
 from stage_contracts import config
@@ -110,7 +110,7 @@ class KernelText:
     def threads(self, loops: int) -> Threads | None:
         """Threads over at most the first `loops`, if the schedule says so; with open sizes the call decides."""
         shared = min(loops, len(self.schedule.parallel))
-        if not shared or any(map(additions, self.kernel.nests)):
+        if not shared or any(map(placements, self.kernel.nests)):
             return None
         work = work_of(self.kernel)
         condition = "" if isinstance(work, int) else f"{cpp_index(work)} >= {PARALLEL_WORK}"

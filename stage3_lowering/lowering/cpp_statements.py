@@ -18,7 +18,7 @@ from stage3_lowering.lowering.values import dot, is_half
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import DType
 from stage_contracts.index_expr import print_index
-from stage_contracts.loop_ir import Instr, LoopNest, Value
+from stage_contracts.loop_ir import WRITES, Instr, LoopNest, Value
 from stage_contracts.program import Kernel
 from stage_contracts.tensor_meta import contiguous_strides
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from stage3_lowering.lowering.cpp_streamed import Streams
 
 INDENT = "    "
+ASSIGNS = {"atomic_add": "+=", "store_last": "="}
 
 
 class Statements:
@@ -77,7 +78,7 @@ class Statements:
     def depth_of(self, instr: Instr) -> int:
         """How many of the section's loops must stand around the instruction: those it depends on."""
         deepest = max(self.loops.values(), default=0)
-        if instr.op in ("store", "atomic_add", "reduction", "scan"):
+        if instr.op in (*WRITES, "reduction", "scan"):
             self.depth[instr.name] = deepest
             return deepest
         names = {str(a) for a in instr.args if isinstance(a, Value)}
@@ -138,12 +139,15 @@ class Statements:
         return [self._declare(instr, f"{mask} ? {element} : 0" if mask else element)]
 
     def _atomic_add(self, instr: Instr, buffer: str, index: Any, value: str, start: str) -> list[str]:
+        """One thread, in the order of the loops."""
         if start != buffer:
             raise ValueError(
                 f"kernel {self.kernel.kernel.name} adds to {start} and gives the sum as {buffer}; C++ adds in place: "
                 "call the seam `schedule`, whose first pass is additions_in_place"
             )
-        return [f"{buffer}[{cpp_index(index)}] += {value};"]  # one thread, in the order of the loops
+        return [f"{buffer}[{cpp_index(index)}] {ASSIGNS[instr.op]} {value};"]
+
+    _store_last = _atomic_add
 
     def _store(self, instr: Instr, buffer: str, index: Any, value: str) -> list[str]:
         if self.pairs:

@@ -13,7 +13,7 @@ from stage3_lowering.lowering.accesses import SCATTERED, innermost_cost, stride
 from stage3_lowering.lowering.merge import ROW_LIMIT
 from stage3_lowering.lowering.spaces import Sizes, common, rewrite, split
 from stage_contracts.index_expr import print_index
-from stage_contracts.loop_ir import ExternCall, LoopNest, run
+from stage_contracts.loop_ir import AT_PLACES, ExternCall, LoopNest, run
 from stage_contracts.scheduler_ir import FusedSchedulerNode, MemoryDep, SchedulerNode
 from stage_contracts.size_vars import likely_above, quotient
 from stage_contracts.symbolic import hinted
@@ -48,6 +48,8 @@ class _Dependencies:
         self.reads.append(MemoryDep(start, None, ()))
         self.writes.append(MemoryDep(buffer, None, ()))
 
+    store_last = atomic_add
+
     def __getattr__(self, op: str) -> Any:
         return lambda *args: None
 
@@ -62,8 +64,8 @@ def space(group: FusedSchedulerNode) -> tuple[Sizes, Sizes]:
 
 
 def adds(group: FusedSchedulerNode) -> bool:
-    """Whether it adds to a tensor at places that the data decides."""
-    return any(instr.op == "atomic_add" for nest in nests_of(group) for instr in nest.body)
+    """Whether it adds to a tensor, or replaces its elements, at places that the data decides."""
+    return any(instr.op in AT_PLACES for nest in nests_of(group) for instr in nest.body)
 
 
 def loops(group: FusedSchedulerNode) -> str:

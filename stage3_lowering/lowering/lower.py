@@ -79,6 +79,7 @@ RULES: dict[str, Callable[[State, Node, dict[str, Any]], Lazy | None]] = {
     "cat": masked.cat,
     "constant_pad": masked.constant_pad,
     "gather": placement.gather,
-    "scatter_add": placement.scatter_add,
+    "scatter": placement.scatter,
+    "scatter_add": placement.scatter,
     "random_bits": placement.random_bits,
 }

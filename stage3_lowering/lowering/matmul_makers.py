@@ -16,12 +16,12 @@ import sympy
 from stage3_lowering.lowering.matmul_ways import Way, launches
 from stage3_lowering.lowering.step_uses import OUTSIDE, StepUses
 from stage_contracts.blas import Contraction
-from stage_contracts.loop_ir import LoopNest
+from stage_contracts.loop_ir import AT_PLACES, LoopNest
 from stage_contracts.program import Kernel, Launch
 from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
 # Operators of a kernel that is not pointwise
-NOT_POINTWISE = ("reduction", "scan", "argsort", "atomic_add", "indirect_index")
+NOT_POINTWISE = ("reduction", "scan", "argsort", *AT_PLACES, "indirect_index")
 
 Makers = Mapping[str, Kernel]  # by the buffer that each makes
 

@@ -14,7 +14,7 @@ from typing import Any
 import sympy
 
 from stage_contracts.index_expr import symbol
-from stage_contracts.loop_ir import WRITES, Instr, LoopNest, Value
+from stage_contracts.loop_ir import AT_PLACES, WRITES, Instr, LoopNest, Value
 from stage_contracts.origin import Origin
 from stage_contracts.program import Kernel
 from stage_contracts.tensor_meta import TensorMeta
@@ -107,7 +107,7 @@ def _append(section: Section, part: str, instr: Instr, renamed: dict[str, Value]
     if instr.op == "store":
         buffer, index, value = instr.args
         known["load", buffer, index] = value
-    elif instr.op != "atomic_add":  # twice is twice
+    elif instr.op not in AT_PLACES:  # twice is twice
         load = instr.op == "load"
         key = ("load", *instr.args) if load else (instr.op, *map(_key, instr.args), instr.dtype)
         if load and key[:3] in known:  # what is there without a mask will do under one

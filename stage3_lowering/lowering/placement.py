@@ -14,8 +14,9 @@ import sympy
 from stage3_lowering.lowering.convolution_calls import following_moved
 from stage3_lowering.lowering.pointwise import as_python, begin, operand_element
 from stage3_lowering.lowering.realize import (
-    adds_in_a_kernel,
+    PLACED,
     changes_shape,
+    is_placed_by_a_kernel,
     is_reshape,
     is_written_turned,
 )
@@ -144,9 +145,9 @@ def gather(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     return state.nest(node, meta, body, ranges, (), index, source.fetch(body, at))
 
 
-def scatter_add(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
-    """On a GPU, what is added and where are computed by the kernel that adds."""
-    if not adds_in_a_kernel(node) or not state.one_device(node):
+def scatter(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
+    """scatter and scatter_add: the kernel that puts values at their places computes both."""
+    if not is_placed_by_a_kernel(node) or not state.one_device(node):
         return None
     meta, places = state.meta(node), args["index"]
     dim = core_metas.wrap_dim(args["dim"], meta.ndim)
@@ -160,7 +161,7 @@ def scatter_add(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     place = body.emit("indirect_index", (place, size), dt.int64, f"{node.name}_at")
     body.sizes[symbol(place)] = meta.shape[dim]
     at = tuple(symbol(place) if d == dim else i for d, i in enumerate(index))
-    return state.added(node, args["input"], body, ranges, at, value)
+    return state.placed(PLACED[node.target.name].op, node, args["input"], body, ranges, at, value)
 
 
 def random_bits(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:

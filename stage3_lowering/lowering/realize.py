@@ -64,28 +64,41 @@ def _row(node: Node) -> Any:
 def _inlines(user: Node) -> bool:
     """Whether a reader is computed by a nest, so that its operands can be computed inside it."""
     row = _row(user)
-    if row is None or (row.name.startswith("scatter") and not adds_in_a_kernel(user)):
+    if row is None or (row.name.startswith("scatter") and not is_placed_by_a_kernel(user)):
         return False
     return row.kind in INLINED or row.name == "constant_pad" or is_short_cat(user)
 
 
-ADDED = (dt.float32, dt.float64, dt.int64, dt.int32)
+@dataclass(frozen=True)
+class Placed:
+    op: str  # one of loop_ir.AT_PLACES
+    on_cpu: tuple[dt.DType, ...]
 
 
-def adds_in_a_kernel(node: Node) -> bool:
-    """Whether a kernel of its own adds at places. On a GPU: to a tensor that is new, by atomic additions, in another
-    order at each run; everything else is a call, which may add to a tensor where it is. On a CPU: one after the other.
+# core operator -> how a nest does it. Sums of halves are rounded once, by the eager kernel.
+PLACED = {
+    "scatter": Placed("store_last", tuple(d for d in dt.DTYPES.values() if not d.is_complex)),
+    "scatter_add": Placed("atomic_add", (dt.float32, dt.float64, dt.int64, dt.int32)),
+}
+
+
+def is_placed_by_a_kernel(node: Node) -> bool:
+    """Whether a kernel of its own adds at places, or replaces what is there. On a GPU: adds to a tensor that is new, by
+    atomic additions, in another order at each run; everything else is a call, which may add to a tensor where it is.
+    On a CPU: one after the other.
     """
-    if not _named(node, "scatter_add") or len(node.args) != 4:
+    row = _row(node)
+    if row is None or row.name not in PLACED or len(node.args) != 4:
         return False
     start, _, index, source = node.args
     types = node.val.dtype, index.val.dtype, source.val.dtype
     empty = any(type(n) is int and n == 0 for n in (*node.val.shape, *index.val.shape))
     if node.val.device == CPU:
-        alike = types in [(of, dt.int64, of) for of in ADDED]
+        alike = types in [(of, dt.int64, of) for of in PLACED[row.name].on_cpu]
         return alike and node.val.ndim > 0 and not empty
     return (
-        _named(start, "full")
+        row.name == "scatter_add"
+        and _named(start, "full")
         and types == (dt.float32, dt.int64, dt.float32)
         and node.val.ndim > 0
         and not empty
@@ -109,7 +122,7 @@ def _is_repeated_for_a_scatter(node: Node, value: Lazy) -> bool:
     """Places of rows, one for each row: as a view, with a step of 0 along the rows, they are not written for each
     element, and the call moves whole rows."""
     found = [user for user in _beyond_reshapes(node) if _row(user)]
-    return any(_row(user).name.startswith("scatter") and not adds_in_a_kernel(user) for user in found)
+    return any(_row(user).name.startswith("scatter") and not is_placed_by_a_kernel(user) for user in found)
 
 
 def _is_output(node: Node, value: Lazy) -> bool:

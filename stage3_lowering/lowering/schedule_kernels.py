@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 from stage3_lowering.lowering.accesses import access_steps, innermost_cost, stride
-from stage3_lowering.lowering.added_in_order import with_additions_in_order
 from stage3_lowering.lowering.additions_in_place import additions_in_place
 from stage3_lowering.lowering.attention import attention
 from stage3_lowering.lowering.attention_backward import attention_backward
@@ -28,6 +27,7 @@ from stage3_lowering.lowering.late_division import late_division
 from stage3_lowering.lowering.long_chains import tile_of
 from stage3_lowering.lowering.matmul_templates import matmul_templates
 from stage3_lowering.lowering.matrices_in_blocks import matrices_in_blocks
+from stage3_lowering.lowering.placed_in_order import with_placements_in_order
 from stage3_lowering.lowering.prefetch import with_prefetch
 from stage3_lowering.lowering.product_bias import product_bias
 from stage3_lowering.lowering.reductions_early import reductions_early
@@ -76,7 +76,7 @@ def kernel_schedules(program: Program, target: Target) -> Program:
         n: k if k.template else replace(k, schedule=schedule_of(k)) for n, k in program.kernels.items()
     }
     if target.name == "cpp":
-        kernels = {n: with_additions_in_order(k) for n, k in kernels.items()}
+        kernels = {n: with_placements_in_order(k) for n, k in kernels.items()}
         kernels = {n: with_prefetch(_in_tiles(with_turned_tiles(k))) for n, k in kernels.items()}
         results = results_alone(program)
         launched = {step.kernel for step in program.steps if isinstance(step, Launch)} if results else ()

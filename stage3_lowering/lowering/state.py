@@ -158,12 +158,15 @@ class State:
             body.store(name, dot(meta.strides if strides is None else strides, index), kept)
         return self._ended(name, origins, meta, body, ranges, reduction_ranges)
 
-    def added(self, node: Node, start: Lazy, body: Body, ranges: tuple, index: Index, value: Value) -> Lazy:
-        """End `body` by adding `value` at `index` of a new buffer, which begins as `start`: a buffer of this nest's
-        own, laid out alike."""
+    def placed(
+        self, op: str, node: Node, start: Lazy, body: Body, ranges: tuple, index: Index, value: Value
+    ) -> Lazy:
+        """End `body` by `op`, one of loop_ir.AT_PLACES, of `value` at `index` of a new buffer, which begins as `start`:
+        a buffer of this nest's own, laid out alike."""
         meta = dense(self.meta(node))
         begun, name = self.copy(start, meta, node.origins).name, self.new_buffer(meta)
-        body.atomic_add(name, dot(meta.strides, index), value, begun)
+        kept = body.narrowed(value, meta.dtype) if is_half(meta.dtype) else value
+        body.at_place(op, name, dot(meta.strides, index), kept, begun)
         return self._ended(name, node.origins, meta, body, ranges, ())
 
     def _ended(

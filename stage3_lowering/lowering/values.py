@@ -82,10 +82,9 @@ class Body:
     def store(self, buffer: str, index: Any, value: Value) -> None:
         self.instructions.append(Instr("", "store", (buffer, simplify(index, self.sizes), value), None))
 
-    def atomic_add(self, buffer: str, index: Any, value: Value, start: str) -> None:
-        self.instructions.append(
-            Instr("", "atomic_add", (buffer, simplify(index, self.sizes), value, start), None)
-        )
+    def at_place(self, op: str, buffer: str, index: Any, value: Value, start: str) -> None:
+        """One of loop_ir.AT_PLACES."""
+        self.instructions.append(Instr("", op, (buffer, simplify(index, self.sizes), value, start), None))
 
 
 @dataclass(frozen=True)

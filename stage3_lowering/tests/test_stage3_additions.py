@@ -6,6 +6,7 @@ Input: scatter_add into zeros as on a GPU, over dimensions, layouts, repeated an
 
 import importlib.util
 import json
+import operator
 import sys
 from dataclasses import replace
 
@@ -23,7 +24,7 @@ from stage_contracts import dtype as dt
 from stage_contracts.device import CPU, Device
 from stage_contracts.graph import GraphError
 from stage_contracts.kernel import Kernel
-from stage_contracts.loop_ir import Instr, LoopNest, Value, symbol
+from stage_contracts.loop_ir import AT_PLACES, Instr, LoopNest, Value, symbol
 from stage_contracts.loop_text import parse_nest, print_nest
 from stage_contracts.program import External, Launch
 from stage_contracts.program_json import program_of, record_of
@@ -69,8 +70,8 @@ def programs(seam, graph):
 
 
 def adding(program):
-    """The kernels that add at places."""
-    return [k for k in program.kernels.values() if any(i.op == "atomic_add" for n in k.nests for i in n.body)]
+    """The kernels that add, or store, at places."""
+    return [k for k in program.kernels.values() if any(i.op in AT_PLACES for n in k.nests for i in n.body)]
 
 
 def calls(program):
@@ -270,25 +271,36 @@ def test_on_a_cpu_a_loop_adds(seam, monkeypatch, case):
         np.testing.assert_array_equal(found[0], want)
 
 
+IN_ORDER = {  # how values come to places -> NumPy's way, and the dtypes that a loop does it of
+    "scatter_add": (np.add.at, ["float32", "float64", "int32", "int64"]),
+    "scatter": (operator.setitem, [name for name, of in dt.DTYPES.items() if not of.is_complex]),
+}
+
+
 @pytest.mark.parametrize("flags", [FLAGS, FLAGS.replace("-O1", "-O3 -march=native")])
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
-@pytest.mark.parametrize("dim", [0, 1, 2])
-def test_on_a_cpu_they_are_added_in_order(seam, monkeypatch, dim, dtype, flags):
-    """To a tensor that is there, many to one element: of floats each order has other bits."""
-    shape, where = (3, 4, 37), at(3, 9, 9, 37)
-    values = (DRAW.standard_normal((9, 9, 37)) * 1000).astype(dtype)
-    start = (
-        DRAW.standard_normal([n if d == dim else 9 if d < 2 else 37 for d, n in enumerate(shape)])
-    ).astype(dtype)
-    function = lambda c, x, p, s: c.scatter_add(x, dim, p, s)  # noqa: E731
-    _, _, emitted = on_cpu(seam, monkeypatch, function, [start, where, values])
-    assert len(adding(emitted)) == 1
-    places = list(np.ix_(*map(np.arange, where.shape)))
-    places[dim] = where
-    want = start.copy()
-    np.add.at(want, tuple(places), values)
-    (found,) = run_cpp(emitted, [start, where, values], flags=flags)
-    assert found.tobytes() == want.tobytes()
+@pytest.mark.parametrize(("way", "of"), [(way, of) for way, (_, dtypes) in IN_ORDER.items() for of in dtypes])
+def test_on_a_cpu_values_come_to_places_in_order(seam, monkeypatch, way, of, flags):
+    """To tensors that are there, along each dimension, many to one element: each order has other bits."""
+    kind = dt.DTYPES[of].numpy
+    numbers = lambda *shape: DRAW.standard_normal(shape) * 1000  # noqa: E731
+    draw = lambda *shape: numbers(*shape) > 0 if of == "bool" else numbers(*shape).astype(kind)  # noqa: E731
+    where, values = at(3, 9, 9, 37), draw(9, 9, 37)
+    starts = [draw(3, 9, 37), draw(9, 4, 37), draw(9, 9, 5)]
+    function = lambda c, p, s, *xs: [getattr(c, way)(x, d, p, s) for d, x in enumerate(xs)]  # noqa: E731
+    _, program, emitted = on_cpu(seam, monkeypatch, function, arrays := [where, values, *starts])
+    assert adding(emitted) and not calls(emitted)
+    for dim, want in enumerate(wanted := [start.copy() for start in starts]):
+        places = list(np.ix_(*map(np.arange, where.shape)))
+        places[dim] = where
+        IN_ORDER[way][0](want, tuple(places), values)
+    for found in (run_cpp(emitted, arrays, flags=flags), interpret_program(program, arrays)):
+        assert [a.tobytes() for a in found] == [a.tobytes() for a in wanted]
+
+
+def test_on_a_gpu_what_replaces_elements_stays_a_call(seam):
+    function = lambda c, x, p, s: c.scatter(x, 0, p, c.neg(s))  # noqa: E731
+    _, program, _ = programs(seam, graph_on_gpu(function, [whole(40, 24), at(40, 300, 24), ROWS]))
+    assert calls(program) == ["scatter"] and not adding(program)
 
 
 @pytest.mark.parametrize("case", CASES)

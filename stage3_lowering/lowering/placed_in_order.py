@@ -1,0 +1,40 @@
+"""C++ that adds, or stores, at places that the data decides: one element after the other, by one thread.
+
+Input: a kernel with one of AT_PLACES. Two points may have one place, and their order counts (of sums in floats, and of
+what is stored): the loops stay as they are. The last one has lanes where its steps are elements side by side, of rows
+that the data names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from stage3_lowering.lowering.accesses import stride
+from stage3_lowering.lowering.gathers import made_of
+from stage_contracts.kernel_schedule import KernelSchedule
+from stage_contracts.loop_ir import AT_PLACES, Instr, LoopNest
+from stage_contracts.program import Kernel
+
+
+def placements(nest: LoopNest) -> list[Instr]:
+    return [instr for instr in nest.body if instr.op in AT_PLACES]
+
+
+def with_placements_in_order(kernel: Kernel) -> Kernel:
+    """The kernel, its schedule in order where it adds or stores at places."""
+    if not any(map(placements, kernel.nests)):
+        return kernel
+    (nest,) = kernel.nests
+    order = tuple(map(str, nest.loop_variables))
+    vector = order[-1] if order and has_lanes(nest, order[-1]) else ""
+    return replace(kernel, schedule=KernelSchedule(order, vector=vector).verify(kernel))
+
+
+def has_lanes(nest: LoopNest, loop: str) -> bool:
+    """Whether no two steps of the loop have one place. (A schedule may say what it likes: emit asks this, too.)"""
+    found = placements(nest)
+    by_loop = made_of(nest, loop) if found else {}
+    return all(
+        stride(i.args[1], loop) == 1 and not any(by_loop.get(s.name) for s in i.args[1].free_symbols)
+        for i in found
+    )
