@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from stage0_eager.functions.index_checks import NAMES
 from stage0_eager.functions.promotion import in_common
 from stage0_eager.functions.results import ValuesIndices
 from stage0_eager.functions.shape import narrow
@@ -274,18 +275,34 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False):
         test_elements = c.full((), test_elements, dt.scalar_dtype(test_elements), elements.device)
     if not isinstance(elements, Tensor):
         elements = c.full((), elements, dt.scalar_dtype(elements), test_elements.device)
-    if dt.bool_ in (elements.dtype, test_elements.dtype):
-        raise RuntimeError("Unsupported input type encountered for isin(): Bool")
+    for x in (elements, test_elements):
+        if x.dtype is dt.bool_ or x.dtype.is_complex:
+            raise RuntimeError(f"Unsupported input type encountered for isin(): {NAMES[x.dtype]}")
     elements, test_elements = in_common(elements, test_elements)
     some = c.reshape(test_elements, (test_elements.numel(),))
-    nan = c.isnan(some) if some.dtype.is_floating_point and test_elements.numel() else None
+    found = _is_one_of(elements, some) if some.shape[0] <= FEW else _is_in_order(elements, some)
+    return c.logical_not(found) if invert else found
+
+
+FEW = 32  # elements that are compared with each sooner than they are put in order
+
+
+def _is_one_of(elements, some):
+    return c.any(c.eq(c.reshape(elements, (*elements.shape, 1)), some), (elements.ndim,), False)
+
+
+def _is_in_order(elements, some):
+    """By bisection: whether an element is at the place where it would go."""
+    nan = c.isnan(some) if some.dtype.is_floating_point else None
     if nan is not None:  # NaN has no place in an order: another one again, infinity if there is none
         some = c.where(nan, c.amin(c.where(nan, math.inf, some), (0,), True), some)
     among = c.sort(some, 0, False, False)[0]
-    found = c.ne(searchsorted(among, elements), searchsorted(among, elements, right=True))
+    values = c.reshape(elements, (elements.numel(),))
+    place = c.minimum(searchsorted(among, values), some.shape[0] - 1)
+    found = c.reshape(c.eq(c.gather(among, 0, place), values), elements.shape)
     if nan is not None:
         found = c.logical_and(found, c.ne(c.amin(c.cast(nan, dt.uint8), (0,), False), 1))
-    return c.logical_not(found) if invert else found
+    return found
 
 
 # ---- sets of values ------------------------------------------------------------------------------------------

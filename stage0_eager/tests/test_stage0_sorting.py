@@ -122,6 +122,7 @@ WRONG = {
     "integers": (lambda x: tensor([1]).quantile(0.5), RuntimeError),
     "side": (lambda x: s.searchsorted(x, x, right=True, side="left"), RuntimeError),
     "rows": (lambda x: s.searchsorted(x, zeros(2, 2)), RuntimeError),
+    "isin": (lambda x: s.isin(x, tensor([1j])), RuntimeError),
     "unique": (lambda x: x.reshape(-1)[:0].reshape(2, 0).unique(dim=0), RuntimeError),
 }
 
