@@ -59,7 +59,9 @@ ROWS = {
     "order": "x.sort(-1)[0]; x.argsort(-1); x.topk(8, -1)[0]; x.median(-1)[0]; x.kthvalue(5, -1)[0]; places.unique();"
     "torch.searchsorted(edges, x); torch.bucketize(x, edges); torch.isin(places, places[:20])",
     "indices": "x[places]; x[:, places]; x.gather(0, wide); x.scatter(0, wide, y); x.scatter_add(0, wide, y);"
-    "x.index_add(0, places, source); x[m]; m.nonzero(); F.one_hot(places, 1024);"
+    "x.index_add(0, places, source); x.index_copy(0, places, source); x.index_fill(0, places, 1.0);"
+    "x.index_put((places,), source); x.index_put((places, places), p[0, 0]); x.scatter(1, wide.t(), y);"
+    "x[m]; m.nonzero(); F.one_hot(places, 1024);"
     "torch.bincount(places, minlength=1024); F.embedding(places, x)",
     "moves": "torch.cat([x, y], 1); torch.stack([x, y], -1); x.roll(3, 1); x.flip(1); x.t().contiguous();"
     "image.permute(0, 2, 3, 1).contiguous(); F.pad(image, (1, 1, 1, 1)); F.pad(image, (2, 2, 2, 2), mode='reflect');"

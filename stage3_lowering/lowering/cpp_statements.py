@@ -17,7 +17,7 @@ from stage3_lowering.lowering.cpp_ops import ACCUMULATED, CPP_OPS, CPP_TYPES, PO
 from stage3_lowering.lowering.values import dot, is_half
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import DType
-from stage_contracts.index_expr import print_index
+from stage_contracts.index_expr import print_index, symbol
 from stage_contracts.loop_ir import WRITES, Instr, LoopNest, Value
 from stage_contracts.program import Kernel
 from stage_contracts.tensor_meta import contiguous_strides
@@ -145,7 +145,8 @@ class Statements:
                 f"kernel {self.kernel.kernel.name} adds to {start} and gives the sum as {buffer}; C++ adds in place: "
                 "call the seam `schedule`, whose first pass is additions_in_place"
             )
-        return [f"{buffer}[{cpp_index(index)}] {ASSIGNS[instr.op]} {value};"]
+        elsewhere = {s: symbol(self.text[s.name]) for s in index.free_symbols if s.name in self.text}
+        return [f"{buffer}[{cpp_index(index.xreplace(elsewhere))}] {ASSIGNS[instr.op]} {value};"]
 
     _store_last = _atomic_add
 

@@ -1,7 +1,8 @@
 """What a pointwise kernel's loop over a tile finds done: the loops and the loads that stand before it.
 
 Input: cpp_kernel.py's kernel, a loop of it that runs tile by tile (cpp_tiled.py), and the writer of its statements.
-Tiles are turned (turned_tiles.py), gathered (gathers.py), or come from the stages of a long chain (long_chains.py).
+Tiles are turned (turned_tiles.py), gathered (gathers.py), or come from the stages of a long chain (long_chains.py) or
+of values at places (placed_in_order.py).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from stage3_lowering.lowering.cpp_ops import MEMORY_TYPES
 from stage3_lowering.lowering.cpp_statements import Statements, cpp_index
 from stage3_lowering.lowering.gathers import Gathers, gathers
 from stage3_lowering.lowering.long_chains import Stage, long_chains
+from stage3_lowering.lowering.placed_in_order import places_first
 from stage3_lowering.lowering.turned_tiles import turned_loads
 from stage_contracts.index_expr import symbol
 from stage_contracts.loop_ir import LoopNest
@@ -30,8 +32,10 @@ if TYPE_CHECKING:
 def stages_of(text: KernelText, writer: Statements) -> list[Stage]:
     """The loops that run over a tile before the last one; the last one reads from arrays what they keep."""
     tile = writer.tile
-    chain = long_chains(writer.nest, tile.loop) if tile else None
-    if tile is None or chain is None:
+    if tile is None or writer.gathered:
+        return []
+    chain = places_first(writer.nest, tile.loop) or long_chains(writer.nest, tile.loop)
+    if chain is None:
         return []
     stages, last = chain
     for instr in writer.nest.body:
@@ -56,7 +60,8 @@ def stage_loop(text: KernelText, writer: Statements, stage: Stage) -> list[str]:
         kept, of = writer.text[instr.name], MEMORY_TYPES[writer.types[instr.name].name]
         arrays.append(f"{of} {kept.partition('[')[0]}[{writer.tile.size}];")
         body.append(f"{kept} = {own.text[instr.name]};")
-    return [*arrays, *nested([Loop(writer.tile.over_elements, body, SIMD)])]
+    pragma = SIMD + BAD_INDEX * (text.checks and writer.tile.loop in own.checked)
+    return [*arrays, *nested([Loop(writer.tile.over_elements, body, pragma)])]
 
 
 # ---- gathered tiles ----------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stage_contracts.loop_ir import Instr, LoopNest, Value
+from stage_contracts.loop_ir import WRITES, Instr, LoopNest, Value
 
 TILE = 256  # places and elements: at most 4 KiB of the first cache
 SHORTEST = 64  # steps of a loop that is worth three
@@ -51,13 +51,13 @@ def made_of(nest: LoopNest, loop: str) -> dict[str, set[str]]:
     """Value -> what it is made of, itself included, as far as `loop` changes it."""
     needs: dict[str, set[str]] = {}
     for instr in nest.body:
-        operands = _operands(instr)
+        operands = read_by(instr)
         made = set[str]().union(*(needs.get(name, ()) for name in operands))
         needs[instr.name] = {*made, instr.name} if made or loop in operands else set()
     return needs
 
 
-def _operands(instr: Instr) -> set[str]:
+def read_by(instr: Instr) -> set[str]:
     """The values and loops that an instruction reads, by name."""
     values = {str(a) for a in instr.args if isinstance(a, Value)}
     return values | {s.name for a in instr.args for s in getattr(a, "free_symbols", ())}
@@ -67,8 +67,8 @@ def _needed_after(nest: LoopNest, loads: list[Instr]) -> set[str]:
     """What the third loop computes: what it stores, and all that this is made of, up to the loads."""
     stop, needed = {load.name for load in loads}, set[str]()
     for instr in reversed(nest.body):
-        if (instr.op == "store" or instr.name in needed) and instr.name not in stop:
-            needed |= _operands(instr)
+        if (instr.op in WRITES or instr.name in needed) and instr.name not in stop:
+            needed |= read_by(instr)
     return needed
 
 

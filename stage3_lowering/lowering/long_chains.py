@@ -75,10 +75,10 @@ def _handed_on(nest: LoopNest, waits: dict[str, int], last: int) -> list[Instr]:
     early = {name for name, wait in waits.items() if wait <= last}
     late = [i for i in nest.body if waits.get(i.name, 0) > last or i.op == "store"]
     read = _body(nest, waits, late, early)
-    return [i for i in nest.body if i.name in read & early and not _cheap(i) and i.op != "store"]
+    return [i for i in nest.body if i.name in read & early and not is_cheap(i) and i.op != "store"]
 
 
-def _cheap(instr: Instr) -> bool:
+def is_cheap(instr: Instr) -> bool:
     """Whether to make the value again costs no more than to load it."""
     return instr.op in ("constant", "index_expr") or instr.op == "load" and len(instr.args) == 2
 
@@ -87,6 +87,6 @@ def _body(nest: LoopNest, waits: dict[str, int], ends: Iterable[Instr], known: s
     """What a loop computes that makes `ends` of what is `known`: values that the loop changes, by name."""
     needed = {instr.name for instr in ends}
     for instr in reversed(nest.body):
-        if instr.name in needed and (instr.name not in known or _cheap(instr)):
+        if instr.name in needed and (instr.name not in known or is_cheap(instr)):
             needed |= {str(a) for a in instr.args if isinstance(a, Value) and str(a) in waits}
     return needed

@@ -27,7 +27,7 @@ from stage3_lowering.lowering.late_division import late_division
 from stage3_lowering.lowering.long_chains import tile_of
 from stage3_lowering.lowering.matmul_templates import matmul_templates
 from stage3_lowering.lowering.matrices_in_blocks import matrices_in_blocks
-from stage3_lowering.lowering.placed_in_order import with_placements_in_order
+from stage3_lowering.lowering.placed_in_order import in_place_tiles, with_placements_in_order
 from stage3_lowering.lowering.prefetch import with_prefetch
 from stage3_lowering.lowering.product_bias import product_bias
 from stage3_lowering.lowering.reductions_early import reductions_early
@@ -191,7 +191,7 @@ def _pointwise_order(kernel: Kernel, outer: list[str], sizes: dict[str, Any]) ->
 
 def _in_tiles(kernel: Kernel) -> Kernel:
     """A pointwise kernel that draws random words one after the other, as Philox makes them by fours, that loads from
-    places in its innermost loop, or whose elementary functions wait for one another: tile by tile."""
+    places or stores at some in its innermost loop, or whose elementary functions wait for one another: tile by tile."""
     schedule = kernel.schedule
     assert schedule is not None
     if schedule.tiles or schedule.pieces or kernel.rows or not schedule.order:
@@ -203,7 +203,7 @@ def _in_tiles(kernel: Kernel) -> Kernel:
     drawn = [i.args[2] for i in nest.body if i.op == "random_bits"]
     if any(stride(index, loop) == 1 for index in drawn):
         most = WORDS
-    elif in_gather_tiles(nest, loop, size):
+    elif in_gather_tiles(nest, loop, size) or in_place_tiles(nest, loop, size):
         most = TILE_OF_PLACES
     elif not (most := 0 if column_values(nest, schedule.order) else tile_of(nest, loop, size)):
         return kernel

@@ -115,6 +115,9 @@ CASES = {
     "three dimensions": (
         lambda c, s, p: c.scatter_add(zeros(c, 5, 6, 7), 1, p, c.exp(c.sub(s, s))), [whole(5, 9, 7), at(6, 5, 9, 7)],
         lambda s, p: added((5, 6, 7), 1, p, np.ones_like(s))),
+    "long rows of computed values": (
+        lambda c, s, p: c.scatter_add(zeros(c, 3, 40), 1, p, c.exp(c.sub(s, s))),
+        [whole(3, 300), at(40, 3, 300)], lambda s, p: added((3, 40), 1, p, np.ones_like(s))),
     "a start that is not zero": (
         lambda c, s, p: c.scatter_add(zeros(c, 40, 24, value=3.0), 0, p, s), [ROWS, at(40, 300, 24)],
         lambda s, p: added((40, 24), 0, p, s, 3)),
@@ -284,8 +287,8 @@ def test_on_a_cpu_values_come_to_places_in_order(seam, monkeypatch, way, of, fla
     kind = dt.DTYPES[of].numpy
     numbers = lambda *shape: DRAW.standard_normal(shape) * 1000  # noqa: E731
     draw = lambda *shape: numbers(*shape) > 0 if of == "bool" else numbers(*shape).astype(kind)  # noqa: E731
-    where, values = at(3, 9, 9, 37), draw(9, 9, 37)
-    starts = [draw(3, 9, 37), draw(9, 4, 37), draw(9, 9, 5)]
+    where, values = at(3, 4, 5, 300), draw(4, 5, 300)
+    starts = [draw(3, 5, 300), draw(4, 4, 300), draw(4, 5, 5)]
     function = lambda c, p, s, *xs: [getattr(c, way)(x, d, p, s) for d, x in enumerate(xs)]  # noqa: E731
     _, program, emitted = on_cpu(seam, monkeypatch, function, arrays := [where, values, *starts])
     assert adding(emitted) and not calls(emitted)
@@ -341,11 +344,13 @@ def test_cpp_adds_in_place_only(seam, monkeypatch):
         seam("emit")(schedule(fuse(lowered), CPP), CPP)
 
 
+@pytest.mark.parametrize("case", ["rows of a table", "long rows of computed values"])
 @pytest.mark.parametrize("bad", BAD)
-def test_on_a_cpu_a_bad_place_is_told(seam, monkeypatch, bad):
-    arrays = [ROWS, at(40, 300)]
-    arrays[1][299] = bad
-    _, _, emitted = on_cpu(seam, monkeypatch, CASES["rows of a table"][0], arrays)
+def test_on_a_cpu_a_bad_place_is_told(seam, monkeypatch, bad, case):
+    function, (values, places), _ = CASES[case]
+    arrays = [values, places.copy()]
+    arrays[1].flat[-1] = bad
+    _, _, emitted = on_cpu(seam, monkeypatch, function, arrays)
     with pytest.raises(IndexError, match="out of range"):
         run_cpp(emitted, arrays)
 
