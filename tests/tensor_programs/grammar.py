@@ -43,7 +43,8 @@ FORMS = {
     "taken": """T.gather(D, torch.zeros(T.shape, dtype=torch.int64)) | T.index_select(D, torch.tensor([0, 0]))
         T.take_along_dim(T.argsort(D), D) | T.masked_fill(T > 0, N) | T.index_add(D, torch.tensor([0]), T.narrow(D, 0, 1))
         T.scatter_add(D, T.argsort(D), T) | T.diagonal_scatter(T.diagonal() * N) | T.select_scatter(T.select(D, 0) * N, D, -1)
-        T.slice_scatter(T.narrow(D, 0, 1), D, 1, 2) | T.index_put((torch.tensor([0, 0]),), T[0], True)""",
+        T.slice_scatter(T.narrow(D, 0, 1), D, 1, 2) | T.index_put((torch.tensor([0, 0]),), T[0], True)
+        T.scatter(D, T.argsort(D) // 2, T * N)""",
     "binary": """T + U | T - U | T * U | T / (U.abs() + 1) | torch.maximum(T, U) | torch.where(T > N, T, U) | T * N
         torch.cat([T, U]) | torch.stack([T, U]) | T @ U | T @ T.mT | torch.lerp(T, U, 0.25) | T.addcmul(U, U) | T + N
         torch.cat([T, T], D) | torch.stack([T, T], D) | torch.minimum(T, N * U) | T.matmul(U.mT) | T ** 2 | N - T | T % 2
