@@ -190,7 +190,13 @@ class Statements:
         return [self._declare(instr, cpp_index(index))]
 
     def _indirect_index(self, instr: Instr, value: str, size: Any) -> list[str]:
-        return [self._declare(instr, f"cutaway::wrap_index({value}, {cpp_index(size)}, bad_index)")]
+        """What stands outside a loop is looked at only if that has a step."""
+        inside = [loop for loop, at in self.loops.items() if at > self.depth_of(instr)]
+        sizes = [self.kernel.sizes[loop] for loop in inside]
+        steps = [cpp_index(n) for n in sizes if not isinstance(n, int) or n == 0]
+        there = " && ".join(f"{n} > 0" for n in steps)
+        place = f"cutaway::wrap_index({value}, {cpp_index(size)}, bad_index)"
+        return [self._declare(instr, f"{there} ? {place} : 0" if there else place)]
 
     def _cast(self, instr: Instr, value: str, dtype: DType) -> list[str]:
         if dtype is dt.bool_:

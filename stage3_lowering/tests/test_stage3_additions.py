@@ -335,6 +335,31 @@ def test_nothing_is_added_where_an_open_size_is_0(seam, monkeypatch):
     assert calls(program) == ["scatter_add"]
 
 
+AT_ROWS = {  # how rows named by places are read and written
+    "gather": lambda c, x, p, s: c.gather(x, 0, p),
+    "scatter": lambda c, x, p, s: c.scatter(x, 0, p, s),
+    "scatter_add": lambda c, x, p, s: c.scatter_add(x, 0, p, s),
+}
+
+
+@pytest.mark.parametrize("way", AT_ROWS)
+def test_a_bad_place_of_rows_without_elements_is_not_told(seam, way):
+    """Eager has no element to look for there. The place of a row stands outside the loop over its columns."""
+    env = ShapeEnv()
+    s, t = env.dimension("s0", 5), env.dimension("s1", 7)
+    metas = [TensorMeta((4, t), dt.float64), TensorMeta((s,), dt.int64), TensorMeta((s, t), dt.float64)]
+    graph = trace(lambda c, x, p, y: AT_ROWS[way](c, x, c.expand(c.reshape(p, (s, 1)), (s, t)), y), *metas)
+    program = seam("emit")(seam("schedule")(seam("fuse")(seam("lower")(graph)), CPP), CPP)
+    assert not calls(program)
+    for columns in (0, 3):
+        arrays = [whole(4, columns, dtype="float64"), np.array([3, 4]), whole(2, columns, dtype="float64")]
+        if not columns:
+            assert run_cpp(program, arrays)[0].size == 0
+            continue
+        with pytest.raises(IndexError, match="out of range"):
+            run_cpp(program, arrays)
+
+
 def test_cpp_adds_in_place_only(seam, monkeypatch):
     from stage3_lowering.tiny import fuse, schedule
 
