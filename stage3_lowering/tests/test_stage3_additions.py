@@ -6,7 +6,6 @@ Input: scatter_add into zeros as on a GPU, over dimensions, layouts, repeated an
 
 import importlib.util
 import json
-import operator
 import sys
 from dataclasses import replace
 
@@ -274,38 +273,6 @@ def test_on_a_cpu_a_loop_adds(seam, monkeypatch, case):
         np.testing.assert_array_equal(found[0], want)
 
 
-IN_ORDER = {  # how values come to places -> NumPy's way, and the dtypes that a loop does it of
-    "scatter_add": (np.add.at, ["float32", "float64", "int32", "int64"]),
-    "scatter": (operator.setitem, [name for name, of in dt.DTYPES.items() if not of.is_complex]),
-}
-
-
-@pytest.mark.parametrize("flags", [FLAGS, FLAGS.replace("-O1", "-O3 -march=native")])
-@pytest.mark.parametrize(("way", "of"), [(way, of) for way, (_, dtypes) in IN_ORDER.items() for of in dtypes])
-def test_on_a_cpu_values_come_to_places_in_order(seam, monkeypatch, way, of, flags):
-    """To tensors that are there, along each dimension, many to one element: each order has other bits."""
-    kind = dt.DTYPES[of].numpy
-    numbers = lambda *shape: DRAW.standard_normal(shape) * 1000  # noqa: E731
-    draw = lambda *shape: numbers(*shape) > 0 if of == "bool" else numbers(*shape).astype(kind)  # noqa: E731
-    where, values = at(3, 4, 5, 300), draw(4, 5, 300)
-    starts = [draw(3, 5, 300), draw(4, 4, 300), draw(4, 5, 5)]
-    function = lambda c, p, s, *xs: [getattr(c, way)(x, d, p, s) for d, x in enumerate(xs)]  # noqa: E731
-    _, program, emitted = on_cpu(seam, monkeypatch, function, arrays := [where, values, *starts])
-    assert adding(emitted) and not calls(emitted)
-    for dim, want in enumerate(wanted := [start.copy() for start in starts]):
-        places = list(np.ix_(*map(np.arange, where.shape)))
-        places[dim] = where
-        IN_ORDER[way][0](want, tuple(places), values)
-    for found in (run_cpp(emitted, arrays, flags=flags), interpret_program(program, arrays)):
-        assert [a.tobytes() for a in found] == [a.tobytes() for a in wanted]
-
-
-def test_on_a_gpu_what_replaces_elements_stays_a_call(seam):
-    function = lambda c, x, p, s: c.scatter(x, 0, p, c.neg(s))  # noqa: E731
-    _, program, _ = programs(seam, graph_on_gpu(function, [whole(40, 24), at(40, 300, 24), ROWS]))
-    assert calls(program) == ["scatter"] and not adding(program)
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_a_fusion_and_a_schedule_of_a_users_own_need_not_know(seam, monkeypatch, case):
     """Those of `tiny` leave the tensor that is added to apart, and call each last loop one of lanes."""
@@ -321,43 +288,6 @@ def test_a_fusion_and_a_schedule_of_a_users_own_need_not_know(seam, monkeypatch,
         np.testing.assert_array_equal(
             run_cpp(seam("emit")(program, CPP), arrays, flags=flags)[0], oracle(*arrays)
         )
-
-
-def test_nothing_is_added_where_an_open_size_is_0(seam, monkeypatch):
-    """Compiled without optimisations, a place that no loop decides was looked at before the loops, which have no step:
-    seed 12171 of fuzz-kernels."""
-    env = ShapeEnv()
-    size = env.dimension("s0", 0)
-    assert size == 0
-    metas = [TensorMeta([size, 3], of) for of in (dt.float64, dt.int64)]
-    graph = trace(lambda c, x, p: c.scatter_add(x, 0, p, x), *metas)
-    program = seam("emit")(seam("schedule")(seam("fuse")(seam("lower")(graph)), CPP), CPP)
-    assert calls(program) == ["scatter_add"]
-
-
-AT_ROWS = {  # how rows named by places are read and written
-    "gather": lambda c, x, p, s: c.gather(x, 0, p),
-    "scatter": lambda c, x, p, s: c.scatter(x, 0, p, s),
-    "scatter_add": lambda c, x, p, s: c.scatter_add(x, 0, p, s),
-}
-
-
-@pytest.mark.parametrize("way", AT_ROWS)
-def test_a_bad_place_of_rows_without_elements_is_not_told(seam, way):
-    """Eager has no element to look for there. The place of a row stands outside the loop over its columns."""
-    env = ShapeEnv()
-    s, t = env.dimension("s0", 5), env.dimension("s1", 7)
-    metas = [TensorMeta((4, t), dt.float64), TensorMeta((s,), dt.int64), TensorMeta((s, t), dt.float64)]
-    graph = trace(lambda c, x, p, y: AT_ROWS[way](c, x, c.expand(c.reshape(p, (s, 1)), (s, t)), y), *metas)
-    program = seam("emit")(seam("schedule")(seam("fuse")(seam("lower")(graph)), CPP), CPP)
-    assert not calls(program)
-    for columns in (0, 3):
-        arrays = [whole(4, columns, dtype="float64"), np.array([3, 4]), whole(2, columns, dtype="float64")]
-        if not columns:
-            assert run_cpp(program, arrays)[0].size == 0
-            continue
-        with pytest.raises(IndexError, match="out of range"):
-            run_cpp(program, arrays)
 
 
 def test_cpp_adds_in_place_only(seam, monkeypatch):
