@@ -24,6 +24,7 @@ def additions_in_place(program: Program) -> Program:
     if not sums:
         return program
     _check(program, sums)
+    sums = {start: _last(start, sums) for start in sums}
     steps = tuple(
         replace(step, buffers=tuple(dict.fromkeys(sums.get(name, name) for name in step.buffers)))
         if isinstance(step, Launch) and not sums.keys().isdisjoint(step.buffers)
@@ -35,6 +36,13 @@ def additions_in_place(program: Program) -> Program:
         steps=steps,
         buffers={name: buffer for name, buffer in program.buffers.items() if name not in sums},
     )
+
+
+def _last(name: str, sums: Mapping[str, str]) -> str:
+    """What it has become when all is added: the sum may itself be added to."""
+    while name in sums:
+        name = sums[name]
+    return name
 
 
 def _check(program: Program, sums: Mapping[str, str]) -> None:

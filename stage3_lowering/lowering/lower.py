@@ -81,5 +81,6 @@ RULES: dict[str, Callable[[State, Node, dict[str, Any]], Lazy | None]] = {
     "gather": placement.gather,
     "scatter": placement.scatter,
     "scatter_add": placement.scatter,
+    "slice_scatter": placement.slice_scatter,
     "random_bits": placement.random_bits,
 }

@@ -36,16 +36,21 @@ from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
 
 def lower_view(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
-    if node.target.name == "slice":  # clamped here, where an open size can still be compared
-        raw = state.bind_nodes(CORE_OPS["slice"], node)
-        size = meta_of(raw["input"]).shape[args["dim"]]
-        args["start"] = state.sizes.size(slice_bounds(size, raw["start"], raw["stop"], raw["step"])[0])
+    if node.target.name == "slice":
+        args["start"] = _first(state, node)
     if node.target.name == "reshape" and args["input"].ref is None:
         args["input"] = _in_memory(state, node, args["input"])
     made = view(node.target.name, args["input"], state.meta(node), args)
     if made.ref is None and node.target.name in ("slice", "reshape"):
         return replace(made, meta=following_moved(made.meta, state.values[_unfolded(node)]))
     return made
+
+
+def _first(state: State, node: Node) -> Any:
+    """Where a slice begins, clamped here, where an open size can still be compared."""
+    raw = state.bind_nodes(CORE_OPS[node.target.name], node)
+    size = meta_of(raw["input"]).shape[raw["dim"]]
+    return state.sizes.size(slice_bounds(size, raw["start"], raw["stop"], raw["step"])[0])
 
 
 def _unfolded(node: Node) -> Node:
@@ -161,6 +166,20 @@ def scatter(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     place = body.emit("indirect_index", (place, size), dt.int64, f"{node.name}_at")
     body.sizes[symbol(place)] = meta.shape[dim]
     at = tuple(symbol(place) if d == dim else i for d, i in enumerate(index))
+    return state.placed(PLACED[node.target.name].op, node, args["input"], body, ranges, at, value)
+
+
+def slice_scatter(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
+    """Only the part that changes is written by its kernel; the rest is a copy, or is there already (in_place.py)."""
+    if not is_placed_by_a_kernel(node) or not state.one_device(node):
+        return None
+    meta, source = state.meta(node), args["src"]
+    dim = core_metas.wrap_dim(args["dim"], meta.ndim)
+    first, step = _first(state, node), args["step"]
+    body, ranges, index = begin(state, meta.with_(shape=source.meta.shape, strides=meta.strides))
+    value = source.fetch(body, index)
+    body.origins = node.origins
+    at = tuple(first + i * step if d == dim else i for d, i in enumerate(index))
     return state.placed(PLACED[node.target.name].op, node, args["input"], body, ranges, at, value)
 
 

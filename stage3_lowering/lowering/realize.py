@@ -64,8 +64,10 @@ def _row(node: Node) -> Any:
 def _inlines(user: Node) -> bool:
     """Whether a reader is computed by a nest, so that its operands can be computed inside it."""
     row = _row(user)
-    if row is None or (row.name.startswith("scatter") and not is_placed_by_a_kernel(user)):
+    if row is None:
         return False
+    if row.name in PLACED:
+        return is_placed_by_a_kernel(user)
     return row.kind in INLINED or row.name == "constant_pad" or is_short_cat(user)
 
 
@@ -75,10 +77,12 @@ class Placed:
     on_cpu: tuple[dt.DType, ...]
 
 
+REAL = tuple(d for d in dt.DTYPES.values() if not d.is_complex)
 # core operator -> how a nest does it. Sums of halves are rounded once, by the eager kernel.
 PLACED = {
-    "scatter": Placed("store_last", tuple(d for d in dt.DTYPES.values() if not d.is_complex)),
+    "scatter": Placed("store_last", REAL),
     "scatter_add": Placed("atomic_add", (dt.float32, dt.float64, dt.int64, dt.int32)),
+    "slice_scatter": Placed("store_last", REAL),
 }
 
 
@@ -88,7 +92,17 @@ def is_placed_by_a_kernel(node: Node) -> bool:
     On a CPU: one after the other.
     """
     row = _row(node)
-    if row is None or row.name not in PLACED or len(node.args) != 4:
+    if row is None or row.name not in PLACED or node.kwargs:
+        return False
+    if row.name == "slice_scatter":
+        start, source = node.args[:2]
+        return (
+            node.val.device == CPU
+            and start.val.dtype is source.val.dtype
+            and node.val.dtype in PLACED[row.name].on_cpu
+            and all(type(n) is not int or n for n in source.val.shape)
+        )
+    if len(node.args) != 4:
         return False
     start, _, index, source = node.args
     types = node.val.dtype, index.val.dtype, source.val.dtype

@@ -15,7 +15,7 @@ from typing import Any
 import sympy
 
 from stage3_lowering.lowering.sizes import Sizes
-from stage3_lowering.lowering.values import Body, Index, Lazy, broadcast, dot, is_half, loop_sizes, strided
+from stage3_lowering.lowering.values import VIEWS, Body, Index, Lazy, broadcast, dot, is_half, loop_sizes, strided
 from stage_contracts.core_ops import CoreOp
 from stage_contracts.device import CPU
 from stage_contracts.events import record
@@ -54,6 +54,7 @@ class State:
         self.constants: dict[str, Any] = {}
         self.nodes: list[LoopNest | ExternCall] = []
         self.copies: dict[tuple, tuple[BufferRef, Lazy]] = {}  # (what, strides) -> a copy that is laid out so
+        self.placed_in: set[str] = set()  # buffers of which a nest wrote some elements, at places
         self.halved: dict[Lazy, Lazy] = {}  # a float64 operand -> the same in float16
         self._returned: set[str] = set()  # no two outputs share memory
         self._taken = set(RESERVED)
@@ -162,12 +163,24 @@ class State:
         self, op: str, node: Node, start: Lazy, body: Body, ranges: tuple, index: Index, value: Value
     ) -> Lazy:
         """End `body` by `op`, one of loop_ir.AT_PLACES, of `value` at `index` of a new buffer, which begins as `start`:
-        a buffer of this nest's own, laid out alike."""
+        a buffer of this nest's own, laid out alike. What another such nest made, and nobody else reads, is one."""
         meta = dense(self.meta(node))
-        begun, name = self.copy(start, meta, node.origins).name, self.new_buffer(meta)
+        left = self._left_to(node, start, meta)
+        begun, name = left or self.copy(start, meta, node.origins).name, self.new_buffer(meta)
+        self.placed_in.add(name)
         kept = body.narrowed(value, meta.dtype) if is_half(meta.dtype) else value
         body.at_place(op, name, dot(meta.strides, index), kept, begun)
         return self._ended(name, node.origins, meta, body, ranges, ())
+
+    def _left_to(self, node: Node, start: Lazy, meta: TensorMeta) -> str:
+        """The buffer that is `start`, if such a nest made it for nobody but `node`."""
+        made = node.args[0]
+        while isinstance(made, Node) and len(made.users) == 1 and getattr(made.target, "name", "") in VIEWS:
+            made = made.args[0]
+        ref = start.ref
+        if not isinstance(made, Node) or len(made.users) > 1 or ref is None or ref.name not in self.placed_in:
+            return ""
+        return ref.name if ref == BufferRef(ref.name, meta.shape, meta.strides) else ""
 
     def _ended(
         self,
