@@ -1,16 +1,19 @@
 """Which results a kernel may write straight into the inputs that they replace, such as an optimizer's new parameter.
 
 Input: a Program with `updates`. A kernel may overwrite an array that it reads only if it reads each element before it
-writes it, at the same index; and if no later step reads the old values or can raise an error.
+writes it, at the same index; and if no later step reads the old values or can raise an error. Of a result that begins
+as a copy of its input, and then has some elements replaced, the copy is left out.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from stage_contracts.device import CPU
-from stage_contracts.loop_ir import buffer_refs
+from stage_contracts.loop_ir import Instr, buffer_refs
+from stage_contracts.places import checks_of, checks_places_first
 from stage_contracts.program import (
     Allocate,
     Await,
@@ -33,18 +36,45 @@ def in_place(program: Program) -> dict[str, str]:
     if not program.updates:
         return {}
     accesses = [step_accesses(step, program.kernels) for step in program.steps]
-    maker = {name: number for number, (_, writes) in enumerate(accesses) for name in writes}
     last_read = {name: number for number, (reads, _) in enumerate(accesses) for name in reads}
-    last_raise = _last_raise(program)
+    makers: dict[str, list[int]] = {}
+    for number, (_, writes) in enumerate(accesses):
+        for name in writes:
+            makers.setdefault(name, []).append(number)
+    raising = _last_raise(program)
     returned = Counter(ref.name for ref in buffer_refs(program.return_step.values))
     chosen: dict[str, str] = {}
     for out, into in program.updates.items():
         # given back as a result too, it would be no view of the input; and nobody may need what was there before:
         # no later step, and no eager call that begins again after an error
-        alone = returned[out] == 1 and out in maker and last_read.get(into, 0) <= maker[out]
-        if alone and last_raise < maker[out] and _may_write(program, out, into, program.steps[maker[out]]):
+        writers = _writers(program, out, into, makers.get(out, ()))
+        if not writers or returned[out] != 1:
+            continue
+        others = [n for n in range(writers[0] + 1, len(accesses)) if into in accesses[n][0]]
+        before = raising < writers[0] or (raising == writers[0] and _checks_first(program.steps[raising], program))
+        if before and not others and all(_may_write(program, out, into, program.steps[n]) for n in writers):
             chosen[out] = into
     return chosen
+
+
+def _writers(program: Program, out: str, into: str, makers: Sequence[int]) -> Sequence[int]:
+    """The steps that write `out` where it is `into`: without the one that only copies that."""
+    copied = len(makers) > 1 and is_copy(program.steps[makers[0]], program, out, into)
+    return makers[1:] if copied else makers if len(makers) == 1 else ()
+
+
+def is_copy(step: Any, program: Program, out: str, into: str) -> bool:
+    """Whether all that a step does is to copy `into` to `out`."""
+    if not isinstance(step, Launch) or {*step.buffers} - {out, into}:
+        return False
+    kernel = program.kernels[step.kernel]
+    if kernel.rows or kernel.template or len(kernel.nests) != 1 or kernel.nests[0].reduction_ranges:
+        return False
+    bound = dict(zip(kernel.params, step.buffers, strict=True))
+    match kernel.nests[0].body:
+        case (Instr(op="load", args=(source, at)), Instr(op="store", args=(made, there, value))):
+            return (bound[source], bound[made]) == (into, out) and at == there and value == kernel.nests[0].body[0].name
+    return False
 
 
 def _may_write(program: Program, out: str, into: str, maker: Any) -> bool:
@@ -57,8 +87,19 @@ def _may_write(program: Program, out: str, into: str, maker: Any) -> bool:
 
 
 def _last_raise(program: Program) -> int:
-    """The number of the last step that can end in an error; -1: none."""
-    return max((n for n, step in enumerate(program.steps) if _may_raise(step, program)), default=-1)
+    """The number of the last step that can end in an error; -1: none. What an earlier step has checked cannot."""
+    last, checked = -1, frozenset[Any]()
+    for number, step in enumerate(program.steps):
+        if not _may_raise(step, program):
+            continue
+        checks = checks_of(program.kernels[step.kernel], step.buffers) if isinstance(step, Launch) else frozenset()
+        if not checks or not checks <= checked:
+            last, checked = number, checked | checks
+    return last
+
+
+def _checks_first(step: Any, program: Program) -> bool:
+    return isinstance(step, Launch) and checks_places_first(program.kernels[step.kernel])
 
 
 def _may_raise(step: Any, program: Program) -> bool:

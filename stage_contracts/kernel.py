@@ -16,6 +16,7 @@ from stage_contracts.index_expr import print_index
 from stage_contracts.kernel_schedule import KernelSchedule
 from stage_contracts.loop_ir import WRITES, LoopNest, accesses_of
 from stage_contracts.origin import Origin
+from stage_contracts.places import decided_places
 
 
 @dataclass(frozen=True)
@@ -95,15 +96,18 @@ class Kernel:
 
     def may_write_over(self, out: str, into: str) -> bool:
         """Whether it reads each element of the param `into` before it writes the param `out`, at the same index."""
-        stored, read = self._places("store", out), self._places("load", into)
+        stored, read = self._places(WRITES, out), self._places(("load",), into)
         if not stored or any(when > stored[0][0] for when, _ in read):
             return False
-        return all(index == stored[-1][1] for _, index in read)
+        place = stored[-1][1]
+        if read and any(s.name in decided_places(nest) for s in place.free_symbols for nest in self.nests):
+            return False  # several points may have one place: a later one would read what an earlier one wrote
+        return all(index == place for _, index in read)
 
-    def _places(self, op: str, param: str) -> list[tuple[int, Any]]:
+    def _places(self, ops: Sequence[str], param: str) -> list[tuple[int, Any]]:
         """The loads and stores of a parameter in order: when, and at which index."""
         body = (instr for nest in self.nests for instr in nest.body)
-        return [(when, i.args[1]) for when, i in enumerate(body) if i.op == op and i.args[0] == param]
+        return [(when, i.args[1]) for when, i in enumerate(body) if i.op in ops and i.args[0] == param]
 
     @checked_once
     def verify(self) -> Kernel:

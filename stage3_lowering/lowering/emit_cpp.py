@@ -16,6 +16,7 @@ from stage3_lowering.lowering.cpp_loops import kernel_loops
 from stage3_lowering.lowering.cpp_math import BINARY, UNARY, math_text
 from stage3_lowering.lowering.cpp_one_body import one_body
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES, HELPERS, MEMORY_TYPES, NUMBERS, OPENMP_FOLDS
+from stage3_lowering.lowering.cpp_places_first import places_checked_first
 from stage3_lowering.lowering.cpp_statements import INDENT, comma_list
 from stage3_lowering.lowering.schedule_kernels import schedule_of
 from stage_contracts import config
@@ -86,6 +87,7 @@ def emit_kernel(kernel: Kernel, metas: dict[str, TensorMeta]) -> str:
     lines = [line.replace("#", "//", 1) for line in lines]
     lines += _wrapped(f'extern "C" int64_t {kernel.name}(', params)
     lines += [INDENT + "int64_t bad_index = 0;"] * text.checks
+    lines += [INDENT + line for line in places_checked_first(kernel)]
     lines += [INDENT + line for line in (_over_rows(text, pointers) if kernel.rows else kernel_loops(text))]
     lines += [INDENT + ("return bad_index;" if text.checks else "return 0;"), "}", ""]
     return "\n".join(lines)

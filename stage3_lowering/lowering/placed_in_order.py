@@ -15,6 +15,7 @@ from stage3_lowering.lowering.long_chains import Stage, is_cheap
 from stage3_lowering.lowering.values import is_half
 from stage_contracts.kernel_schedule import KernelSchedule
 from stage_contracts.loop_ir import AT_PLACES, WRITES, Instr, LoopNest
+from stage_contracts.places import decided_places
 from stage_contracts.program import Kernel
 
 
@@ -23,8 +24,8 @@ def placements(nest: LoopNest) -> list[Instr]:
 
 
 def with_placements_in_order(kernel: Kernel) -> Kernel:
-    """The kernel, its schedule in order where it adds or stores at places."""
-    if not any(map(placements, kernel.nests)):
+    """The kernel, its schedule in order where it adds or stores at places that the data decides."""
+    if not any(map(placements, kernel.nests)) or not any(map(decided_places, kernel.nests)):
         return kernel
     (nest,) = kernel.nests
     order = tuple(map(str, nest.loop_variables))
@@ -34,7 +35,7 @@ def with_placements_in_order(kernel: Kernel) -> Kernel:
 
 def has_lanes(nest: LoopNest, loop: str) -> bool:
     """Whether no two steps of the loop have one place. (A schedule may say what it likes: emit asks this, too.)"""
-    found = placements(nest)
+    found = placements(nest) if decided_places(nest) else []  # others are different ones
     by_loop = made_of(nest, loop) if found else {}
     return all(
         stride(i.args[1], loop) == 1 and not any(by_loop.get(s.name) for s in i.args[1].free_symbols)
