@@ -68,8 +68,10 @@ def rewrite(graph: Graph, rules: Mapping[str, Rewrite]) -> None:
 def _may_be_the_outputs(node: Node, new: Any, kept: set[Node]) -> bool:
     """Whether an output may use the memory of `new`: it does already, or the caller gets that memory in no other
     value."""
-    if not isinstance(new, Node) or base(new) is base(node):
-        return isinstance(new, Node)
+    if isinstance(new, Call):  # of the same operator: in memory of its own, if the other's is
+        return new.target is node.target and base(node) is node
+    if base(new) is base(node):
+        return True
     home = base(new)
     if base(node) is not node or home.op != "call_function" or home in kept:
         return False
