@@ -15,18 +15,23 @@ from stage_contracts.graph import GraphError
 from stage_contracts.kernel import Kernel
 from stage_contracts.loop_ir import AT_PLACES, LoopNest
 from stage_contracts.program import Launch, Program, step_accesses
+from stage_contracts.symbolic import same_size
+from stage_contracts.tensor_meta import TensorMeta
 
 
 def additions_in_place(program: Program) -> Program:
     """The program, with one buffer where there were the tensor that is added to and the sum."""
-    instrs = [i for k in program.kernels.values() for nest in k.nests for i in nest.body]
-    sums = {i.args[3]: i.args[0] for i in instrs if i.op in AT_PLACES and i.args[3] != i.args[0]}
+    sums = dict[str, str]()
+    for step in program.steps:
+        if isinstance(step, Launch) and (starts := _starts(program.kernels[step.kernel])):
+            for bound in program.kernels[step.kernel].bindings(step.buffers):
+                sums |= {bound[start]: bound[out] for start, out in starts.items()}
     if not sums:
         return program
     _check(program, sums)
     sums = {start: _last(start, sums) for start in sums}
     steps = tuple(
-        replace(step, buffers=tuple(dict.fromkeys(sums.get(name, name) for name in step.buffers)))
+        replace(step, buffers=_buffers(step, program.kernels[step.kernel], sums))
         if isinstance(step, Launch) and not sums.keys().isdisjoint(step.buffers)
         else step
         for step in program.steps
@@ -53,7 +58,7 @@ def _check(program: Program, sums: Mapping[str, str]) -> None:
             for name in sums.keys() & {*names}:
                 uses[name].append(step)
     for name, out in sums.items():
-        alike = program.buffers[name].meta == program.buffers[out].meta
+        alike = _alike(program.buffers[name].meta, program.buffers[out].meta)
         launches = [isinstance(step, Launch) for step in uses[name]]
         if launches != [True, True] or program.buffers[name].role != "temporary" or not alike:
             raise GraphError(
@@ -62,13 +67,35 @@ def _check(program: Program, sums: Mapping[str, str]) -> None:
             )
 
 
+def _starts(kernel: Kernel) -> dict[str, str]:
+    """The params that are added to, and those of their sums, where these are two."""
+    instrs = (i for nest in kernel.nests for i in nest.body if i.op in AT_PLACES)
+    return {i.args[3]: i.args[0] for i in instrs if i.args[3] != i.args[0]}
+
+
+def _buffers(step: Launch, kernel: Kernel, sums: Mapping[str, str]) -> tuple[str, ...]:
+    """What the step is launched on: in each row of a table, start and sum are one."""
+    starts = _starts(kernel)
+    shared = len(kernel.params) - len(kernel.columns)
+    params = [*kernel.params[:shared], *kernel.columns * max(kernel.rows, 1)]
+    pairs = zip(params, step.buffers, strict=True)
+    return tuple(sums.get(buffer, buffer) for param, buffer in pairs if param not in starts)
+
+
+def _alike(one: TensorMeta, other: TensorMeta) -> bool:
+    """Whether they are the same memory, though it may be under another shape."""
+    return (one.dtype, one.device) == (other.dtype, other.device) and same_size(one.numel, other.numel)
+
+
 def _on(kernel: Kernel, sums: Mapping[str, str]) -> Kernel:
     """The kernel on the sums' buffers."""
-    if sums.keys().isdisjoint(kernel.params):
+    starts = _starts(kernel)
+    if not starts and sums.keys().isdisjoint(kernel.params):
         return kernel
-    params = tuple(dict.fromkeys(sums.get(name, name) for name in kernel.params))
-    columns = tuple(sums.get(name, name) for name in kernel.columns)
-    nests = tuple(_moved(nest, sums) for nest in kernel.nests)
+    names = {p: sums.get(p, p) for p in kernel.params} | {p: sums.get(out, out) for p, out in starts.items()}
+    params = tuple(names[p] for p in kernel.params if p not in starts)
+    columns = tuple(names[p] for p in kernel.columns if p not in starts)
+    nests = tuple(_moved(nest, names) for nest in kernel.nests)
     return replace(kernel, nests=nests, params=params, columns=columns)
 
 

@@ -180,6 +180,8 @@ class State:
         ref = start.ref
         if not isinstance(made, Node) or len(made.users) > 1 or ref is None or ref.name not in self.placed_in:
             return ""
+        if any(other is node.args[0] for other in node.args[1:]):
+            return ""  # its values are what is put there, too
         return ref.name if ref == BufferRef(ref.name, meta.shape, meta.strides) else ""
 
     def _ended(
