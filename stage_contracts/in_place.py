@@ -59,22 +59,20 @@ def in_place(program: Program) -> dict[str, str]:
 
 def _writers(program: Program, out: str, into: str, makers: Sequence[int]) -> Sequence[int]:
     """The steps that write `out` where it is `into`: without the one that only copies that."""
-    copied = len(makers) > 1 and is_copy(program.steps[makers[0]], program, out, into)
-    return makers[1:] if copied else makers if len(makers) == 1 else ()
+    if len(makers) > 1 and copies(program.steps[makers[0]], program).get(out) == into:
+        return makers[1:]
+    return makers if len(makers) == 1 else ()
 
 
-def is_copy(step: Any, program: Program, out: str, into: str) -> bool:
-    """Whether all that a step does is to copy `into` to `out`."""
-    if not isinstance(step, Launch) or {*step.buffers} - {out, into}:
-        return False
-    kernel = program.kernels[step.kernel]
-    if kernel.rows or kernel.template or len(kernel.nests) != 1 or kernel.nests[0].reduction_ranges:
-        return False
-    bound = dict(zip(kernel.params, step.buffers, strict=True))
+def copies(step: Any, program: Program) -> dict[str, str]:
+    """The buffers that a step makes by copying another one whole, if that is all it does, and which."""
+    kernel = program.kernels[step.kernel] if isinstance(step, Launch) else None
+    if kernel is None or kernel.template or len(kernel.nests) != 1 or kernel.nests[0].reduction_ranges:
+        return {}
     match kernel.nests[0].body:
-        case (Instr(op="load", args=(source, at)), Instr(op="store", args=(made, there, value))):
-            return (bound[source], bound[made]) == (into, out) and at == there and value == kernel.nests[0].body[0].name
-    return False
+        case (Instr(op="load", args=(source, at)), Instr(op="store", args=(made, there, _))) if at == there:
+            return {bound[made]: bound[source] for bound in kernel.bindings(step.buffers)}
+    return {}
 
 
 def _may_write(program: Program, out: str, into: str, maker: Any) -> bool:

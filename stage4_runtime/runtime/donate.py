@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from stage_contracts.in_place import in_place, is_copy
+from stage_contracts.in_place import copies, in_place
 from stage_contracts.loop_ir import BufferRef
 from stage_contracts.program import Allocate, Free, Launch, Product, Program, Return, RowBlocks
 
@@ -23,7 +23,7 @@ def donate(program: Program) -> Program:
     steps = tuple(
         _renamed(step, chosen)
         for step in program.steps
-        if not any(is_copy(step, program, out, into) for out, into in chosen.items())
+        if not (copied := copies(step, program)) or not copied.items() <= chosen.items()
     )
     # what they were stays among the buffers: kernels take their parameters' types from there
     updates = {out: into for out, into in program.updates.items() if out not in chosen}

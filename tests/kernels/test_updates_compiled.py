@@ -1,7 +1,8 @@
 """Updates in place, compiled: random programs that write to their inputs, beside eager.
 
 `python -m tests.kernels.test_updates_compiled --programs N --seed S` draws more. Axes: two to four inputs of one shape, updates
-by pointwise steps, reductions, transposes, flips, running sums, one value that goes to two inputs; each run twice.
+by pointwise steps, reductions, transposes, flips, running sums, one value that goes to two inputs, of a part only, at
+places; each run twice.
 """
 
 import argparse
@@ -26,6 +27,12 @@ def into_two(a, b, dim):
     b.add_(shares)
 
 
+def moved(a, b, dim):
+    a.narrow(dim, 1, 2).copy_(a.narrow(dim, 0, 2).clone())
+
+
+PLACES = cutaway.tensor([2, 0, 2])  # one of them twice
+
 UPDATES = {
     "add": lambda a, b, dim: a.mul_(0.5).add_(b, alpha=0.25),
     "by a sum": lambda a, b, dim: a.mul_(b.sum(dim, keepdim=True).tanh()),
@@ -35,6 +42,13 @@ UPDATES = {
     "turned": lambda a, b, dim: a.add_(turned(b, dim), alpha=0.1),
     "running": lambda a, b, dim: a.add_(b.cumsum(dim), alpha=0.01),
     "into two": into_two,
+    "a part": lambda a, b, dim: a.narrow(dim, 1, 2).copy_(b.narrow(dim, 0, 2)),
+    "every other": lambda a, b, dim: a[..., ::2].mul_(-1),
+    "a part moved": moved,
+    "added to a part": lambda a, b, dim: a.select(dim, 0).add_(b.select(dim, 1)),
+    "at places": lambda a, b, dim: a.index_copy_(dim, PLACES, b.narrow(dim, 0, 3) * 0.5),
+    "added at places": lambda a, b, dim: a.index_add_(dim, PLACES, b.narrow(dim, 0, 3), alpha=0.1),
+    "filled at places": lambda a, b, dim: a.index_fill_(dim, PLACES, 0.25),
 }
 
 
@@ -62,7 +76,7 @@ def check(seed):
     return sum(len(made.forward.emitted["cpp"].written_inputs) for made in compiled.artifacts)
 
 
-@pytest.mark.parametrize("first", range(0, 6, 3))
+@pytest.mark.parametrize("first", range(0, 12, 3))
 def test_random_updates(first):
     assert sum(map(check, range(first, first + 3))) > 0
 
