@@ -36,7 +36,6 @@ def in_place(program: Program) -> dict[str, str]:
     if not program.updates:
         return {}
     accesses = [step_accesses(step, program.kernels) for step in program.steps]
-    last_read = {name: number for number, (reads, _) in enumerate(accesses) for name in reads}
     makers: dict[str, list[int]] = {}
     for number, (_, writes) in enumerate(accesses):
         for name in writes:
@@ -45,16 +44,19 @@ def in_place(program: Program) -> dict[str, str]:
     returned = Counter(ref.name for ref in buffer_refs(program.return_step.values))
     chosen: dict[str, str] = {}
     for out, into in program.updates.items():
+        writers = _writers(program, out, into, makers.get(out, ()))
         # given back as a result too, it would be no view of the input; and nobody may need what was there before:
         # no later step, and no eager call that begins again after an error
-        writers = _writers(program, out, into, makers.get(out, ()))
-        if not writers or returned[out] != 1:
+        if not writers or returned[out] != 1 or raising > writers[0] or _is_read(into, accesses, writers[0]):
             continue
-        others = [n for n in range(writers[0] + 1, len(accesses)) if into in accesses[n][0]]
-        before = raising < writers[0] or (raising == writers[0] and _checks_first(program.steps[raising], program))
-        if before and not others and all(_may_write(program, out, into, program.steps[n]) for n in writers):
+        unspoilt = raising < writers[0] or _checks_first(program.steps[raising], program)
+        if unspoilt and all(_may_write(program, out, into, program.steps[n]) for n in writers):
             chosen[out] = into
     return chosen
+
+
+def _is_read(name: str, accesses: Sequence[Any], after: int) -> bool:
+    return any(name in reads for reads, _ in accesses[after + 1 :])
 
 
 def _writers(program: Program, out: str, into: str, makers: Sequence[int]) -> Sequence[int]:
@@ -90,7 +92,9 @@ def _last_raise(program: Program) -> int:
     for number, step in enumerate(program.steps):
         if not _may_raise(step, program):
             continue
-        checks = checks_of(program.kernels[step.kernel], step.buffers) if isinstance(step, Launch) else frozenset()
+        checks = (
+            checks_of(program.kernels[step.kernel], step.buffers) if isinstance(step, Launch) else frozenset()
+        )
         if not checks or not checks <= checked:
             last, checked = number, checked | checks
     return last

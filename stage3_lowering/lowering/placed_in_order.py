@@ -20,12 +20,13 @@ from stage_contracts.program import Kernel
 
 
 def placements(nest: LoopNest) -> list[Instr]:
-    return [instr for instr in nest.body if instr.op in AT_PLACES]
+    """What adds or stores at places that the data decides; others, of a slice, are different ones."""
+    return [instr for instr in nest.body if instr.op in AT_PLACES] if decided_places(nest) else []
 
 
 def with_placements_in_order(kernel: Kernel) -> Kernel:
     """The kernel, its schedule in order where it adds or stores at places that the data decides."""
-    if not any(map(placements, kernel.nests)) or not any(map(decided_places, kernel.nests)):
+    if not any(map(placements, kernel.nests)):
         return kernel
     (nest,) = kernel.nests
     order = tuple(map(str, nest.loop_variables))
@@ -35,7 +36,7 @@ def with_placements_in_order(kernel: Kernel) -> Kernel:
 
 def has_lanes(nest: LoopNest, loop: str) -> bool:
     """Whether no two steps of the loop have one place. (A schedule may say what it likes: emit asks this, too.)"""
-    found = placements(nest) if decided_places(nest) else []  # others are different ones
+    found = placements(nest)
     by_loop = made_of(nest, loop) if found else {}
     return all(
         stride(i.args[1], loop) == 1 and not any(by_loop.get(s.name) for s in i.args[1].free_symbols)

@@ -75,6 +75,7 @@ def _inlines(user: Node) -> bool:
 class Placed:
     op: str  # one of loop_ir.AT_PLACES
     on_cpu: tuple[dt.DType, ...]
+    values: int = 3  # where its arguments have them; an index of places comes before, or there is none
 
 
 REAL = tuple(d for d in dt.DTYPES.values() if not d.is_complex)
@@ -82,7 +83,7 @@ REAL = tuple(d for d in dt.DTYPES.values() if not d.is_complex)
 PLACED = {
     "scatter": Placed("store_last", REAL),
     "scatter_add": Placed("atomic_add", (dt.float32, dt.float64, dt.int64, dt.int32)),
-    "slice_scatter": Placed("store_last", REAL),
+    "slice_scatter": Placed("store_last", REAL, values=1),
 }
 
 
@@ -92,32 +93,25 @@ def is_placed_by_a_kernel(node: Node) -> bool:
     On a CPU: one after the other.
     """
     row = _row(node)
-    if row is None or row.name not in PLACED or node.kwargs:
+    placed = PLACED.get(row.name) if row is not None else None
+    if placed is None or not _is_of_one_dtype(node, placed):
         return False
-    if row.name == "slice_scatter":
-        start, source = node.args[:2]
-        return (
-            node.val.device == CPU
-            and start.val.dtype is source.val.dtype
-            and node.val.dtype in PLACED[row.name].on_cpu
-            and all(type(n) is not int or n for n in source.val.shape)
-        )
-    if len(node.args) != 4:
-        return False
-    start, _, index, source = node.args
-    types = node.val.dtype, index.val.dtype, source.val.dtype
-    empty = any(type(n) is int and n == 0 for n in (*node.val.shape, *index.val.shape))
     if node.val.device == CPU:
-        alike = types in [(of, dt.int64, of) for of in PLACED[row.name].on_cpu]
-        return alike and node.val.ndim > 0 and not empty
-    return (
-        row.name == "scatter_add"
-        and _named(start, "full")
-        and types == (dt.float32, dt.int64, dt.float32)
-        and node.val.ndim > 0
-        and not empty
-        and not config.current().runtime.deterministic
-    )
+        return node.val.dtype in placed.on_cpu
+    new = placed.op == "atomic_add" and _named(node.args[0], "full")
+    return new and node.val.dtype is dt.float32 and not config.current().runtime.deterministic
+
+
+def _is_of_one_dtype(node: Node, placed: Placed) -> bool:
+    """Whether it puts values of the tensor's dtype there, and at least one."""
+    by_index = placed.values == 3
+    if node.kwargs or (by_index and len(node.args) != 4):
+        return False
+    start, values = node.args[0].val, node.args[placed.values].val
+    index = [node.args[2].val] if by_index else []
+    empty = any(type(n) is int and n == 0 for meta in (start, values, *index) for n in meta.shape)
+    alike = start.dtype is values.dtype is node.val.dtype and all(meta.dtype is dt.int64 for meta in index)
+    return alike and start.ndim > 0 and not empty
 
 
 def is_short_cat(node: Node) -> bool:

@@ -15,7 +15,17 @@ from typing import Any
 import sympy
 
 from stage3_lowering.lowering.sizes import Sizes
-from stage3_lowering.lowering.values import VIEWS, Body, Index, Lazy, broadcast, dot, is_half, loop_sizes, strided
+from stage3_lowering.lowering.values import (
+    VIEWS,
+    Body,
+    Index,
+    Lazy,
+    broadcast,
+    dot,
+    is_half,
+    loop_sizes,
+    strided,
+)
 from stage_contracts.core_ops import CoreOp
 from stage_contracts.device import CPU
 from stage_contracts.events import record
