@@ -43,7 +43,7 @@ LOOP_OPS = {
     "random_bits": "(seed, counter, index): the Philox word of core.random_bits, from int64 values and an index",
 }
 WRITES = ("store", "atomic_add")
-SCAN_KINDS = ("sum",)
+SCAN_KINDS = ("sum", "prod", "amax", "amin")
 SORT_KINDS = ("ascending", "descending")
 REDUCTION_KINDS = ("sum", "prod", "amax", "amin", "any", "all", "argmax", "argmin")
 

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stage3_lowering.lowering.accesses import stride
-from stage3_lowering.lowering.cpp_ops import ACCUMULATED, CPP_OPS, CPP_TYPES, POSITIONS, REDUCTIONS
+from stage3_lowering.lowering.cpp_ops import (
+    ACCUMULATED,
+    CPP_OPS,
+    CPP_TYPES,
+    EXTREMA_SO_FAR,
+    POSITIONS,
+    REDUCTIONS,
+)
 from stage3_lowering.lowering.values import dot, is_half
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import DType
@@ -332,19 +339,30 @@ class Statements:
         self.partials.append(([(of, accumulator)], combined))
 
     def _scan(self, instr: Instr, kind: str, value: str) -> list[str]:
-        """A running sum: in double for float32, as reductions are."""
+        """A running sum or the like, in the accumulator of such a reduction: a sum of float32 in double."""
         assert instr.dtype is not None
-        result = CPP_TYPES[instr.dtype.name]
-        wide = {"float": "double", "int64_t": "uint64_t"}.get(result, result)
-        running = self.kernel.fresh(f"{instr.name}_running")
-        if self.kernel.lane:
-            self.accumulators.append(f"{wide} {running}[{self.kernel.width}];")
-            running = f"{running}[{self.kernel.lane}]"
-        self.starts.append(f"{running} = 0;" if self.kernel.lane else f"{wide} {running} = 0;")
+        result, (step, start, _) = CPP_TYPES[instr.dtype.name], REDUCTIONS[kind]
+        wide = ACCUMULATED.get((kind, result), result)
+        start = start.format(lowest=_limit(instr.dtype, False), highest=_limit(instr.dtype, True))
+        running = self._from_point_to_point(f"{instr.name}_running", wide, start)
+        if kind in EXTREMA_SO_FAR and instr.dtype.is_floating_point:
+            missing = self._from_point_to_point(f"{instr.name}_missing", "uint8_t", "0")
+            so_far = EXTREMA_SO_FAR[kind].format(T=result, value=value, best=running, missing=missing)
+            return [self._declare(instr, so_far)]
         return [
-            REDUCTIONS[kind][0].format(acc=running, value=f"{wide}({value})", T=result),
+            step.format(acc=running, value=f"{wide}({value})", T=result),
             self._declare(instr, f"{result}({running})"),
         ]
+
+    def _from_point_to_point(self, base: str, of: str, start: str) -> str:
+        """A variable that a row begins with `start`; or its element in an array with one per lane."""
+        name = self.kernel.fresh(base)
+        if not self.kernel.lane:
+            self.starts.append(f"{of} {name} = {start};")
+            return name
+        self.accumulators.append(f"{of} {name}[{self.kernel.width}];")
+        self.starts.append(f"{name}[{self.kernel.lane}] = {start};")
+        return f"{name}[{self.kernel.lane}]"
 
     def _position(self, instr: Instr, kind: str, value: str) -> list[str]:
         dtype, name = self.types[instr.args[1]], instr.name

@@ -31,6 +31,7 @@ EXPENSIVE = 16  # as cpp_ops.COSTS counts: an exponential is, a division is not
 
 PARTS = 8  # of a cat that is computed under masks; each point passes through all of them
 INLINED = ("pointwise", "reduction", "view", "identity", "creation", "random", "indexing", "scan")
+NAMED = ("constant_pad", "cumprod", "cummax", "cummin")  # of other kinds, but computed by nests too
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def _inlines(user: Node) -> bool:
     row = _row(user)
     if row is None or (row.name.startswith("scatter") and not adds_in_a_kernel(user)):
         return False
-    return row.kind in INLINED or row.name == "constant_pad" or is_short_cat(user)
+    return row.kind in INLINED or row.name in NAMED or is_short_cat(user)
 
 
 ADDED = (dt.float32, dt.float64, dt.int64, dt.int32)
