@@ -15,7 +15,7 @@ from stage3_lowering.lowering.pointwise import pointwise
 from stage3_lowering.lowering.reduction import reduction
 from stage3_lowering.lowering.scan import EXTREMA, FOLDS, running_extremum, running_fold
 from stage3_lowering.lowering.state import State
-from stage3_lowering.lowering.values import VIEWS, Lazy
+from stage3_lowering.lowering.values import VIEWS
 from stage_contracts.core_ops import CORE_OPS, CoreOp
 from stage_contracts.graph import Graph, Node
 from stage_contracts.loop_ir import LoweredGraph

@@ -1,7 +1,7 @@
 """Lowering of running reductions (cumsum and the like): the reduction loop runs along the dimension, in its order.
 
 Input: a node, and its arguments with a Lazy for the tensor. A running extremum is two scans: the largest so far, and of
-the places where an element was as large as that, the last.
+the places where an element was as large as that, the last. What no one reads of them is not computed.
 """
 
 from __future__ import annotations
@@ -20,15 +20,13 @@ from stage_contracts.loop_ir import Value
 from stage_contracts.tensor_meta import TensorMeta
 
 FOLDS = {"cumsum": "sum", "cumprod": "prod"}  # operator -> the kind of its scan
-EXTREMA = {
-    "cummax": ("amax", "ge"),
-    "cummin": ("amin", "le"),
-}  # the same, and what compares an element with it
+# the same, and what an element is, compared with the extremum so far, where it is met
+EXTREMA = {"cummax": ("amax", "ge"), "cummin": ("amin", "le")}
 
 
 def running_fold(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
-    source, meta = args["input"], state.sizes.meta(node.val)
-    if not source.meta.ndim or not state.one_device(node):
+    source, meta = args["input"], state.meta(node)
+    if not _has_loop(args):
         return None
 
     def point(body: Body, index: Index, along: Any) -> Value:
@@ -41,16 +39,15 @@ def running_fold(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
 
 def running_extremum(state: State, node: Node, args: dict[str, Any]) -> tuple[Lazy, Lazy] | None:
     source, (values_meta, places_meta) = args["input"], map(state.sizes.meta, node.val)
-    if not source.meta.ndim or source.meta.device != values_meta.device:
+    if not _has_loop(args):
         return None
     kind, compare = EXTREMA[node.target.name]
     given = dt.uint8 if values_meta.dtype is dt.bool_ else values_meta.dtype
-    wide = computed(given)
 
     def value(body: Body, index: Index, along: Any) -> Value:
         element = operand_element(body, source, given, source.meta.shape, index)
         body.origins = node.origins
-        largest = body.emit("scan", (kind, element), wide, node.name)
+        largest = body.emit("scan", (kind, element), computed(given), node.name)
         same = given is values_meta.dtype
         return largest if same else body.emit("cast", (largest, dt.bool_), dt.bool_, f"{node.name}_bool")
 
@@ -70,6 +67,11 @@ def running_extremum(state: State, node: Node, args: dict[str, Any]) -> tuple[La
         return body.emit("scan", ("amax", last), dt.int64, f"{node.name}_at")
 
     return values, _along(state, node, args, places_meta, place)
+
+
+def _has_loop(args: dict[str, Any]) -> bool:
+    """Whether there is a dimension to run along, and it is known which: `dim` may be an open int."""
+    return bool(args["input"].meta.ndim) and isinstance(args["dim"], int)
 
 
 def _along(
