@@ -75,8 +75,8 @@ class Statements:
         for instr in nest.body if loop else ():
             if instr.op == "scan":
                 assert instr.dtype is not None
-                start, of = _start(instr.args[0], instr.dtype), TRITON_TYPES[instr.dtype.name]
-                lines.append(f"{instr.name}_acc = tl.full([XBLOCK, 1], {start}, {of})")
+                full = f"{_start(instr.args[0], instr.dtype)}, {TRITON_TYPES[instr.dtype.name]}"
+                lines.append(f"{instr.name}_acc = tl.full([XBLOCK, 1], {full})")
             if instr.op == "reduction":
                 assert instr.dtype is not None
                 of = types[instr.args[1]] or instr.dtype
