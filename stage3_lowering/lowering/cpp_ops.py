@@ -420,13 +420,13 @@ template <class T> bool larger(T a, T b) { return (a > b || a != a) && b == b; }
     "smaller": """\
 template <class T> bool smaller(T a, T b) { return (a < b || a != a) && b == b; }  // the first NaN wins""",
     "larger_so_far": """\
-template <class T> T larger_so_far(T value, T& best, uint8_t& missing) {  // NaN from the first NaN on
+template <class T> T larger_so_far(T value, T& best, bool& missing) {  // NaN from the first NaN on
     if (value > best) best = value;  // GCC: one instruction, where a selection is four
     missing |= value != value;
     return missing ? T(__builtin_nanf("")) : best;
 }""",
     "smaller_so_far": """\
-template <class T> T smaller_so_far(T value, T& best, uint8_t& missing) {  // NaN from the first NaN on
+template <class T> T smaller_so_far(T value, T& best, bool& missing) {  // NaN from the first NaN on
     if (value < best) best = value;
     missing |= value != value;
     return missing ? T(__builtin_nanf("")) : best;
@@ -501,7 +501,7 @@ POSITIONS = {
     "argmax": ("cutaway::keep_larger<{T}>({value}, {at}, {best}, {place});", "{lowest}"),
     "argmin": ("cutaway::keep_smaller<{T}>({value}, {at}, {best}, {place});", "{highest}"),
 }
-# Those of floats at each point of a row. Whether there was NaN is kept apart: a maximum waits only for the one before.
+# Those of floats at each point of a row, where each waits for the one before. Whether there was NaN is kept apart.
 EXTREMA_SO_FAR = {
     "amax": "cutaway::larger_so_far<{T}>({value}, {best}, {missing})",
     "amin": "cutaway::smaller_so_far<{T}>({value}, {best}, {missing})",

@@ -344,25 +344,20 @@ class Statements:
         result, (step, start, _) = CPP_TYPES[instr.dtype.name], REDUCTIONS[kind]
         wide = ACCUMULATED.get((kind, result), result)
         start = start.format(lowest=_limit(instr.dtype, False), highest=_limit(instr.dtype, True))
-        running = self._from_point_to_point(f"{instr.name}_running", wide, start)
-        if kind in EXTREMA_SO_FAR and instr.dtype.is_floating_point:
-            missing = self._from_point_to_point(f"{instr.name}_missing", "uint8_t", "0")
+        running = self.kernel.fresh(f"{instr.name}_running")
+        if self.kernel.lane:
+            self.accumulators.append(f"{wide} {running}[{self.kernel.width}];")
+            running = f"{running}[{self.kernel.lane}]"
+        self.starts.append(f"{running} = {start};" if self.kernel.lane else f"{wide} {running} = {start};")
+        if kind in EXTREMA_SO_FAR and instr.dtype.is_floating_point and not self.kernel.lane:
+            missing = self.kernel.fresh(f"{instr.name}_missing")
+            self.starts.append(f"bool {missing} = false;")
             so_far = EXTREMA_SO_FAR[kind].format(T=result, value=value, best=running, missing=missing)
             return [self._declare(instr, so_far)]
         return [
             step.format(acc=running, value=f"{wide}({value})", T=result),
             self._declare(instr, f"{result}({running})"),
         ]
-
-    def _from_point_to_point(self, base: str, of: str, start: str) -> str:
-        """A variable that a row begins with `start`; or its element in an array with one per lane."""
-        name = self.kernel.fresh(base)
-        if not self.kernel.lane:
-            self.starts.append(f"{of} {name} = {start};")
-            return name
-        self.accumulators.append(f"{of} {name}[{self.kernel.width}];")
-        self.starts.append(f"{name}[{self.kernel.lane}] = {start};")
-        return f"{name}[{self.kernel.lane}]"
 
     def _position(self, instr: Instr, kind: str, value: str) -> list[str]:
         dtype, name = self.types[instr.args[1]], instr.name
