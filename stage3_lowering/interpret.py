@@ -42,6 +42,7 @@ from stage_contracts.tensor_meta import TensorMeta
 
 EagerTable = Mapping[str, Callable[..., Any]]  # operator name -> kernel(np, *args)
 NO_SIZES: Mapping[Any, int] = {}
+SCANS = {"sum": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
 Storage = dict[str, np.ndarray]  # buffer name -> its elements, one-dimensional, in memory order
 
 
@@ -200,9 +201,10 @@ class _NumpyOps:
 
     def scan(self, kind: str, value: np.ndarray) -> np.ndarray:
         flat = np.broadcast_to(value, self.sizes).reshape(self.rows)
-        wide = np.float64 if self.dtype.is_floating_point else self.dtype.numpy
+        wide = np.float64 if kind == "sum" and self.dtype.is_floating_point else self.dtype.numpy
         with np.errstate(all="ignore"):
-            return np.cumsum(flat, axis=-1, dtype=wide).astype(self.dtype.numpy).reshape(self.sizes)
+            so_far = SCANS[kind].accumulate(flat, axis=-1, dtype=wide)
+        return so_far.astype(self.dtype.numpy).reshape(self.sizes)
 
     def argsort(self, kind: str, value: np.ndarray) -> np.ndarray:
         flat = np.broadcast_to(value, self.sizes).reshape(self.rows)

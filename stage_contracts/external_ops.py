@@ -1,6 +1,7 @@
 """The core operators that are routines of the array library: special functions, running reductions, factorizations.
 
-Input: none; core_ops.py makes rows of these. They are called, never fused, so stage 3 has no C++ or Triton for them.
+Input: none; core_ops.py makes rows of these. They are called, never fused, so stage 3 has no C++ or Triton for them,
+but for the running products and extrema, which are scans of its loops (stage3_lowering/lowering/scan.py).
 """
 
 from __future__ import annotations

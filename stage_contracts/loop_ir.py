@@ -46,7 +46,7 @@ LOOP_OPS = {
 }
 AT_PLACES = ("atomic_add", "store_last")  # that the data decides: several points may have one
 WRITES = ("store", *AT_PLACES)
-SCAN_KINDS = ("sum",)
+SCAN_KINDS = ("sum", "prod", "amax", "amin")
 SORT_KINDS = ("ascending", "descending")
 REDUCTION_KINDS = ("sum", "prod", "amax", "amin", "any", "all", "argmax", "argmin")
 

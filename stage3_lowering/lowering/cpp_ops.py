@@ -419,6 +419,18 @@ inline void streamed() {  // other threads see all that this one wrote past the 
 template <class T> bool larger(T a, T b) { return (a > b || a != a) && b == b; }  // the first NaN wins""",
     "smaller": """\
 template <class T> bool smaller(T a, T b) { return (a < b || a != a) && b == b; }  // the first NaN wins""",
+    "larger_so_far": """\
+template <class T> T larger_so_far(T value, T& best, bool& missing) {  // NaN from the first NaN on
+    if (value > best) best = value;  // GCC: one instruction, where a selection is four
+    missing |= value != value;
+    return missing ? T(__builtin_nanf("")) : best;
+}""",
+    "smaller_so_far": """\
+template <class T> T smaller_so_far(T value, T& best, bool& missing) {  // NaN from the first NaN on
+    if (value < best) best = value;
+    missing |= value != value;
+    return missing ? T(__builtin_nanf("")) : best;
+}""",
     "keep_larger": """\
 template <class T, class I> void keep_larger(T a, I at, T& best, I& place) {  // in selections, for lanes
     const T so_far = best, value = a <= so_far ? so_far : a;
@@ -488,6 +500,11 @@ ACCUMULATED = {
 POSITIONS = {
     "argmax": ("cutaway::keep_larger<{T}>({value}, {at}, {best}, {place});", "{lowest}"),
     "argmin": ("cutaway::keep_smaller<{T}>({value}, {at}, {best}, {place});", "{highest}"),
+}
+# Those of floats at each point of a row, where each waits for the one before. Whether there was NaN is kept apart.
+EXTREMA_SO_FAR = {
+    "amax": "cutaway::larger_so_far<{T}>({value}, {best}, {missing})",
+    "amin": "cutaway::smaller_so_far<{T}>({value}, {best}, {missing})",
 }
 # OpenMP reductions of our own: + and || it knows, a maximum that keeps NaN it does not.
 OPENMP_FOLDS = {

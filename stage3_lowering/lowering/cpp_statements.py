@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stage3_lowering.lowering.accesses import stride
-from stage3_lowering.lowering.cpp_ops import ACCUMULATED, CPP_OPS, CPP_TYPES, POSITIONS, REDUCTIONS
+from stage3_lowering.lowering.cpp_ops import (
+    ACCUMULATED,
+    CPP_OPS,
+    CPP_TYPES,
+    EXTREMA_SO_FAR,
+    POSITIONS,
+    REDUCTIONS,
+)
 from stage3_lowering.lowering.values import dot, is_half
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import DType
@@ -343,17 +350,23 @@ class Statements:
         self.partials.append(([(of, accumulator)], combined))
 
     def _scan(self, instr: Instr, kind: str, value: str) -> list[str]:
-        """A running sum: in double for float32, as reductions are."""
+        """A running sum or the like, in the accumulator of such a reduction: a sum of float32 in double."""
         assert instr.dtype is not None
-        result = CPP_TYPES[instr.dtype.name]
-        wide = {"float": "double", "int64_t": "uint64_t"}.get(result, result)
+        result, (step, start, _) = CPP_TYPES[instr.dtype.name], REDUCTIONS[kind]
+        wide = ACCUMULATED.get((kind, result), result)
+        start = start.format(lowest=_limit(instr.dtype, False), highest=_limit(instr.dtype, True))
         running = self.kernel.fresh(f"{instr.name}_running")
         if self.kernel.lane:
             self.accumulators.append(f"{wide} {running}[{self.kernel.width}];")
             running = f"{running}[{self.kernel.lane}]"
-        self.starts.append(f"{running} = 0;" if self.kernel.lane else f"{wide} {running} = 0;")
+        self.starts.append(f"{running} = {start};" if self.kernel.lane else f"{wide} {running} = {start};")
+        if kind in EXTREMA_SO_FAR and instr.dtype.is_floating_point and not self.kernel.lane:
+            missing = self.kernel.fresh(f"{instr.name}_missing")
+            self.starts.append(f"bool {missing} = false;")
+            so_far = EXTREMA_SO_FAR[kind].format(T=result, value=value, best=running, missing=missing)
+            return [self._declare(instr, so_far)]
         return [
-            REDUCTIONS[kind][0].format(acc=running, value=f"{wide}({value})", T=result),
+            step.format(acc=running, value=f"{wide}({value})", T=result),
             self._declare(instr, f"{result}({running})"),
         ]
 

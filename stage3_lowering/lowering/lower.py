@@ -13,9 +13,9 @@ from typing import Any
 from stage3_lowering.lowering import collectives, convolution, masked, placement
 from stage3_lowering.lowering.pointwise import pointwise
 from stage3_lowering.lowering.reduction import reduction
-from stage3_lowering.lowering.scan import cumsum
+from stage3_lowering.lowering.scan import EXTREMA, FOLDS, running_extremum, running_fold
 from stage3_lowering.lowering.state import State
-from stage3_lowering.lowering.values import VIEWS, Lazy
+from stage3_lowering.lowering.values import VIEWS
 from stage_contracts.core_ops import CORE_OPS, CoreOp
 from stage_contracts.graph import Graph, Node
 from stage_contracts.loop_ir import LoweredGraph
@@ -65,7 +65,7 @@ def _has_complex(node: Node) -> bool:
 
 
 # By name, else by kind. A rule gives None for what it leaves to the eager kernel.
-RULES: dict[str, Callable[[State, Node, dict[str, Any]], Lazy | None]] = {
+RULES: dict[str, Callable[[State, Node, dict[str, Any]], Any]] = {
     "pointwise": pointwise,
     "reduction": reduction,
     **dict.fromkeys(VIEWS, placement.lower_view),
@@ -75,7 +75,8 @@ RULES: dict[str, Callable[[State, Node, dict[str, Any]], Lazy | None]] = {
     "iota": placement.iota,
     "convolution": convolution.convolution,
     "convolution_weight_gradient": convolution.convolution_weight_gradient,
-    "cumsum": cumsum,
+    **dict.fromkeys(FOLDS, running_fold),
+    **dict.fromkeys(EXTREMA, running_extremum),
     "cat": masked.cat,
     "constant_pad": masked.constant_pad,
     "gather": placement.gather,

@@ -31,6 +31,7 @@ EXPENSIVE = 16  # as cpp_ops.COSTS counts: an exponential is, a division is not
 
 PARTS = 8  # of a cat that is computed under masks; each point passes through all of them
 INLINED = ("pointwise", "reduction", "view", "identity", "creation", "random", "indexing", "scan")
+NAMED = ("constant_pad", "cumprod", "cummax", "cummin")  # of other kinds, but computed by nests too
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def _inlines(user: Node) -> bool:
         return False
     if row.name in PLACED:
         return is_placed_by_a_kernel(user)
-    return row.kind in INLINED or row.name == "constant_pad" or is_short_cat(user)
+    return row.kind in INLINED or row.name in NAMED or is_short_cat(user)
 
 
 @dataclass(frozen=True)

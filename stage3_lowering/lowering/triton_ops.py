@@ -112,6 +112,13 @@ REDUCTIONS: dict[str, tuple[str, str, str]] = {
     "any": ("False", "{acc} | {v}", "(tl.max({acc}.to(tl.int32), 1) != 0)"),
     "all": ("True", "{acc} & {v}", "(tl.min({acc}.to(tl.int32), 1) != 0)"),
 }
+# kind -> the scan of a block along its rows
+SCANS: dict[str, str] = {
+    "sum": "tl.cumsum({v}, 1)",
+    "prod": "tl.associative_scan({v}, 1, _multiply)",
+    "amax": "tl.associative_scan({v}, 1, _maximum)",
+    "amin": "tl.associative_scan({v}, 1, _minimum)",
+}
 
 HELPERS: dict[str, str] = {
     "_divide": """

@@ -13,7 +13,14 @@ from typing import Any
 from sympy import Basic, Symbol
 
 from stage3_lowering.lowering.triton_blocks import Blocks
-from stage3_lowering.lowering.triton_ops import ASK_DTYPE, EXCEPTIONS, REDUCTIONS, TRITON_OPS, TRITON_TYPES
+from stage3_lowering.lowering.triton_ops import (
+    ASK_DTYPE,
+    EXCEPTIONS,
+    REDUCTIONS,
+    SCANS,
+    TRITON_OPS,
+    TRITON_TYPES,
+)
 from stage3_lowering.lowering.values import dot
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import DType
@@ -68,7 +75,8 @@ class Statements:
         for instr in nest.body if loop else ():
             if instr.op == "scan":
                 assert instr.dtype is not None
-                lines.append(f"{instr.name}_sum = tl.full([XBLOCK, 1], 0, {TRITON_TYPES[instr.dtype.name]})")
+                full = f"{_start(instr.args[0], instr.dtype)}, {TRITON_TYPES[instr.dtype.name]}"
+                lines.append(f"{instr.name}_acc = tl.full([XBLOCK, 1], {full})")
             if instr.op == "reduction":
                 assert instr.dtype is not None
                 of = types[instr.args[1]] or instr.dtype
@@ -253,13 +261,15 @@ class Statements:
 
     def _scan(self, instr: Instr, kind: str, value: str) -> list[str]:
         self.varies[instr.name] = "xr"
-        name, terms = instr.name, self._block(instr.args[1], value, "0")
+        assert instr.dtype is not None
+        name, terms = instr.name, self._block(instr.args[1], value, _start(kind, instr.dtype))
         if not self.loop:
-            return [f"{name} = tl.cumsum({terms}, 1)"]
+            return [f"{name} = {SCANS[kind].format(v=terms)}"]
+        acc, block, (_, step, reduction) = f"{name}_acc", f"{name}_terms", REDUCTIONS[kind]
         return [
-            f"{name}_terms = {terms}",
-            f"{name} = {name}_sum + tl.cumsum({name}_terms, 1)",
-            f"{name}_sum += tl.sum({name}_terms, 1)[:, None]",
+            f"{block} = {terms}",
+            f"{name} = {step.format(acc=acc, v=SCANS[kind].format(v=block))}",
+            f"{acc} = {step.format(acc=acc, v=f'{reduction.format(acc=block)}[:, None]')}",
         ]
 
     def block_text(self, value: Any) -> str:
@@ -296,8 +306,7 @@ class Statements:
         of = self.types[instr.args[1]]
         if kind in ("argmax", "argmin"):
             return self._position(instr, kind, value, of)
-        start, step, reduction = REDUCTIONS[kind]
-        start = start.format(lowest=_limit(of, False), highest=_limit(of, True))
+        start, (_, step, reduction) = _start(kind, of), REDUCTIONS[kind]
         if self.loop:
             acc = f"{instr.name}_acc"
             self.ends.append(f"{instr.name} = {reduction.format(acc=acc)}[:, None]")
@@ -339,7 +348,7 @@ class Statements:
             best = f"tl.full({block}, {_limit(of, kind == 'argmin')}, {TRITON_TYPES[of.name]})"
             place = f"tl.full({block}, 2147483647, tl.int32)"
             return [f"{instr.name}_best_acc = {best}", f"{instr.name}_acc = {place}"]
-        start = REDUCTIONS[kind][0].format(lowest=_limit(of, False), highest=_limit(of, True))
+        start = _start(kind, of)
         return [f"{instr.name}_acc = tl.full({block}, {start}, {TRITON_TYPES[of.name]})"]
 
 
@@ -374,6 +383,11 @@ def _number(value: Any) -> str:
     if isinstance(value, float) and value - value != 0:
         return f"float('{value}')"
     return repr(value)
+
+
+def _start(kind: str, dtype: DType) -> str:
+    """What a reduction or a scan begins with."""
+    return REDUCTIONS[kind][0].format(lowest=_limit(dtype, False), highest=_limit(dtype, True))
 
 
 def _limit(dtype: DType, highest: bool) -> str:

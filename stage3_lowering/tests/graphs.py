@@ -5,6 +5,7 @@ Input: a function of `c` (the core operators, recording) and the inputs' nodes, 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -50,6 +51,12 @@ class Recorder:
             )
 
         return call
+
+
+def results(node: Node) -> list[Node]:
+    """The results of a call that gives several."""
+    take = node.graph.call_function
+    return [take(operator.getitem, (node, k), {}, val=meta) for k, meta in enumerate(node.val)]
 
 
 def trace(function: Callable, *inputs: Any, name: str = "forward") -> Graph:

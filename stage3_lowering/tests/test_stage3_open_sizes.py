@@ -15,7 +15,7 @@ from stage0_eager.core_interpreter import interpreter
 from stage3_lowering.interpret import interpret_lowered, interpret_program, sizes_of
 from stage3_lowering.tests import programs
 from stage3_lowering.tests.cpp_runner import run_cpp
-from stage3_lowering.tests.graphs import CPP, TRITON, assert_close, trace
+from stage3_lowering.tests.graphs import CPP, TRITON, assert_close, results, trace
 from stage_contracts import dtype as dt
 from stage_contracts.breaks import Unsupported
 from stage_contracts.device import CPU
@@ -98,6 +98,8 @@ def draw_step(draw, values, env):
             lambda c, n: c.slice(n[k], dim, *window, 1),
             lambda c, n: c.add(n[k], c.cast(c.iota(shape[-1], 0, 1, dt.int64, CPU), dt.float32)),
             lambda c, n: c.cat([n[k], n[k]], dim),
+            lambda c, n: results(c.cummax(n[k], dim))[0],
+            lambda c, n: c.cast(results(c.cummin(n[k], dim))[1], dt.float32),
         ]
         draw_keep = draw(st.booleans())
     if len(shape) > 1:

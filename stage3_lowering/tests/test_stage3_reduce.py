@@ -6,8 +6,9 @@ Input: small arrays with edge values, and a few large ones for the parallel loop
 import numpy as np
 import pytest
 
-from stage3_lowering.tests.graphs import CPP, assert_close, check, run_cpp, run_every_way, trace
+from stage3_lowering.tests.graphs import CPP, assert_close, check, results, run_cpp, run_every_way, trace
 from stage_contracts import dtype as dt
+from stage_contracts.program import External
 
 KINDS = ("sum", "prod", "amax", "amin", "any", "all")
 DIMS = [(0,), (1,), (-1,), (0, 2), (2, 1), (0, 1, 2)]
@@ -204,20 +205,62 @@ def test_float_sums_are_as_exact_as_numpys(seam, length):
 @pytest.mark.conformance("lower", "fuse", "emit", tier="full")
 @pytest.mark.parametrize("dim", [0, 1, 2])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.bool_])
-def test_running_sums(seam, dim, dtype):
+def test_running_folds(seam, dim, dtype):
     """Along any dimension, of any layout, with what reads and feeds it in the same loops."""
     x = (np.arange(5 * 9 * 12).reshape(5, 9, 12) * 7 % 23 - 11).astype(dtype)
     turned = np.ascontiguousarray(x.transpose(2, 0, 1)).transpose(1, 2, 0)
     wide = np.int64 if dtype in (np.int64, np.bool_) else dtype
-    want = [
-        np.cumsum(x, dim, dtype=wide),
-        np.cumsum(x, dim, dtype=wide) + 1,
-        np.cumsum(x, dim, dtype=wide).sum(dim),
-    ]
+    total, product = np.cumsum(x, dim, dtype=wide), np.cumprod(x, dim, dtype=wide)
+    want = [total, total + 1, total.sum(dim), product, product - 1]
 
     def function(c, x):
-        total = c.cumsum(x, dim)
-        return total, c.add(total, 1), c.sum(total, (dim,))
+        total, product = c.cumsum(x, dim), c.cumprod(x, dim)
+        return total, c.add(total, 1), c.sum(total, (dim,)), product, c.sub(product, 1)
 
     for array in (x, turned):
         check(seam, function, [array], want)
+
+
+def last_places(x, running, dim):
+    """Of each running extremum: the last place where it was met; of NaN, the last NaN."""
+    places = np.broadcast_to(np.moveaxis(np.arange(x.shape[dim])[:, None, None], 0, dim), x.shape)
+    return np.maximum.accumulate(np.where((x == running) | (x != x), places, 0), dim)
+
+
+LOW = {np.bool_: False, np.uint8: 0, np.int64: -(2**63), np.float32: -np.inf, np.float64: -np.inf}
+
+
+@pytest.mark.conformance("lower", "fuse", "emit", tier="full")
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("dtype", LOW)
+def test_running_extrema(seam, dim, dtype):
+    """Rows with equal elements, that begin with the lowest there is, and with NaN inside."""
+    x = (np.arange(5 * 9 * 40).reshape(5, 9, 40) * 7 % 23).astype(dtype)
+    x[:, 4], x[0] = LOW[dtype], LOW[dtype]
+    if dtype in (np.float32, np.float64):
+        x[3, 3, 7:9] = np.nan
+    largest, smallest = np.maximum.accumulate(x, dim), np.minimum.accumulate(x, dim)
+    places = last_places(x, largest, dim), last_places(x, smallest, dim)
+    both = check(
+        seam,
+        lambda c, x: (*results(c.cummax(x, dim)), *results(c.cummin(x, dim))),
+        [x],
+        [largest, places[0], smallest, places[1]],
+    )
+    one = check(seam, lambda c, x: results(c.cummax(x, dim))[:1], [x], [largest])
+    check(seam, lambda c, x: results(c.cummin(x, dim))[1:], [x], [places[1]])
+    assert not any(isinstance(step, External) for step in both.steps)
+    assert len(one.kernels) == 1 and [scanned(one), scanned(both)] == [1, 4]
+
+
+def scanned(program):
+    """How many scans there are: of places, too."""
+    nests = [nest for kernel in program.kernels.values() for nest in kernel.nests]
+    return sum(i.op == "scan" for nest in nests for i in nest.body)
+
+
+def test_running_folds_of_nothing(seam):
+    for shape, dim in (((0, 3), 0), ((0, 3), 1), ((3, 0), 1)):
+        x = np.zeros(shape, np.float32)
+        found = [x, x, np.zeros(shape, np.int64)]
+        check(seam, lambda c, x, dim=dim: (c.cumprod(x, dim), *results(c.cummax(x, dim))), [x], found)

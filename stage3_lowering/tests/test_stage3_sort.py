@@ -5,7 +5,6 @@ whole numbers. Kernels run in Triton's interpreter, every access checked for bou
 """
 
 import importlib.util
-import operator
 import random
 
 import ml_dtypes
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 
 from stage3_lowering.interpret import interpret_program
 from stage3_lowering.lowering import sort_rows
-from stage3_lowering.tests.graphs import CPP, TRITON, configured, trace
+from stage3_lowering.tests.graphs import CPP, TRITON, configured, results, trace
 from stage_contracts.dtype import dtype_of
 from stage_contracts.program import External, Target
 from stage_contracts.program_json import program_of, record_of
@@ -71,9 +70,7 @@ LAYOUTS = {  # (an array of a dtype whose rows have n elements, the dimension of
 
 
 def parts(c, x, dim, descending, stable=False):
-    made = c.sort(x, dim, descending, stable)
-    graph = c._graph
-    return [graph.call_function(operator.getitem, (made, k), {}, val=made.val[k]) for k in (0, 1)]
+    return results(c.sort(x, dim, descending, stable))
 
 
 def first(c, part, dim, k):

@@ -14,7 +14,7 @@ import pytest
 from stage3_lowering.lowering.triton_blocks import COLUMN_BLOCK, COLUMNS, TILE, blocks_of
 from stage3_lowering.lowering.triton_ops import LONG_CODE
 from stage3_lowering.tests import programs
-from stage3_lowering.tests.graphs import TRITON, trace
+from stage3_lowering.tests.graphs import TRITON, results, trace
 from stage3_lowering.tests.triton_fuzz import run_one
 from stage_contracts.dtype import float32
 from stage_contracts.tensor_meta import TensorMeta
@@ -42,6 +42,12 @@ def numpy_best_of_row(x, at):
     low = x - x.max(1, keepdims=True)
     return np.take_along_axis(low, at, 1) - np.log(np.exp(low).sum(1, keepdims=True))
 
+
+SIGNS = np.where(values(2, 33000) < 0, F(-1), F(1))
+FALLING = (
+    np.round(values(2, 33000) * 4) - np.arange(33000, dtype=F) // 100
+)  # equal ones, and NaN from a place on
+FALLING[1, 20000:20002] = np.nan
 
 # name: (function, arrays, NumPy's answer in float64, (kernels, XBLOCK, RBLOCK, whether rows are whole) of the first)
 ROWS = {
@@ -89,6 +95,22 @@ ROWS = {
     ),
     "running sums of columns": (
         lambda c, x: c.cumsum(x, 0), [values(130, 70)], lambda x: x.cumsum(0), (1, 8, 256, True)
+    ),
+    "a running product in registers": (
+        lambda c, x: c.cumprod(x, 1), [SIGNS[:, :1000]], lambda x: x.cumprod(1), (1, 1, 1024, True)
+    ),
+    "a running product in parts": (
+        lambda c, x: c.cumprod(x, 1), [SIGNS], lambda x: x.cumprod(1), (1, 1, 4096, False)
+    ),
+    "a running minimum in registers": (
+        lambda c, x: results(c.cummin(x, 1))[0], [FALLING[:, :1000]], lambda x: np.minimum.accumulate(x, 1), (1, 1, 1024, True)
+    ),
+    "a running minimum in parts": (
+        lambda c, x: results(c.cummin(x, 1))[0], [FALLING], lambda x: np.minimum.accumulate(x, 1), (1, 1, 4096, False)
+    ),
+    "places of a running maximum in parts": (
+        lambda c, x: results(c.cummax(x, 1))[1], [-FALLING], lambda x: np.maximum.accumulate(np.where(
+            (x >= np.maximum.accumulate(x, 1)) | np.isnan(x), np.arange(x.shape[1]), 0), 1), (1, 1, 4096, False)
     ),
 }  # fmt: skip
 

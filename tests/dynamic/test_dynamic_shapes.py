@@ -209,6 +209,16 @@ def test_operands_that_broadcast_or_do_not(counter):
         compiled(cutaway.randn(4, 3), cutaway.randn(5, 3))
 
 
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax"])
+def test_an_open_int_that_is_a_dimension(name):
+    compiled = cutaway.compile(lambda x, dim: getattr(x, name)(dim), dynamic=True)
+    mark = events.EVENT_LOG.mark()
+    for x, dim in ((cutaway.randn(7), -1), (cutaway.randn(3, 13), 0), (cutaway.randn(3, 13), 1)):
+        got, want = compiled(x, dim), getattr(x, name)(dim)
+        assert cutaway.allclose(*(y[0] if name == "cummax" else y for y in (got, want)))
+    assert not list(events.EVENT_LOG.since(mark, "fallback"))
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 def test_an_int_that_becomes_a_size_is_open_after_its_first_change(backend):
     def f(x, n):

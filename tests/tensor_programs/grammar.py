@@ -22,7 +22,7 @@ FORMS = {
     "unary": """sin() | cos() | tanh() | sigmoid() | exp() | abs() | neg() | relu() | square() | abs().sqrt() | sign()
         clamp(-1, N) | clone() | contiguous() | pow(2) | round() | log1p().nan_to_num() | detach() | floor() | erf()
         double() | float() | half() | bfloat16() | to(torch.int64) | to(torch.float64) | softmax(D) | log_softmax(D)
-        cumsum(D) | flip(D) | roll(1, D) | triu() | type_as(U) | sort(D).values | cumprod(D) | repeat(2, *[1] * T.ndim)
+        cumsum(D) | flip(D) | roll(1, D) | triu() | type_as(U) | sort(D).values | cumprod(D) | cummax(D).values | repeat(2, *[1] * T.ndim)
         repeat_interleave(2, D) | topk(1, D).values | reciprocal().clamp(-2, 2) | sgn() | logit(0.1) | flip(1, 0) | roll(-1, D)
         roll((1, -2), (1, 0)) | tril(-1) | clamp(max=N)""",
     "reduction": """sum() | mean() | sum(D) | mean(D, True) | amax(D) | var(D) | std() | logsumexp(D) | max(D).values
