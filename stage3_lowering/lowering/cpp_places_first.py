@@ -23,10 +23,6 @@ def places_checked_first(kernel: Kernel) -> list[str]:
     alone = replace(kernel, nests=(nest,), schedule=None)
     text = KernelText(alone, KernelSchedule(tuple(map(str, nest.loop_variables))), True)
     lines = printed(plain(text, nest))
-    alone = lines[0].startswith(
-        ("for", "#pragma")
-    )  # else names of what stands before the loops, which come again
-    return [
-        *(lines if alone else braces(lines)),
-        "if (bad_index) return bad_index;  // nothing is written yet",
-    ]
+    if not lines[0].startswith(("for", "#pragma")):  # names that come again
+        lines = braces(lines)
+    return [*lines, "if (bad_index) return bad_index;  // nothing is written yet"]
