@@ -18,6 +18,7 @@ from stage3_lowering.lowering.cpp_one_body import one_body
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES, HELPERS, MEMORY_TYPES, NUMBERS, OPENMP_FOLDS
 from stage3_lowering.lowering.cpp_places_first import places_checked_first
 from stage3_lowering.lowering.cpp_statements import INDENT, comma_list
+from stage3_lowering.lowering.placed_in_order import with_plain_stores
 from stage3_lowering.lowering.schedule_kernels import schedule_of
 from stage_contracts import config
 from stage_contracts.dtype import float64
@@ -75,6 +76,7 @@ def _preamble(code: str, types: Collection[str]) -> str:
 
 def emit_kernel(kernel: Kernel, metas: dict[str, TensorMeta]) -> str:
     """One kernel as `extern "C" int64_t name(pointers)`."""
+    kernel = with_plain_stores(kernel)
     pointers = _pointer_types(kernel, metas)
     schedule = kernel.schedule or schedule_of(kernel)
     text = KernelText(kernel, schedule, any(i.op == "indirect_index" for n in kernel.nests for i in n.body))

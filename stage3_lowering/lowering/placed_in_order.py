@@ -34,6 +34,17 @@ def with_placements_in_order(kernel: Kernel) -> Kernel:
     return replace(kernel, schedule=KernelSchedule(order, vector=vector).verify(kernel))
 
 
+def with_plain_stores(kernel: Kernel) -> Kernel:
+    """The kernel, with ordinary stores where the places are not the data's: they are different ones, in any order."""
+    nests = tuple(nest if decided_places(nest) else _stored(nest) for nest in kernel.nests)
+    return kernel if nests == kernel.nests else replace(kernel, nests=nests)
+
+
+def _stored(nest: LoopNest) -> LoopNest:
+    body = (i if i.op != "store_last" else replace(i, op="store", args=i.args[:3]) for i in nest.body)
+    return replace(nest, body=tuple(body))
+
+
 def has_lanes(nest: LoopNest, loop: str) -> bool:
     """Whether no two steps of the loop have one place. (A schedule may say what it likes: emit asks this, too.)"""
     found = placements(nest)

@@ -35,7 +35,7 @@ from stage_contracts.index_expr import symbol
 from stage_contracts.layouts import elementwise_strides, is_dense
 from stage_contracts.loop_ir import BufferRef, ExternCall, LoopNest, LoweredGraph, SubgraphRef, Value
 from stage_contracts.origin import Origin
-from stage_contracts.symbolic import hinted
+from stage_contracts.symbolic import hinted, same_size
 from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 from stage_contracts.unbacked import symbol_made
 
@@ -192,7 +192,8 @@ class State:
             return ""
         if any(other is node.args[0] for other in node.args[1:]):
             return ""  # its values are what is put there, too
-        return ref.name if ref == BufferRef(ref.name, meta.shape, meta.strides) else ""
+        whole = same_size(self.buffers[ref.name].numel, meta.numel)
+        return ref.name if whole and ref == BufferRef(ref.name, meta.shape, meta.strides) else ""
 
     def _ended(
         self,

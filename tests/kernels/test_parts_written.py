@@ -92,6 +92,14 @@ def columns(x, y):
     x[:, 2] = y[:, 1]
 
 
+def a_row_of_its_own(x, y):
+    row = x.t()[:, 0]
+    row.as_strided((2,), (2,)).fill_(2)
+    above = row[None]
+    above.narrow(0, 0, 1).zero_()
+    return above * y[0, 0]
+
+
 def of_a_view(x, y):
     x.view(-1)[3:70] = y.view(-1)[:67]
 
@@ -145,7 +153,7 @@ PLACES = {"some": [1, 3, 5], "one twice": [3, 7, 3], "from the end": [-1, 2, -RO
 SLICES = {
     rows: "x", a_step: "x", negative: "x", doubled: "x", twice: "", overlapping: "x", moved: "", read_again: "",
     read_after: "x", read_before: "x", kept_too: "", both: "xy", swapped: "xy", returned: "x", turned: "",
-    columns: "x", of_a_view: "",
+    columns: "x", of_a_view: "", a_row_of_its_own: "",
 }  # fmt: skip
 AT_PLACES = {
     at_places: "x", in_columns: "x", a_number: "x", added: "x", scattered: "x", each_its_own: "x", of_itself: "x",

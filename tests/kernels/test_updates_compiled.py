@@ -1,8 +1,8 @@
 """Updates in place, compiled: random programs that write to their inputs, beside eager.
 
-`python -m tests.kernels.test_updates_compiled --programs N --seed S` draws more. Axes: two to four inputs of one shape, updates
-by pointwise steps, reductions, transposes, flips, running sums, one value that goes to two inputs, of a part only, at
-places; each run twice.
+`python -m tests.kernels.test_updates_compiled --programs N --seed S` draws more. Axes: two to four inputs of one shape,
+sizes open or not, updates by pointwise steps, reductions, transposes, flips, running sums, one value that goes to two
+inputs, of a part only, at places; each run twice.
 """
 
 import argparse
@@ -43,6 +43,11 @@ UPDATES = {
     "running": lambda a, b, dim: a.add_(b.cumsum(dim), alpha=0.01),
     "into two": into_two,
     "a part": lambda a, b, dim: a.narrow(dim, 1, 2).copy_(b.narrow(dim, 0, 2)),
+    "a part of a turned one": lambda a, b, dim: a.narrow(dim, 0, 3).copy_(
+        turned(b, dim).narrow(dim, -3, 3) * 0.5
+    ),
+    "a part of a rolled one": lambda a, b, dim: a.narrow(dim, 1, 2).copy_(b.roll(1, -1).narrow(dim, 0, 2)),
+    "all of a rolled one": lambda a, b, dim: a.unsqueeze(0)[0].add_(b.roll(1, -1), alpha=0.1),
     "every other": lambda a, b, dim: a[..., ::2].mul_(-1),
     "a part moved": moved,
     "added to a part": lambda a, b, dim: a.select(dim, 0).add_(b.select(dim, 1)),
@@ -68,7 +73,7 @@ def check(seed):
 
     arrays = [np.random.default_rng(seed + k).standard_normal(shape).astype(np.float32) for k in range(count)]
     wanted, got = ([cutaway.from_numpy(a.copy()) for a in arrays] for _ in range(2))
-    compiled = cutaway.compile(program)
+    compiled = cutaway.compile(program, dynamic=draw.choice([None, True]))
     for _ in range(2):
         program(*wanted), compiled(*got)
     for w, g in zip(wanted, got, strict=True):
