@@ -99,19 +99,24 @@ def with_views_apart(graph: Graph, results: tuple[ResultPlan, ...]) -> tuple[Res
     """
     outputs, views = list(graph.outputs), {}
     for which in {plan[1] for plan in results if plan[0] == "output"}:
-        node = outputs[which]
-        steps: list[tuple] = []
-        while (source := base_of_gaps(node)) is not None:
-            steps.insert(0, (node.target, node.args[1:]))
-            node = source
+        whole, steps = _whole_and_views(outputs[which])
         if steps:
-            outputs[which], views[which] = node, steps
+            outputs[which], views[which] = whole, steps
     if views:
         graph.set_args(graph.output_node, (tuple(outputs),))
     return tuple(
         (kind, which, *views.get(which, ()), *steps) if kind == "output" else (kind, which, *steps)
         for kind, which, *steps in results
     )
+
+
+def _whole_and_views(node: Node) -> tuple[Node, list[tuple]]:
+    """The node without gaps that a node is a view of, and the views."""
+    steps: list[tuple] = []
+    while (source := base_of_gaps(node)) is not None:
+        steps.insert(0, (node.target, node.args[1:]))
+        node = source
+    return node, steps
 
 
 def base_of_gaps(node: Node) -> Node | None:
@@ -135,7 +140,18 @@ def with_own_storage(tracer: Tracer, stored: list[Tensor], computed: int) -> lis
         if root.op != "call_function" or (root in taken and index < computed):
             tracer.origins, tracer.marks = node.origins, {}
             with interpreting(tracer):
-                node = tracer.node_of(c.clone(tensor))
+                node = tracer.node_of(_cloned(tensor, node))
         taken.add(base(node))
         nodes.append(node)
     return nodes
+
+
+def _cloned(tensor: Tensor, node: Node) -> Tensor:
+    """A copy; of a view with gaps the same view of a copy of all."""
+    whole, steps = _whole_and_views(node)
+    if not steps:
+        return c.clone(tensor)
+    copied = c.clone(Tensor(TracedArray(whole.val, whole)))
+    for view, rest in steps:
+        copied = view(copied, *rest)
+    return copied

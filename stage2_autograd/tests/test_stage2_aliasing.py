@@ -182,5 +182,19 @@ def test_writes_and_views(seam, chain, target):
     assert all(ran) or not exact_versions(seam)
 
 
+@functionalize_full
+# of a dimension of one element a copy has another stride
+@pytest.mark.parametrize("chain", [c for c in CHAINS if c != "one more dimension"])
+def test_a_view_of_what_another_result_became(seam, chain):
+    """Two results that are the same value, and in eager not the same memory: a copy keeps the gaps of a view."""
+
+    def program(x, *others):
+        made, other = x * 2, x * 0
+        other.copy_(made)
+        return other, CHAINS[chain](made) if chain != "detached" else made[:2]
+
+    assert same_as_eager(seam, program, *INPUTS, what=chain) or not exact_versions(seam)
+
+
 def test_the_matrix_has_at_least_two_hundred_programs():
     assert sum(len(list(programs(c, t))) for c in CHAINS for t in TARGETS) >= 200
