@@ -30,6 +30,7 @@ places = torch.randint(0, 1024, (4096,)); wide = places[:1024, None].expand(1024
 source = torch.randn(4096, 1024); edges = torch.linspace(-2, 2, 20)
 filters = torch.randn(32, 32, 3, 3); single = torch.randn(32, 1, 3, 3); mixing = torch.randn(64, 32, 1, 1)
 taps = torch.randn(256, 256, 3); spread = torch.randn(32, 16, 2, 2); grid = torch.rand(8, 56, 56, 2) * 2 - 1
+cache = torch.zeros(1024, 1024); new = torch.rand(64, 1024)
 """
 FLOATS = "x y p small b image text source edges filters single mixing taps spread grid".split()
 # What differs from GIVEN: other numbers in its text, and what is done to each tensor of floats.
@@ -63,6 +64,8 @@ ROWS = {
     "x.index_put((places,), source); x.index_put((places, places), p[0, 0]); x.scatter(1, wide.t(), y);"
     "x[m]; m.nonzero(); F.one_hot(places, 1024);"
     "torch.bincount(places, minlength=1024); F.embedding(places, x)",
+    "writes": "cache[:64].copy_(new); cache[0].add_(new[0]); cache[:, 0].fill_(1.0); cache.mul_(0.5);"
+    "cache.index_copy_(0, places[:64], new); cache.index_add_(0, places[:64], new)",
     "moves": "torch.cat([x, y], 1); torch.stack([x, y], -1); x.roll(3, 1); x.flip(1); x.t().contiguous();"
     "image.permute(0, 2, 3, 1).contiguous(); F.pad(image, (1, 1, 1, 1)); F.pad(image, (2, 2, 2, 2), mode='reflect');"
     "small.repeat(16, 16); F.unfold(image, 3, padding=1); F.pixel_shuffle(image, 2); small[:, None] * small[None]",

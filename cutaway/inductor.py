@@ -312,9 +312,18 @@ def kept_before(graph: Graph, pipeline: Pipeline, artifacts: Artifacts, keeper: 
     return known
 
 
+SURE_VIEWS = {
+    "slice",
+    "permute",
+    "expand",
+    "reshape",
+}  # of layouts that were seen in the trace: they cannot fail
+
+
 def _updates(functional: FunctionalGraph) -> tuple[tuple[int, int], ...]:
     """What kernels may write to inputs in place: all that is written back, if no step after the launch can fail."""
-    plain = all(len(plan) == 2 for plan in functional.results or ())
+    views = {op.name for plan in functional.results or () for op, _ in plan[2:]}
+    plain = views <= SURE_VIEWS
     return tuple((functional.num_outputs + k, i) for k, i in enumerate(functional.writes)) if plain else ()
 
 

@@ -83,6 +83,16 @@ def returned(x, y):
     return x
 
 
+def rows_returned(x, y):
+    x[3] = y[3]
+    return x[2:5]
+
+
+def column_returned(x, y):
+    x[:, 3].mul_(2)
+    return x.t()[3]
+
+
 def turned(x, y):
     x.t()[3] = y[:, 3]
 
@@ -152,7 +162,8 @@ PLACES = {"some": [1, 3, 5], "one twice": [3, 7, 3], "from the end": [-1, 2, -RO
 # name -> the inputs that are written where they are; those that are copied first have no letter
 SLICES = {
     rows: "x", a_step: "x", negative: "x", doubled: "x", twice: "", overlapping: "x", moved: "", read_again: "",
-    read_after: "x", read_before: "x", kept_too: "", both: "xy", swapped: "xy", returned: "x", turned: "",
+    read_after: "x", read_before: "x", kept_too: "", both: "xy", swapped: "xy", returned: "x", rows_returned: "x",
+    column_returned: "x", turned: "",
     columns: "x", of_a_view: "", a_row_of_its_own: "",
 }  # fmt: skip
 AT_PLACES = {
@@ -172,9 +183,11 @@ def bits(value):
 
 
 def state(function, tensors):
-    """What it gives and leaves: all bits, and the error if there is one."""
+    """What it gives and leaves: all bits, whose memory a result is in, and the error if there is one."""
     try:
-        gives = bits(function(*tensors))
+        result = function(*tensors)
+        shares = [result is not None and np.shares_memory(result.numpy(), t.numpy()) for t in tensors]
+        gives = bits(result), shares
     except (IndexError, RuntimeError) as error:
         gives = type(error)
     return gives, [bits(t) for t in tensors]
