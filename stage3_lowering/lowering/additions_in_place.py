@@ -2,7 +2,8 @@
 So is that whose elements it replaces at places.
 
 Input: a Program in which each buffer has one maker: the zeros that are added to, and beside them the sums. No other
-step reads those zeros, so their kernel writes them where the sums will be; from here on two steps write that buffer.
+step reads those zeros, so their kernel writes them where the sums will be; from here on several steps write that
+buffer. Below, "added" stands for both.
 """
 
 from __future__ import annotations
