@@ -37,6 +37,11 @@ _BITS = {"bool": 1}
 HELD = 'eviction_policy="evict_last"'
 
 
+# The last one that stores at a place is the last in the order of the programs: Triton's interpreter runs them in turn.
+# No such kernel is made for a GPU, where nobody knows it (realize.py).
+AT_PLACES = {"atomic_add": 'tl.atomic_add({}, sem="relaxed")', "store_last": "tl.store({})"}
+
+
 class Statements:
     """Writes one kernel. `write` gives the lines of one instruction."""
 
@@ -203,11 +208,14 @@ class Statements:
                 "call the seam `fuse`, whose last pass is additions_in_place"
             )
         block, axes = ("[XBLOCK, RBLOCK]", "xr") if self.columns else ("[XBLOCK]", "x")
-        place, mask = print_index(index), self._mask(axes)
+        place, value, mask = print_index(index), self.block_text(instr.args[2]), self._mask(axes)
         if self._axes(index) != axes:
             place = f"(tl.zeros({block}, tl.int64) + {place})"
-        words = f"{buffer} + {place}, {self.block_text(instr.args[2])}{', ' * bool(mask)}{mask}"
-        return [f'tl.atomic_add({words}, sem="relaxed")']
+        if self.varies.get(instr.args[2], "") != axes:
+            value = f"tl.broadcast_to({value}, {block})"
+        return [AT_PLACES[instr.op].format(f"{buffer} + {place}, {value}{', ' * bool(mask)}{mask}")]
+
+    _store_last = _atomic_add
 
     # ---- values that are no operator -----------------------------------------------------------------
 
