@@ -17,7 +17,8 @@ from stage_contracts.tensor_meta import TensorMeta
 def accept(
     program: Program, name: str, array: Any, library: ArrayLibrary, meta: TensorMeta | None = None
 ) -> Any:
-    """The array bound to an input or constant; copied only when it is not aligned. Raises TypeError.
+    """The array bound to an input or constant; copied only when it is not aligned. Raises TypeError, and ValueError for
+    one that is to be written and cannot be.
 
     meta: what it is at this call's sizes, where the program leaves them open.
     """
@@ -36,7 +37,9 @@ def accept(
         )
     writeable = getattr(array.flags, "writeable", True)  # CuPy's arrays always are
     if name in program.written_inputs and not writeable:
-        return _copied(array, meta, library)  # the caller copies the result back, and hears why it cannot
+        raise ValueError(
+            "assignment destination is read-only"
+        )  # eager's words, before another input is written
     return aligned(array, meta, library)
 
 
