@@ -312,12 +312,8 @@ def kept_before(graph: Graph, pipeline: Pipeline, artifacts: Artifacts, keeper: 
     return known
 
 
-SURE_VIEWS = {
-    "slice",
-    "permute",
-    "expand",
-    "reshape",
-}  # of layouts that were seen in the trace: they cannot fail
+# Views of a result that cannot fail: the trace has seen their layouts.
+SURE_VIEWS = {"slice", "permute", "expand", "reshape"}
 
 
 def _updates(functional: FunctionalGraph) -> tuple[tuple[int, int], ...]:

@@ -100,10 +100,9 @@ class Kernel:
         if not stored or any(when > stored[0][0] for when, _ in read):
             return False
         place = stored[-1][1]
+        # several points may have one place: a later one would read what an earlier one wrote
         if read and any(s.name in decided_places(nest) for s in place.free_symbols for nest in self.nests):
-            return (
-                False  # several points may have one place: a later one would read what an earlier one wrote
-            )
+            return False
         return all(index == place for _, index in read)
 
     def _places(self, ops: Sequence[str], param: str) -> list[tuple[int, Any]]:
