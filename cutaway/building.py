@@ -88,10 +88,16 @@ Started = tuple[Callable[[], bool], Callable[[], Any]]  # whether a call has end
 
 
 def started(build: Callable[..., Any], program: Program, pipeline: Pipeline) -> Started:
-    """The build of a program, begun: in a thread, or at once where the units are only loaded. A thread that is begun
-    and waited for takes longer than that: it has to be given the interpreter's lock twice."""
-    known = pipeline.build is default_pipeline().build and at_hand(program.units)
-    return (at_once if known else in_background)(build, program, pipeline)
+    """The build of a program, begun: in a thread by `build`, or here and now where the units are only loaded. Threads
+    take longer for that: they have to be given the interpreter's lock again and again."""
+    if pipeline.build is default_pipeline().build and at_hand(program.units):
+        return at_once(one_after_the_other, program, pipeline)
+    return in_background(build, program, pipeline)
+
+
+def one_after_the_other(program: Program, pipeline: Pipeline) -> dict[str, Any]:
+    """Every kernel of a program, built or loaded, by name."""
+    return {name: kernel for unit in program.units for name, kernel in pipeline.build(unit).items()}
 
 
 def at_once(function: Callable[..., Any], *args: Any) -> Started:

@@ -20,7 +20,7 @@ from cutaway.aot_cache import Halves, Keeper, on_disk
 from cutaway.array_context import placed
 from cutaway.artifacts import Artifacts, HalfArtifacts, Later
 from cutaway.as_captured import as_captured
-from cutaway.building import emitted_program, started
+from cutaway.building import emitted_program, one_after_the_other, started
 from cutaway.device_parts import lies_apart, lower_apart
 from cutaway.kept_graph import kept_program, number_of_calls
 from cutaway.launch_errors import recover_backward, recover_forward
@@ -35,7 +35,7 @@ from stage2_autograd.regions import cut_regions
 from stage2_autograd.runtime.runtime_wrapper import call_plan, planned_wrapper, raise_it
 from stage2_autograd.runtime.saved_outputs import returned_once, whole
 from stage2_autograd.size_inputs import save_hidden_sizes, without_size_inputs
-from stage4_runtime.runtime import launch_on_numpy, report_once
+from stage4_runtime.runtime import first_calls, launch_on_numpy, report_once
 from stage4_runtime.runtime.autotune import chosen_program, configurations, known
 from stage4_runtime.runtime.layout import laid_out
 from stage_contracts import config, events
@@ -350,6 +350,7 @@ def lower_and_build(
     half = HalfArtifacts(core, pipeline, target_for(device), updates)
     program, half.constants = kept_program(core) or emitted(half, half.target)
     half.emitted[half.target.name] = program
+    first_calls.begin(program)
     is_built, built = started(build_all, program, pipeline)
 
     def launched() -> Callable[..., tuple]:
@@ -393,7 +394,7 @@ def build_all(program: Program, pipeline: Pipeline) -> dict[str, Any]:
     measured; then each unit's fastest is chosen.
     """
     if len(program.units) <= 1:
-        return {name: kernel for unit in program.units for name, kernel in pipeline.build(unit).items()}
+        return one_after_the_other(program, pipeline)
     kernels: dict[str, Any] = {}
     with ThreadPoolExecutor(min(BUILDS, max(2, os.cpu_count() or 2))) as pool:
         run = lambda unit: pool.submit(contextvars.copy_context().run, pipeline.build, unit)  # noqa: E731

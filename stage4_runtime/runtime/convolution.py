@@ -16,6 +16,7 @@ from stage4_runtime.runtime.cudnn import HALVES, TYPES, Convolution, Cudnn, Cudn
 from stage4_runtime.runtime.cudnn_plans import plan_of
 from stage_contracts import config, events
 from stage_contracts.convolution_metas import convolved_size
+from stage_contracts.device import Device
 from stage_contracts.loop_ir import BufferRef
 from stage_contracts.memory_format import laid_out
 from stage_contracts.program import External, Program
@@ -31,24 +32,27 @@ class Unfit(Exception):
 
 def convolution_call(step: External, program: Program, cp: Any) -> Callable[..., Any] | None:
     """`call(stream, *operands, result)`, all addresses; None where the operator's eager kernel has to."""
-    refs = [a for a in step.args if isinstance(a, BufferRef)]
-    out = program.buffers[step.outputs[0]].meta
-    starts = [ref.offset * out.dtype.itemsize for ref in refs]
     try:
-        of = fixed(step, [_seen(ref, program) for ref in refs], out)
-        if any(is_open(at) or at % ALIGNMENT for at in starts):
-            raise Unfit(
-                f"an operand begins at byte {starts} of its buffer; cuDNN wants multiples of {ALIGNMENT}"
-            )
-        call = _prepared(of, program, cp)
+        call, said = prepared(step, program, cp)
     except (Unfit, CudnnError) as error:
         events.record("fallback", "convolution", program=program.name, reason=str(error))
         return None
-    return (
-        call
-        if not any(starts)
-        else lambda stream, a, b, made: call(stream, a + starts[0], b + starts[1], made)
-    )
+    events.record("policy", "convolution", program=program.name, **said)
+    return call
+
+
+def prepared(step: External, program: Program, cp: Any) -> tuple[Callable[..., Any], dict[str, str]]:
+    """The call, and what is to be said of it. Raises Unfit, CudnnError."""
+    refs = [a for a in step.args if isinstance(a, BufferRef)]
+    out = program.buffers[step.outputs[0]].meta
+    starts = [ref.offset * out.dtype.itemsize for ref in refs]
+    of = fixed(step, [_seen(ref, program) for ref in refs], out)
+    if any(is_open(at) or at % ALIGNMENT for at in starts):
+        raise Unfit(f"an operand begins at byte {starts} of its buffer; cuDNN wants multiples of {ALIGNMENT}")
+    call, said = _made(of, program.device, cp)
+    if any(starts):
+        return lambda stream, a, b, made: call(stream, a + starts[0], b + starts[1], made), said
+    return call, said
 
 
 def _seen(ref: BufferRef, program: Program) -> TensorMeta:
@@ -110,22 +114,21 @@ _MADE: dict[tuple, Way] = {}
 _LOCK = threading.Lock()
 
 
-def _prepared(of: Convolution, program: Program, cp: Any) -> Callable[..., Any]:
+def _made(of: Convolution, device: Device, cp: Any) -> tuple[Callable[..., Any], dict[str, str]]:
     found = library.cudnn()
     if found is None:
         raise Unfit("there is no cuDNN: neither libcudnn.so.9 nor the package nvidia.cudnn was found")
-    runtime, device = config.current().runtime, program.device.index
+    runtime = config.current().runtime
     measure = runtime.cudnn_benchmark and not runtime.deterministic
     switches = runtime.deterministic, measure, runtime.cudnn_allow_tf32
-    handles, key = Handles(cp, found), (device, of, *switches)
-    with _LOCK, cp.cuda.Device(device):
+    handles, key = Handles(cp, found), (device.index, of, *switches)
+    with _LOCK, cp.cuda.Device(device.index):
         if key not in _MADE:
             handle, _ = handles.of(cp.cuda.get_current_stream().ptr, 0)
             _MADE[key] = _way(found, of, handle, *switches)
     name, bound = _MADE[key]
     why = "it is deterministic" if runtime.deterministic else "measured" if measure else "cuDNN's rule"
-    events.record("policy", "convolution", program=program.name, makes=of.makes, algorithm=name, why=why)
-    return bound(handles)
+    return bound(handles), {"makes": of.makes, "algorithm": name, "why": why}
 
 
 def _way(found: Cudnn, of: Convolution, handle: int, deterministic: bool, measure: bool, tf32: bool) -> Way:

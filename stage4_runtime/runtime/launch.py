@@ -65,12 +65,14 @@ def launch(
         return plain_launch(program, kernels, constants, library or NUMPY)
     from stage4_runtime.runtime import cuda  # a program for the CPU needs neither
     from stage4_runtime.runtime import cuda_graph as graphs
+    from stage4_runtime.runtime import first_calls
 
     def make(library: ArrayLibrary) -> Callable[..., tuple]:
         return plain_launch(program, kernels, constants, library)
 
     library = library or cuda.cupy_library(program.device)
     run = graphs.graphed(make, program, library) if graphs_asked else make(library)
+    first_calls.wait()
     return cuda.on_device(run, program.device)
 
 

@@ -287,13 +287,14 @@ def _issue(group: Group, program: Program, out: LaunchText) -> Iterable[str]:
             yield f"# {origin.describe()}".replace("\n", " ")
         words = [*map(out.pointer, step.buffers), *(out.sizes[name] for name in kernel.sizes)]
         yield f"#   launches {out.kernels[step.kernel]}({', '.join(words)})"
-    blocks = {grid_name(name): kernel.sizes for name, kernel in program.kernels.items()}
     words = [
         stream_name(group.stream),
         *map(out.pointer, group.buffers),
         *(out.sizes[name] for name in group.sizes),
     ]
-    words += [f"{grid}({', '.join(out.sizes[name] for name in blocks[grid])})" for grid in group.grids]
+    if group.grids:
+        takes = {grid_name(name): kernel.sizes for name, kernel in program.kernels.items()}
+        words += [f"{grid}({', '.join(out.sizes[name] for name in takes[grid])})" for grid in group.grids]
     yield f"if failed := {group.function}({', '.join(words)}): refused(failed)"
 
 
