@@ -46,13 +46,18 @@ def _products(node: Node) -> list[Node]:
     """The products that read a node as it is or turned; none if anything else reads it, or a product as both operands:
     that one has the square of the scale."""
     found: list[Node] = []
-    for user in node.users:
-        inner = [*user.users] if core_name(user) == "permute" else [user]
-        if not inner or any(core_name(one) != "matmul" for one in inner):
+    for user in _readers(node):
+        inner = _readers(user) if core_name(user) == "permute" else [user]
+        if any(core_name(one) != "matmul" for one in inner):
             return []
         found += inner
     twice = len({*found}) < len(found) or any(one.args[0] is one.args[1] for one in found)
     return [] if twice else found
+
+
+def _readers(node: Node) -> list[Node]:
+    """The users, without the turns that nobody reads any more: the pass `views` made them one with others."""
+    return [user for user in node.users if core_name(user) != "permute" or _readers(user)]
 
 
 def _is_attention(node: Node) -> bool:

@@ -63,9 +63,11 @@ def launch(
             events.record("fallback", "cuda_graph", program=program.name, reason="it runs on the CPU")
         keep_freed_memory()
         return plain_launch(program, kernels, constants, library or NUMPY)
-    from stage4_runtime.runtime import cuda  # a program for the CPU needs neither
+    from stage4_runtime.runtime import (
+        cuda,  # a program for the CPU needs neither
+        first_calls,
+    )
     from stage4_runtime.runtime import cuda_graph as graphs
-    from stage4_runtime.runtime import first_calls
 
     def make(library: ArrayLibrary) -> Callable[..., tuple]:
         return plain_launch(program, kernels, constants, library)
