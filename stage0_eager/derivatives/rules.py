@@ -437,7 +437,7 @@ def transpose_last(x: Any) -> Any:
 
 def _product_like(operand: Any, left: Any, right: Any) -> Any:
     """left @ right, by columns in memory where the matrices whose gradient it is lie so: the gradient of a weight that
-    was turned, as a linear layer does, then lies as the weight; that of attention's keys as the keys, too. As in torch's
+    was turned, as a linear layer does, then lies as the weight, and that of attention's keys as the keys. As in torch's
     mm_mat2_backward, which does it for one matrix."""
     if operand.ndim >= 2 and _is_one(operand.strides[-2]) and not _is_one(operand.strides[-1]):
         return transpose_last(c.matmul(transpose_last(right), transpose_last(left)))

@@ -33,26 +33,27 @@ class Unfit(Exception):
 def convolution_call(step: External, program: Program, cp: Any) -> Callable[..., Any] | None:
     """`call(stream, *operands, result)`, all addresses; None where the operator's eager kernel has to."""
     try:
-        call, said = prepared(step, program, cp)
+        call, makes, algorithm, why = prepared(step, program, cp)
     except (Unfit, CudnnError) as error:
         events.record("fallback", "convolution", program=program.name, reason=str(error))
         return None
-    events.record("policy", "convolution", program=program.name, **said)
+    events.record("policy", "convolution", program=program.name, makes=makes, algorithm=algorithm, why=why)
     return call
 
 
-def prepared(step: External, program: Program, cp: Any) -> tuple[Callable[..., Any], dict[str, str]]:
-    """The call, and what is to be said of it. Raises Unfit, CudnnError."""
+def prepared(step: External, program: Program, cp: Any) -> tuple[Callable[..., Any], str, str, str]:
+    """The call, what it makes, by which algorithm, and why by that. Raises Unfit, CudnnError."""
     refs = [a for a in step.args if isinstance(a, BufferRef)]
     out = program.buffers[step.outputs[0]].meta
     starts = [ref.offset * out.dtype.itemsize for ref in refs]
     of = fixed(step, [_seen(ref, program) for ref in refs], out)
     if any(is_open(at) or at % ALIGNMENT for at in starts):
         raise Unfit(f"an operand begins at byte {starts} of its buffer; cuDNN wants multiples of {ALIGNMENT}")
-    call, said = _made(of, program.device, cp)
+    call, algorithm, why = _made(of, program.device, cp)
     if any(starts):
-        return lambda stream, a, b, made: call(stream, a + starts[0], b + starts[1], made), said
-    return call, said
+        moved = lambda stream, a, b, made: call(stream, a + starts[0], b + starts[1], made)  # noqa: E731
+        return moved, of.makes, algorithm, why
+    return call, of.makes, algorithm, why
 
 
 def _seen(ref: BufferRef, program: Program) -> TensorMeta:
@@ -114,7 +115,7 @@ _MADE: dict[tuple, Way] = {}
 _LOCK = threading.Lock()
 
 
-def _made(of: Convolution, device: Device, cp: Any) -> tuple[Callable[..., Any], dict[str, str]]:
+def _made(of: Convolution, device: Device, cp: Any) -> tuple[Callable[..., Any], str, str]:
     found = library.cudnn()
     if found is None:
         raise Unfit("there is no cuDNN: neither libcudnn.so.9 nor the package nvidia.cudnn was found")
@@ -128,7 +129,7 @@ def _made(of: Convolution, device: Device, cp: Any) -> tuple[Callable[..., Any],
             _MADE[key] = _way(found, of, handle, *switches)
     name, bound = _MADE[key]
     why = "it is deterministic" if runtime.deterministic else "measured" if measure else "cuDNN's rule"
-    return bound(handles), {"makes": of.makes, "algorithm": name, "why": why}
+    return bound(handles), name, why
 
 
 def _way(found: Cudnn, of: Convolution, handle: int, deterministic: bool, measure: bool, tf32: bool) -> Way:

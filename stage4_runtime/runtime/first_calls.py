@@ -62,12 +62,16 @@ def _call(device: Device, target: str, dtype: DType) -> None:
         cp = cuda.import_cupy()
         with cp.cuda.Device(device.index):
             if target == "convolution":  # its call as convolution_call makes it, without the event
-                call, _ = convolution.prepared(step, program, cp)
+                call, *_ = convolution.prepared(step, program, cp)
             else:
-                call = cublas.product_call(step, program, cp)
+                call = cublas.product_call(step, program, cp) or _nothing
             memory, stream = cp.empty(NBYTES, "uint8"), cp.cuda.get_current_stream()
             call(stream.ptr, *[memory.data.ptr] * len(program.buffers))
             stream.synchronize()
+
+
+def _nothing(*_: int) -> None:
+    """In place of a library that is not there."""
 
 
 def small(target: str, dtype: DType, device: Device) -> tuple[External, Program]:
