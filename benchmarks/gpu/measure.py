@@ -190,12 +190,9 @@ def let_builders_import() -> None:
     both, imports are apart."""
     target = target_for(Device("cuda", 0))
     triton_units.expect(target)
-    with (
-        tempfile.TemporaryDirectory() as empty
-    ):  # what it is asked first, it answers last: there is no such kernel
-        triton_server.compiled(
-            int(target.arch.removeprefix("sm_")), Path(empty), "none.py", dict(os.environ), 60
-        )
+    with tempfile.TemporaryDirectory() as empty:  # it answers after the import: there is no such kernel
+        arch, folder = int(target.arch.removeprefix("sm_")), Path(empty)
+        triton_server.compiled(arch, folder, "none.py", dict(os.environ), 60)
 
 
 def say(found: dict[str, Any]) -> None:

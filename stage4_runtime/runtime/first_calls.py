@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from stage_contracts.device import Device
 from stage_contracts.dtype import DType
@@ -55,23 +56,26 @@ def _called(program: Program) -> Iterator[tuple[Device, str, DType]]:
 
 
 def _call(device: Device, target: str, dtype: DType) -> None:
-    from stage4_runtime.runtime import convolution, cublas, cuda  # a program for the CPU needs none of them
+    from stage4_runtime.runtime import cuda  # a program for the CPU needs it not
 
     step, program = small(target, dtype, device)
     with contextlib.suppress(Exception):  # what is missing or refuses, the program's own call says
         cp = cuda.import_cupy()
         with cp.cuda.Device(device.index):
-            if target == "convolution":  # its call as convolution_call makes it, without the event
-                call, *_ = convolution.prepared(step, program, cp)
-            else:
-                call = cublas.product_call(step, program, cp) or _nothing
-            memory, stream = cp.empty(NBYTES, "uint8"), cp.cuda.get_current_stream()
-            call(stream.ptr, *[memory.data.ptr] * len(program.buffers))
-            stream.synchronize()
+            call = _prepared(step, program, cp)
+            if call is not None:
+                memory, stream = cp.empty(NBYTES, "uint8"), cp.cuda.get_current_stream()
+                call(stream.ptr, *[memory.data.ptr] * len(program.buffers))
+                stream.synchronize()
 
 
-def _nothing(*_: int) -> None:
-    """In place of a library that is not there."""
+def _prepared(step: External, program: Program, cp: Any) -> Callable[..., Any] | None:
+    """The step's call as `cuda.routine` prepares it, but no event says which algorithm a convolution has."""
+    from stage4_runtime.runtime import convolution, cublas
+
+    if step.target == "convolution":
+        return convolution.prepared(step, program, cp)[0]
+    return cublas.product_call(step, program, cp)
 
 
 def small(target: str, dtype: DType, device: Device) -> tuple[External, Program]:
