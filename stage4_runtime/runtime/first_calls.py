@@ -45,7 +45,9 @@ def begin(program: Program) -> None:
 
 def wait() -> None:
     """Wait until all that was begun is done."""
-    for thread in [*_BEGUN.values()]:
+    with _LOCK:  # another compile may be between a thread's making and its start
+        begun = [*_BEGUN.values()]
+    for thread in begun:
         thread.join()
 
 

@@ -63,10 +63,7 @@ def launch(
             events.record("fallback", "cuda_graph", program=program.name, reason="it runs on the CPU")
         keep_freed_memory()
         return plain_launch(program, kernels, constants, library or NUMPY)
-    from stage4_runtime.runtime import (
-        cuda,  # a program for the CPU needs neither
-        first_calls,
-    )
+    from stage4_runtime.runtime import cuda, first_calls  # a program for the CPU needs none of them
     from stage4_runtime.runtime import cuda_graph as graphs
 
     def make(library: ArrayLibrary) -> Callable[..., tuple]:
